@@ -1,0 +1,90 @@
+"""Every error Squinney raises, as one tree.
+
+SquinneyError
+├── NotFound                 the thing asked for does not exist
+│   └── UnknownAccount       ledger
+├── Invalid                  the input breaks a rule; names the field and the limit
+├── Forbidden                the caller may not do this
+├── Conflict                 the state of the data refuses it
+│   ├── Busy                 another operation holds a document; try again
+│   ├── Stale                the plan was made from a document that has changed since
+│   ├── StillRunning         the same idempotency key is at work elsewhere
+│   ├── KeyReused            the same idempotency key came with other arguments
+│   ├── AlreadyExists        an insert met a document with the same id or unique value
+│   ├── AccountClosed        ledger
+│   ├── AccountNotEmpty      ledger
+│   ├── CurrencyMismatch     ledger
+│   └── InsufficientFunds    ledger
+├── LimitReached             a size, depth or rate limit is used up
+│   └── BalanceLimit         ledger
+└── Unavailable              MongoDB is away or slow; the outcome may be unknown
+    ├── NoServer             the embedded MongoDB cannot run here; says what to do
+    └── TimedOut             the deadline passed; nothing was changed
+
+A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
+`api/problems.py` and to exit codes in `cli/errors.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SquinneyError(Exception):
+    """The root: a stable `code` for machines, a `message` for people, `details` for both."""
+
+    code = "error"
+
+    def __init__(self, message: str = "", **details: Any) -> None:
+        self.message = message or (self.__doc__ or self.code).strip().splitlines()[0]
+        self.details = details
+        super().__init__(self.message)
+
+
+class NotFound(SquinneyError):
+    """It does not exist."""
+
+    code = "not-found"
+
+
+class Invalid(SquinneyError):
+    """The input breaks a rule."""
+
+    code = "invalid"
+
+
+class Forbidden(SquinneyError):
+    """The caller may not do this."""
+
+    code = "forbidden"
+
+
+class Conflict(SquinneyError):
+    """The state of the data refuses it."""
+
+    code = "conflict"
+
+
+class LimitReached(SquinneyError):
+    """A limit is used up."""
+
+    code = "limit-reached"
+
+
+class Unavailable(SquinneyError):
+    """MongoDB is away or too slow.
+
+    `outcome_unknown` is true when the operation may have happened all the same: repeat it with its idempotency key.
+    """
+
+    code = "unavailable"
+
+    def __init__(self, message: str = "", *, outcome_unknown: bool = False, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.outcome_unknown = outcome_unknown
+
+
+class NoServer(Unavailable):
+    """The embedded MongoDB cannot run here."""
+
+    code = "no-server"

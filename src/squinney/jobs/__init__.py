@@ -1,0 +1,1 @@
+"""Running the periodic jobs that the systems declare."""

@@ -1,0 +1,1 @@
+"""The server we stand on: finding or starting it, connecting, and making databases ready."""

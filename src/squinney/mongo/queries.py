@@ -1,0 +1,89 @@
+"""Queries as declared data, so that a check can prove each one indexed and routed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pymongo.client_session import ClientSession
+from pymongo.cursor import Cursor
+
+from squinney.mongo.schema import Db, Document
+
+Routing = Literal["one", "few", "broadcast"]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A filter with its sort, named once.
+
+    Calling it gives the filter. `example` are arguments for which it can be explained. `routing` says how many
+    shards it reaches; anything but "one" needs a `reason`.
+    """
+
+    name: str
+    collection: str
+    where: Callable[..., Document]
+    example: Mapping[str, Any] = field(default_factory=dict)
+    sort: Sequence[tuple[str, int]] = ()
+    routing: Routing = "one"
+    reason: str = ""
+
+    def __call__(self, **arguments: Any) -> Document:
+        return self.where(**arguments)
+
+    def find(
+        self,
+        db: Db,
+        *,
+        limit: int = 0,
+        projection: Any = None,
+        session: ClientSession | None = None,
+        **arguments: Any,
+    ) -> Cursor[Document]:
+        """The cursor over what matches, in the query's order."""
+        cursor = db[self.collection].find(self.where(**arguments), projection, limit=limit, session=session)
+        return cursor.sort(list(self.sort)) if self.sort else cursor
+
+    def explain(self, db: Db) -> Document:
+        """The server's plan for the example, with execution figures."""
+        command: Document = {"find": self.collection, "filter": self.where(**self.example)}
+        if self.sort:
+            command["sort"] = dict(self.sort)
+        return _explain(db, command)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """An aggregation, named once; otherwise like `Query`."""
+
+    name: str
+    collection: str
+    stages: Callable[..., list[Document]]
+    example: Mapping[str, Any] = field(default_factory=dict)
+    routing: Routing = "one"
+    reason: str = ""
+
+    def __call__(self, **arguments: Any) -> list[Document]:
+        return self.stages(**arguments)
+
+    def explain(self, db: Db) -> Document:
+        """The server's plan for the example, with execution figures."""
+        command: Document = {"aggregate": self.collection, "pipeline": self.stages(**self.example), "cursor": {}}
+        return _explain(db, command)
+
+
+def _explain(db: Db, command: Document) -> Document:
+    return db.command({"explain": command, "verbosity": "executionStats"})
+
+
+def stages(plan: Any) -> set[str]:
+    """The names of all stages of an explained plan, on every shard."""
+    if isinstance(plan, dict):
+        found = {plan["stage"]} if isinstance(plan.get("stage"), str) else set()
+        relevant = (value for name, value in plan.items() if name != "rejectedPlans")
+        return found.union(*(stages(value) for value in relevant))
+    if isinstance(plan, list):
+        return set().union(*(stages(value) for value in plan))
+    return set()

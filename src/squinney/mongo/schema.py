@@ -1,0 +1,156 @@
+"""Collections as declared data: indexes, shard keys, validators and options, applied and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pymongo import IndexModel
+from pymongo.database import Database
+from pymongo.errors import CollectionInvalid, OperationFailure
+
+from squinney.errors import Conflict
+
+Document = dict[str, Any]
+Db = Database[Document]
+Keys = Sequence[tuple[str, int | str]]
+
+INDEX_OPTIONS_CONFLICT = (85, 86)
+
+
+@dataclass(frozen=True)
+class Index:
+    """One index. `expire_after_seconds` makes it a TTL index; `partial` its filter; `weights` for text."""
+
+    keys: Keys
+    unique: bool = False
+    sparse: bool = False
+    partial: Mapping[str, Any] | None = None
+    expire_after_seconds: int | None = None
+    weights: Mapping[str, int] | None = None
+    collation: Mapping[str, Any] | None = None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name MongoDB would give it."""
+        return "_".join(f"{field}_{direction}" for field, direction in self.keys)
+
+    def model(self) -> IndexModel:
+        """The driver's form of it."""
+        options = {
+            "unique": self.unique or None,
+            "sparse": self.sparse or None,
+            "partialFilterExpression": dict(self.partial) if self.partial else None,
+            "expireAfterSeconds": self.expire_after_seconds,
+            "weights": dict(self.weights) if self.weights else None,
+            "collation": dict(self.collation) if self.collation else None,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return IndexModel(list(self.keys), name=self.name, **given)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One collection. `shard_key` None means unsharded, and `unsharded` then says why."""
+
+    name: str
+    indexes: Sequence[Index] = ()
+    shard_key: Mapping[str, int | str] | None = None
+    unsharded: str = ""
+    validator: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A difference between what is declared and what the database has."""
+
+    collection: str
+    kind: str  # missing-collection | missing-index | different-index | extra-index | different-validator
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.collection}: {self.kind} {self.what}".rstrip()
+
+
+def apply(db: Db, collections: Iterable[Collection]) -> None:
+    """Create what is missing: collections, indexes, validators. Running it again changes nothing.
+
+    An index that exists under the same name with other options is not rebuilt: that may take hours on live data, so it
+    raises `Conflict` and says which.
+
+    Atomic: each collection and each index by itself.
+    After a crash: run it again.
+    """
+    existing = set(db.list_collection_names())
+    for collection in collections:
+        if collection.name not in existing:
+            _create(db, collection)
+        elif collection.validator:
+            db.command("collMod", collection.name, validator=dict(collection.validator))
+        _create_indexes(db, collection)
+
+
+def _create(db: Db, collection: Collection) -> None:
+    options = dict(collection.options)
+    if collection.validator:
+        options["validator"] = dict(collection.validator)
+    try:
+        db.create_collection(collection.name, **options)
+    except CollectionInvalid:  # another process was faster
+        pass
+    except OperationFailure as error:
+        if error.code != 48:  # NamespaceExists
+            raise
+
+
+def _create_indexes(db: Db, collection: Collection) -> None:
+    if not collection.indexes:
+        return
+    try:
+        db[collection.name].create_indexes([index.model() for index in collection.indexes])
+    except OperationFailure as error:
+        if error.code not in INDEX_OPTIONS_CONFLICT:
+            raise
+        reason = (error.details or {}).get("errmsg", "")
+        raise Conflict(
+            f"an index of {collection.name} exists with other options; drop it and apply again: {reason}",
+            collection=collection.name,
+        ) from error
+
+
+def check(db: Db, collections: Iterable[Collection]) -> list[Drift]:
+    """How the database differs from what is declared; empty where it does not."""
+    return [drift for collection in collections for drift in _check(db, collection)]
+
+
+def _check(db: Db, collection: Collection) -> Iterator[Drift]:
+    info = next(iter(db.list_collections(filter={"name": collection.name})), None)
+    if info is None:
+        yield Drift(collection.name, "missing-collection", "")
+        return
+    if collection.validator and info["options"].get("validator") != collection.validator:
+        yield Drift(collection.name, "different-validator", "")
+    found = {index["name"]: index for index in db[collection.name].list_indexes()}
+    declared = {index.name: index for index in collection.indexes}
+    for name, index in declared.items():
+        if name not in found:
+            yield Drift(collection.name, "missing-index", name)
+        elif _differs(index, found[name]):
+            yield Drift(collection.name, "different-index", name)
+    shard_index = "_".join(f"{key}_{kind}" for key, kind in (collection.shard_key or {}).items())
+    for name in found.keys() - declared.keys() - {"_id_", shard_index}:
+        yield Drift(collection.name, "extra-index", name)
+
+
+def _differs(index: Index, found: Mapping[str, Any]) -> bool:
+    if any(kind == "text" for _, kind in index.keys):
+        return False  # the server rewrites a text index's key
+    return (
+        dict(index.keys) != dict(found["key"])
+        or index.unique != bool(found.get("unique"))
+        or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
+        or index.expire_after_seconds != found.get("expireAfterSeconds")
+    )

@@ -1,0 +1,49 @@
+"""Input from outside, checked once at a system's door: each check returns the value or raises `Invalid`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from squinney.errors import Invalid
+
+INT64_MAX = 2**63 - 1
+
+
+def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | None = None) -> str:
+    """A string of `least` to `most` characters, without NUL or lone surrogates, that matches `pattern` in full."""
+    if not isinstance(value, str):
+        raise Invalid(f"{field} must be a string", field=field)
+    if not least <= len(value) <= most:
+        raise Invalid(f"{field} must have {least} to {most} characters, not {len(value)}", field=field, limit=most)
+    if "\0" in value:
+        raise Invalid(f"{field} must not contain a NUL character", field=field)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{field} must be valid Unicode", field=field) from None
+    if pattern and not re.fullmatch(pattern, value):
+        raise Invalid(f"{field} must match {pattern}", field=field)
+    return value
+
+
+def identifier(value: Any, field: str) -> str:
+    """A string fit to be an `_id`: 1 to 200 characters."""
+    return text(value, field, least=1, most=200)
+
+
+def integer(value: Any, field: str, *, least: int = -INT64_MAX, most: int = INT64_MAX) -> int:
+    """An int (not a bool, not a float) between `least` and `most`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Invalid(f"{field} must be a whole number", field=field)
+    if not least <= value <= most:
+        raise Invalid(f"{field} must be from {least} to {most}", field=field, limit=most)
+    return value
+
+
+def field_name(value: Any, field: str, *, most: int = 200) -> str:
+    """A string that may become a field's name in a document: not empty, no `.`, no leading `$`, no NUL."""
+    name = text(value, field, least=1, most=most)
+    if name.startswith("$") or "." in name:
+        raise Invalid(f"{field} must not begin with $ or contain a dot", field=field)
+    return name

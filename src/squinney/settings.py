@@ -1,0 +1,59 @@
+"""What can be set from outside, each by one environment variable.
+
+The command line's options override these. `docs/settings.md` lists them, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from squinney.errors import Invalid
+
+VARIABLES = {
+    "uri": "MONGODB_URI",
+    "database": "SQUINNEY_DATABASE",
+    "data_folder": "SQUINNEY_DATA",
+    "mongod": "SQUINNEY_MONGOD",
+    "transaction_mode": "SQUINNEY_TRANSACTIONS",
+    "timeout_seconds": "SQUINNEY_TIMEOUT",
+    "secret": "SQUINNEY_SECRET",
+    "host": "HOST",
+    "port": "PORT",
+}
+
+
+class Settings(BaseModel):
+    """The settings of one process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    uri: str | None = Field(None, description="A replica set or sharded cluster; without it the embedded MongoDB runs")
+    database: str = Field("squinney", pattern=r"^[A-Za-z0-9_-]{1,38}$", description="The database's name")
+    data_folder: Path | None = Field(None, description="Where the embedded MongoDB keeps its data")
+    mongod: Path | None = Field(None, description="The mongod binary to run as the embedded server")
+    transaction_mode: Literal["auto", "native", "two-phase"] = Field(
+        "auto", description="How multi-document operations run"
+    )
+    timeout_seconds: float = Field(10, gt=0, le=300, description="How long one operation may take")
+    secret: SecretStr | None = Field(None, description="Signs cursors and sessions; required with a URI")
+    host: str = Field("127.0.0.1", description="The address the service listens on")
+    port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ, **overrides: object) -> Self:
+        """The settings that the environment and `overrides` give; an override of None is no override."""
+        values: dict[str, object] = {
+            field: environment[name] for field, name in VARIABLES.items() if environment.get(name)
+        }
+        values.update({field: value for field, value in overrides.items() if value is not None})
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            field = str(first["loc"][0]) if first["loc"] else "settings"
+            raise Invalid(f"{VARIABLES.get(field, field)}: {first['msg']}", field=field) from None

@@ -107,6 +107,8 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
 
     Raises: Invalid where the URI is not one.
     """
+    if not uri.startswith(("mongodb://", "mongodb+srv://")):
+        raise Invalid(f"{VARIABLES['uri']}: must begin with mongodb:// or mongodb+srv://", field="uri")
     query = uri.partition("?")[2].lower()
     defaults = {name: value for name, value in DEFAULTS.items() if f"{name.lower()}=" not in query}
     try:
@@ -121,21 +123,28 @@ def check_server(client: MongoClient[Document]) -> None:
     Raises: Invalid with the reason, Unavailable where it does not answer.
     """
     try:
-        with operation(reads_only=True):
+        # Inside a time limit the driver forgets its own for finding a server, and would wait the whole of ours.
+        with operation(client.options.server_selection_timeout, reads_only=True):
             hello = client.admin.command("hello")
             version = client.admin.command("buildInfo")["version"]
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
         raise Unavailable(f"MongoDB refused a question about itself: {error.details}") from error
+    if reason := refusal(hello, version):
+        raise Invalid(f"{VARIABLES['uri']}: {reason}", field="uri")
+
+
+def refusal(hello: Document, version: str) -> str | None:
+    """Why a server with this greeting and version will not do, if it will not."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
-        raise Invalid(f"{VARIABLES['uri']}: MongoDB {version} is too old; 6.0 or newer is needed", field="uri")
+        return f"MongoDB {version} is too old; 6.0 or newer is needed"
     if "setName" not in hello and hello.get("msg") != "isdbgrid":
-        raise Invalid(
-            f"{VARIABLES['uri']}: the server stands alone and so has no transactions; start it as a replica set "
-            "(--replSet, then rs.initiate()), of one member if need be",
-            field="uri",
+        return (
+            "the server stands alone and so has no transactions; start it as a replica set "
+            "(--replSet, then rs.initiate()), of one member if need be"
         )
+    return None
 
 
 class operation:  # noqa: N801 - it reads as a statement

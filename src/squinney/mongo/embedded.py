@@ -125,13 +125,15 @@ class Embedded:
         return True
 
     def _find_or_start(self, mongod: Path | None, parameters: Mapping[str, Any], runtime: Path | None) -> None:
-        if process.is_running(self.folder) and self._answers():
-            self.rotate_log()
-            return
-        if process.is_running(self.folder):  # it hangs, or its socket was removed: no newcomer can reach it
-            process.end(self.folder)
+        if process.is_running(self.folder):
+            if self._answers():
+                self.rotate_log()
+                return
+            process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
         self._launch(mongod, parameters, runtime)
-        if not self._answers():
+        if self._answers():
+            process.note_version(self.folder, self.version)
+        else:
             reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from squinney.mongo import process
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
@@ -21,25 +22,46 @@ from squinney.mongo.schema import Db, Document
 PARAMETERS = {"ttlMonitorSleepSecs": 1}
 
 
+RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name one folder for the whole run; workers inherit it with the environment."""
+    if not _is_worker(config):
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what a crashed worker left and remove the folder."""
+    if _is_worker(config):
+        return
+    run = Path(os.environ.pop(RUN_FOLDER))
+    for folder in run.iterdir():
+        if process.is_running(folder):
+            process.end(folder)
+    shutil.rmtree(run)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
 @pytest.fixture(scope="session")
 def mongod() -> Iterator[Embedded]:
     """The server that all workers of this run share."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"alone-{os.getpid()}"
-    yield from _serve(run[:12])
+    with _serve("shared") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def own_mongod() -> Iterator[Embedded]:
     """A server that only this worker uses: for fail points, which are the whole server's, and for pausing it."""
-    yield from _serve(f"own-{os.getpid()}")
+    with _serve(f"own-{os.getpid()}") as server:
+        yield server
 
 
-def _serve(name: str) -> Iterator[Embedded]:
-    folder = Path(tempfile.gettempdir()) / f"squinney-test-{os.geteuid()}-{name}"
-    server = Embedded.start(folder, test_commands=True, parameters=PARAMETERS)
-    yield server
-    if server.stop():
-        shutil.rmtree(folder)
+def _serve(name: str) -> Embedded:
+    return Embedded.start(Path(os.environ[RUN_FOLDER]) / name, test_commands=True, parameters=PARAMETERS)
 
 
 @pytest.fixture(scope="session")

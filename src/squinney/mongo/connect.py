@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import pymongo
 from bson.codec_options import CodecOptions
@@ -22,10 +23,12 @@ from pymongo.errors import (
     PyMongoError,
 )
 
-from squinney.errors import Invalid, Unavailable
-from squinney.mongo.embedded import Embedded, default_folder
+from squinney.errors import Invalid, NoServer, Unavailable
 from squinney.mongo.schema import Db, Document
 from squinney.settings import VARIABLES, Settings
+
+if TYPE_CHECKING:
+    from squinney.mongo.embedded import Embedded
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
@@ -80,12 +83,20 @@ def connect(settings: Settings) -> Connection:
     """
     if settings.uri:
         return _checked(Connection(*_open(settings.uri, settings)))
-    embedded = Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
+    embedded = _start_embedded(settings)
     try:
         return _checked(Connection(*_open(embedded.uri, settings), embedded))
     except BaseException:
         embedded.stop()
         raise
+
+
+def _start_embedded(settings: Settings) -> Embedded:
+    if os.name != "posix":
+        raise NoServer("The embedded MongoDB runs on Linux and macOS only: set MONGODB_URI to a replica set")
+    from squinney.mongo.embedded import Embedded, default_folder  # needs file locks, which other systems lack
+
+    return Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
 
 
 def _open(uri: str, settings: Settings) -> tuple[MongoClient[Document], Db]:

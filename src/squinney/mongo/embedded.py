@@ -145,7 +145,11 @@ class Embedded:
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
         for name, value in parameters.items():
             arguments += ["--setParameter", f"{name}={value}"]
-        process.start(found, self.folder, arguments)
+        try:
+            process.start(found, self.folder, arguments)
+        except NoServer:
+            self._remove_socket()
+            raise
 
     def _answers(self) -> bool:
         """Wait until it is a primary that takes writes, made one if need be; False when it cannot be reached."""
@@ -180,6 +184,9 @@ class Embedded:
             admin.command("shutdown", force=True, timeoutSecs=0)
         if not process.wait_until_ended(self.folder, process.STOP_SECONDS):
             process.end(self.folder)
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
         with suppress(OSError):
             self.socket.unlink(missing_ok=True)
             self.socket.parent.rmdir()

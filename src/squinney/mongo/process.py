@@ -58,9 +58,9 @@ _HOUSE = [
 def is_running(folder: Path) -> bool:
     """Whether a mongod started here on `folder` still lives, by its lock."""
     try:
-        with open(folder / "server.lock", "a") as lock:
+        with open(folder / "server.lock") as lock:
             return not try_lock(lock, fcntl.LOCK_SH)  # shared, so that two who ask do not see each other
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

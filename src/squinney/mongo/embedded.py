@@ -125,13 +125,15 @@ class Embedded:
         return True
 
     def _find_or_start(self, mongod: Path | None, parameters: Mapping[str, Any], runtime: Path | None) -> None:
-        if process.is_running(self.folder) and self._answers():
-            self.rotate_log()
-            return
-        if process.is_running(self.folder):  # it hangs, or its socket was removed: no newcomer can reach it
-            process.end(self.folder)
+        if process.is_running(self.folder):
+            if self._answers():
+                self.rotate_log()
+                return
+            process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
         self._launch(mongod, parameters, runtime)
-        if not self._answers():
+        if self._answers():
+            process.note_version(self.folder, self.version)
+        else:
             reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 
@@ -143,7 +145,11 @@ class Embedded:
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
         for name, value in parameters.items():
             arguments += ["--setParameter", f"{name}={value}"]
-        process.start(found, self.folder, arguments)
+        try:
+            process.start(found, self.folder, arguments)
+        except NoServer:
+            self._remove_socket()
+            raise
 
     def _answers(self) -> bool:
         """Wait until it is a primary that takes writes, made one if need be; False when it cannot be reached."""
@@ -178,6 +184,9 @@ class Embedded:
             admin.command("shutdown", force=True, timeoutSecs=0)
         if not process.wait_until_ended(self.folder, process.STOP_SECONDS):
             process.end(self.folder)
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
         with suppress(OSError):
             self.socket.unlink(missing_ok=True)
             self.socket.parent.rmdir()

@@ -12,7 +12,8 @@ from squinney.ledger import demo as ledger_demo
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import transactions
+from squinney.patterns import follow, leases, queue, transactions
+from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Mode, Transactions
@@ -71,8 +72,9 @@ SYSTEMS = (
     ),
 )
 
-CORE_COLLECTIONS = [*transactions.COLLECTIONS]
-CORE_QUERIES = [*transactions.QUERIES]
+CORE = (transactions, leases, queue, follow, job_records)
+CORE_COLLECTIONS = [collection for pattern in CORE for collection in pattern.COLLECTIONS]
+CORE_QUERIES = [query for pattern in CORE for query in pattern.QUERIES]
 CORE_JOBS = [
     Job(
         "recover-transactions",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import ledger
+from squinney import identity, ledger
 from squinney.ledger import demo as ledger_demo
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
@@ -69,6 +69,21 @@ SYSTEMS = (
             ledger_proof.progress,
             ledger_proof.check,
         ),
+    ),
+    System(
+        name="identity",
+        title="People",
+        what="People who sign in, what they may do, and the keys of trusted servers.",
+        collections=identity.COLLECTIONS,
+        queries=identity.QUERIES,
+        build=lambda db, transactions: {
+            "people": identity.People(db, transactions=transactions),
+            "sessions": identity.Sessions(db),
+            "keys": identity.Keys(db),
+            "invitations": identity.Invitations(db, transactions=transactions),
+        },
+        find_problems=identity.find_problems,
+        repair=identity.repair,
     ),
 )
 

@@ -1,0 +1,220 @@
+"""Connecting: which server, with which guarantees, for how long."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+import pymongo
+from bson.codec_options import CodecOptions
+from pymongo import MongoClient
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    ConnectionFailure,
+    ExecutionTimeout,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+)
+
+from squinney.errors import Invalid, NoServer, Unavailable
+from squinney.mongo.schema import Db, Document
+from squinney.settings import VARIABLES, Settings
+
+if TYPE_CHECKING:
+    from squinney.mongo.embedded import Embedded
+
+OLDEST_VERSION = (6, 0)
+AUTHENTICATION_FAILED = 18
+
+# What correctness rests on: a URI cannot change these.
+GUARANTEES: dict[str, Any] = {
+    "w": "majority",
+    "readConcernLevel": "majority",
+    "retryWrites": True,
+    "retryReads": True,
+    "tz_aware": True,
+    "uuidRepresentation": "standard",
+}
+# What a URI may set otherwise. There is no client-wide timeoutMS: it would kill idle change streams.
+DEFAULTS: dict[str, Any] = {
+    "appname": "squinney",
+    "serverSelectionTimeoutMS": 5_000,
+    "connectTimeoutMS": 5_000,
+    "maxPoolSize": 100,
+}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass
+class Connection:
+    """A client, the database in it, and the embedded server if there is one; close it or use it in a `with`."""
+
+    client: MongoClient[Document]
+    db: Db
+    embedded: Embedded | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client and stop using the embedded server, which ends with its last user."""
+        self.client.close()
+        if self.embedded:
+            self.embedded.stop()
+
+
+def connect(settings: Settings) -> Connection:
+    """Connect to the server the settings name, or else to the embedded one, and check that it will do.
+
+    Raises: Invalid for a URI or server that cannot be used, Unavailable where it does not answer, NoServer where the
+    embedded one cannot run.
+    """
+    if settings.uri:
+        return _checked(Connection(*_open(settings.uri, settings)))
+    embedded = _start_embedded(settings)
+    try:
+        return _checked(Connection(*_open(embedded.uri, settings), embedded))
+    except BaseException:
+        embedded.stop()
+        raise
+
+
+def _start_embedded(settings: Settings) -> Embedded:
+    if os.name != "posix":
+        raise NoServer("The embedded MongoDB runs on Linux and macOS only: set MONGODB_URI to a replica set")
+    from squinney.mongo.embedded import Embedded, default_folder  # needs file locks, which other systems lack
+
+    return Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
+
+
+def _open(uri: str, settings: Settings) -> tuple[MongoClient[Document], Db]:
+    client = client_for(uri)
+    return client, client[settings.database]
+
+
+def _checked(connection: Connection) -> Connection:
+    try:
+        check_server(connection.client)
+    except BaseException:
+        connection.client.close()
+        raise
+    return connection
+
+
+def client_for(uri: str, **options: Any) -> MongoClient[Document]:
+    """A client with the house's guarantees; `options` are the driver's and win over the URI and the defaults.
+
+    Raises: Invalid where the URI is not one.
+    """
+    if not uri.startswith(("mongodb://", "mongodb+srv://")):
+        raise Invalid(f"{VARIABLES['uri']}: must begin with mongodb:// or mongodb+srv://", field="uri")
+    query = uri.partition("?")[2].lower()
+    defaults = {name: value for name, value in DEFAULTS.items() if f"{name.lower()}=" not in query}
+    try:
+        return MongoClient(uri, **{**defaults, **GUARANTEES, **options})
+    except (ConfigurationError, ValueError) as error:  # the message may quote the URI, and with it a password
+        raise Invalid(f"{VARIABLES['uri']}: not a MongoDB URI ({type(error).__name__})", field="uri") from None
+
+
+def check_server(client: MongoClient[Document]) -> None:
+    """Refuse a server without transactions or older than MongoDB 6.0.
+
+    Raises: Invalid with the reason, Unavailable where it does not answer.
+    """
+    try:
+        # Inside a time limit the driver forgets its own for finding a server, and would wait the whole of ours.
+        with operation(client.options.server_selection_timeout, reads_only=True):
+            hello = client.admin.command("hello")
+            version = client.admin.command("buildInfo")["version"]
+    except OperationFailure as error:
+        if error.code == AUTHENTICATION_FAILED:
+            raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
+        raise Unavailable(f"MongoDB refused a question about itself: {error.details}") from error
+    if reason := refusal(hello, version):
+        raise Invalid(f"{VARIABLES['uri']}: {reason}", field="uri")
+
+
+def refusal(hello: Document, version: str) -> str | None:
+    """Why a server with this greeting and version will not do, if it will not."""
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
+        return f"MongoDB {version} is too old; 6.0 or newer is needed"
+    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        return (
+            "the server stands alone and so has no transactions; start it as a replica set "
+            "(--replSet, then rs.initiate()), of one member if need be"
+        )
+    return None
+
+
+class operation:  # noqa: N801 - it reads as a statement
+    """Bound everything inside by `seconds`, and turn the driver's connection and time-out errors into `Unavailable`.
+
+    For use in a `with` or as a decorator. One inside another cannot lengthen it. The error's `outcome_unknown` is
+    true unless `reads_only`: whether a write got through before the connection was lost cannot be known here. Errors
+    in which the server answered (a duplicate key, a failed validation) are the operation's own to interpret and pass
+    through, as does every `SquinneyError`.
+
+    Raises: Unavailable.
+    """
+
+    __slots__ = ("_bound", "reads_only", "seconds")
+
+    def __init__(self, seconds: float = 10, *, reads_only: bool = False) -> None:
+        self.seconds = seconds
+        self.reads_only = reads_only
+
+    def __enter__(self) -> None:
+        self._bound = pymongo.timeout(self.seconds)
+        self._bound.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bound.__exit__(kind, error, trace)
+        if error is None:
+            return
+        if type(error) is Unavailable and not self.reads_only:
+            error.outcome_unknown = True  # an inner reader failed, but this may have written before it
+        elif isinstance(error, PyMongoError) and is_away(error):
+            reason = "MongoDB took too long to answer" if error.timeout else "MongoDB cannot be reached"
+            raise Unavailable(reason, outcome_unknown=not self.reads_only) from error
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function inside a bound of its own at each call."""
+
+        @functools.wraps(function)
+        def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
+            with operation(self.seconds, reads_only=self.reads_only):
+                return function(*args, **kwargs)
+
+        return bounded
+
+
+def is_away(error: PyMongoError) -> bool:
+    """Whether the error says that the server was away, stepping down or too slow, rather than that it refused."""
+    if isinstance(error, ConnectionFailure | ExecutionTimeout) or error.timeout:
+        return True
+    if isinstance(error, BulkWriteError):
+        return False
+    if isinstance(error, InvalidOperation):  # the client was closed under a running operation
+        return "after close" in str(error)
+    return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
+
+
+def server_now(db: Db) -> datetime:
+    """The server's time, aware, in UTC, in whole milliseconds: the one clock that all machines share."""
+    aware: CodecOptions[Document] = CodecOptions(tz_aware=True, tzinfo=UTC)
+    now: datetime = db.command("hello", codec_options=aware)["localTime"]
+    return now

@@ -1,0 +1,121 @@
+"""Where the embedded MongoDB keeps its data, and where its socket lies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
+from squinney.errors import NoServer
+
+MARK = "squinney-data.txt"
+MARK_TEXT = "This folder belongs to Squinney's embedded MongoDB. Deleting it deletes the data.\n"
+SOCKET_NAME = "mongod.sock"
+SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
+ROOM_BYTES = 256 * 1024 * 1024  # a new server writes its journal and first files within this
+
+CHOOSE = "set SQUINNEY_DATA to a folder of your own"
+
+
+def default_folder(start: Path | None = None) -> Path:
+    """`.squinney/` in a clone of the project that `start` (the current folder) lies in, else the user's data folder."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if _is_clone(folder / "pyproject.toml"):
+            return folder / ".squinney"
+    try:
+        from platformdirs import user_data_path
+    except ImportError as error:
+        raise NoServer(f"Run pip install 'squinney[embedded]', or {CHOOSE}") from error
+    return user_data_path("squinney", appauthor=False)
+
+
+def _is_clone(pyproject: Path) -> bool:
+    try:
+        return bool(tomllib.loads(pyproject.read_text("utf-8"))["project"]["name"] == "squinney")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def claim(folder: Path) -> None:
+    """Make `folder` ours: private, marked, on a disk with room. Running it again changes nothing.
+
+    Raises: NoServer where it is somebody else's, holds other things, or cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(folder)
+        _check_contents(folder)
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+        _check_room(folder)
+        if not (folder / MARK).exists():
+            (folder / MARK).write_text(MARK_TEXT)
+    except OSError as error:
+        raise NoServer(f"The data folder {folder} cannot be used ({error.strerror}): {CHOOSE}") from error
+
+
+def _check_owner(folder: Path) -> None:
+    owner = folder.stat().st_uid
+    if owner != os.geteuid():
+        raise NoServer(f"The data folder {folder} belongs to another user (id {owner}): run as that user, or {CHOOSE}")
+
+
+def _check_contents(folder: Path) -> None:
+    if not (folder / MARK).exists() and any(folder.iterdir()):
+        raise NoServer(f"The folder {folder} holds files that are not Squinney's: name an empty one; {CHOOSE}")
+
+
+def _check_room(folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise NoServer(
+            f"The disk of {folder} has {free // 2**20} MB left and MongoDB needs {ROOM_BYTES // 2**20} MB: "
+            f"make room, or set SQUINNEY_DATA to a folder on another disk"
+        )
+
+
+def socket_for(folder: Path, runtime: Path | None = None) -> Path:
+    """The socket's path for the server of `folder`: short, in a folder that only this user may enter.
+
+    It does not lie in `$XDG_RUNTIME_DIR`, which is emptied at logout and differs between logins, while the server may
+    outlive both.
+
+    Raises: NoServer where the path would be longer than the system allows.
+    """
+    parent = runtime or runtime_folder()
+    socket = parent / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12] / SOCKET_NAME
+    if len(os.fsencode(socket)) > SOCKET_BYTES:
+        raise NoServer(
+            f"The socket's path {socket} is longer than the {SOCKET_BYTES} bytes this system allows: "
+            f"set TMPDIR to a folder with a short path"
+        )
+    try:
+        socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoServer(f"The folder {socket.parent} for the socket cannot be made ({error.strerror})") from error
+    return socket
+
+
+def runtime_folder(temporary: Path | None = None) -> Path:
+    """This user's folder for sockets under `temporary` (/tmp); a fresh one where somebody else has taken its name."""
+    if temporary is None:
+        temporary = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())  # noqa: S108
+    usual = temporary / f"squinney-{os.geteuid()}"
+    with suppress(OSError):  # somebody's file is in the way, or nothing may be written: the next line sees it
+        usual.mkdir(mode=0o700, exist_ok=True)
+    return usual if _is_private(usual) else Path(tempfile.mkdtemp(prefix="squinney-", dir=temporary))
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077

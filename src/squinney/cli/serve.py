@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from typing import Annotated
 
@@ -28,6 +29,7 @@ def serve(
     context.obj.update(host=host, port=port)
     settings = settings_of(context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
         schema.apply(connection.db, assembly.collections())
         if demo:
@@ -40,6 +42,11 @@ def serve(
             _run(site, listener)
         finally:
             jobs.stop()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """End as by Ctrl-C, so that whoever stops us this way leaves no server behind either."""
+    raise KeyboardInterrupt
 
 
 def _listening(settings: Settings) -> socket.socket:

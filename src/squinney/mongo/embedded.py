@@ -50,6 +50,9 @@ class Embedded:
         self._users = users
         self._gate = gate
         self._owner = os.getpid()
+        self._mongod: Path | None = None
+        self._runtime: Path | None = None
+        self._arguments: Sequence[str] = ()
 
     @classmethod
     def start(
@@ -77,7 +80,9 @@ class Embedded:
             with process.gate(gate, folder):
                 fcntl.flock(users, fcntl.LOCK_SH)
                 server = cls(folder, _recorded_socket(folder), users, gate)
-                server._find_or_start(mongod, [*(TEST_COMMANDS if test_commands else ()), *arguments], runtime)
+                server._mongod, server._runtime = mongod, runtime
+                server._arguments = [*(TEST_COMMANDS if test_commands else ()), *arguments]
+                server._find_or_start()
         except BaseException:
             users.close()
             gate.close()
@@ -116,6 +121,19 @@ class Embedded:
             self._users.close()
             self._gate.close()
 
+    def revive(self) -> bool:
+        """Start the server again if it has died, as when the system ran out of memory; True when it had.
+
+        Clients find it again by themselves: its socket is where it was.
+
+        Raises: NoServer where it does not come up.
+        """
+        with process.gate(self._gate, self.folder):
+            dead = not process.is_running(self.folder)
+            if dead:
+                self._find_or_start()
+            return dead
+
     def rotate_log(self) -> bool:
         """Put the server's log aside if it has grown; True when it had."""
         if not process.rotate(self.folder):
@@ -124,27 +142,27 @@ class Embedded:
             admin.command("logRotate", "server")
         return True
 
-    def _find_or_start(self, mongod: Path | None, more: Sequence[str], runtime: Path | None) -> None:
+    def _find_or_start(self) -> None:
         if process.is_running(self.folder):
             if self._answers():
                 self.rotate_log()
                 return
             process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
-        self._launch(mongod, more, runtime)
+        self._launch()
         if self._answers():
             process.note_version(self.folder, self.version)
         else:
             reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 
-    def _launch(self, mongod: Path | None, more: Sequence[str], runtime: Path | None) -> None:
-        found = binary.find(mongod, libraries=self.folder / "lib")
-        self.socket = places.socket_for(self.folder, runtime)
+    def _launch(self) -> None:
+        found = binary.find(self._mongod, libraries=self.folder / "lib")
+        self.socket = places.socket_for(self.folder, self._runtime)
         _record_socket(self.folder, self.socket)
         arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
         try:
-            process.start(found, self.folder, [*arguments, *more])
+            process.start(found, self.folder, [*arguments, *self._arguments])
         except NoServer:
             self._remove_socket()
             raise

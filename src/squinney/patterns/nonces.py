@@ -16,6 +16,7 @@ from pymongo.collection import Collection
 
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.schema import Document
+from squinney.patterns.paths import value_at
 
 Update = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Base = Callable[[str], Any]
@@ -70,7 +71,7 @@ def edit(
     if changed is not None:
         return changed
     current = collection.find_one(where, session=session)
-    if current is not None and nonce_of(current, field) == new:
+    if current is not None and value_at(current, field) == new:
         return current
     raise conflict(current, nonce, yours=yours, base=base)
 
@@ -89,14 +90,6 @@ def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None =
     if current is None:
         return NotFound()
     return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
-
-
-def nonce_of(document: Mapping[str, Any], field: str = "nonce") -> Any:
-    """The nonce of a document, None where it has none."""
-    value: Any = document
-    for name in field.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def _plain(nonce: Any) -> str:

@@ -30,6 +30,7 @@ from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
+from squinney.patterns.paths import value_at
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -92,7 +93,7 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
 
     Raises: `TypeError` where a sort key of the item is an array or a document, which has no place in an order.
     """
-    keys = {field: _value_at(item, field) for field, _ in sort}
+    keys = {field: value_at(item, field) for field, _ in sort}
     for field, value in keys.items():
         if type(value) not in PAGEABLE:
             raise TypeError(f"cannot page by {field}: it holds a {type(value).__name__}")
@@ -130,10 +131,3 @@ def _keys(sort: Sort, cursor: Any) -> Document:
 
 def _malformed() -> Invalid:
     return Invalid("cursor is not one that this list gave", field="cursor")
-
-
-def _value_at(item: Mapping[str, Any], path: str) -> Any:
-    value: Any = item
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

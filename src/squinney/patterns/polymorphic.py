@@ -197,6 +197,7 @@ class Types(Generic[D]):
     def _check(self, model: type[D]) -> None:
         if not issubclass(model, self.base):
             raise ValueError(f"{model.__name__} is not a {self.base.__name__}")
+        model.model_rebuild()  # raises where an annotation names what is not defined
         if (stored_path(model, "type"), stored_path(model, "schema_version")) != (self.type_field, self.version_field):
             raise ValueError(f"{model.__name__} stores type or schema_version under another name than its base")
         for part in _parts_of(model):

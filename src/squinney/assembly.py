@@ -1,0 +1,138 @@
+"""The one list of systems. Adapters iterate over it and nothing else: a new system is one folder and one line here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from squinney import ledger
+from squinney.ledger import proof as ledger_proof
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Collection, Db
+from squinney.patterns import transactions
+from squinney.patterns.jobs import Job
+from squinney.patterns.problems import Problem
+from squinney.patterns.transactions import Mode, Transactions
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `squinney prove` needs of a system; `ledger/proof.py` is the model."""
+
+    prepare: Callable[[Db], None]
+    work: Callable[[Db, Mode, int], None]
+    settle: Callable[[Db], Mapping[str, int]]
+    progress: Callable[[Db], int]
+    check: Callable[[Db], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class System:
+    """One system as the adapters see it.
+
+    `build(db, transactions)` makes its nouns, by name. `figures` are the live numbers of its card on the home page,
+    cheap enough to be asked for at every view; `path` is where its pages begin. The adapters find its routes, pages and
+    commands in the module of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
+    """
+
+    name: str
+    title: str
+    what: str
+    collections: Sequence[Collection]
+    queries: Sequence[Query | Pipeline]
+    build: Callable[[Db, Transactions], Mapping[str, Any]]
+    jobs: Sequence[Job] = ()
+    find_problems: Callable[[Db], Iterator[Problem]] = lambda db: iter(())
+    repair: Callable[[Db], Counter[str]] = lambda db: Counter()
+    demo: Callable[[Db], None] = lambda db: None
+    figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
+    proof: Proof | None = None
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            object.__setattr__(self, "path", self.name)
+
+
+SYSTEMS = (
+    System(
+        name="ledger",
+        title="Ledger",
+        what="Accounts between which money moves, and is never made, lost or spent twice.",
+        collections=ledger.COLLECTIONS,
+        queries=ledger.QUERIES,
+        build=lambda db, transactions: {"accounts": ledger.Accounts(db, transactions=transactions)},
+        find_problems=ledger.find_problems,
+        repair=ledger.repair,
+        demo=ledger.demo,
+        figures=ledger.figures,
+        proof=Proof(
+            ledger_proof.prepare,
+            ledger_proof.work,
+            ledger_proof.settle,
+            ledger_proof.progress,
+            ledger_proof.check,
+        ),
+    ),
+)
+
+DEMO = Collection("demo", unsharded="one small document per system")
+CORE_COLLECTIONS = [*transactions.COLLECTIONS, DEMO]
+CORE_QUERIES = [*transactions.QUERIES]
+CORE_JOBS = [
+    Job(
+        "recover-transactions",
+        every_seconds=5,
+        run=lambda db: Transactions(db).recover(),
+        what="finishes or undoes what crashed processes left half done",
+    )
+]
+
+
+def collections() -> list[Collection]:
+    """Every declared collection, the core's first."""
+    return [*CORE_COLLECTIONS, *(collection for system in SYSTEMS for collection in system.collections)]
+
+
+def queries() -> list[Query | Pipeline]:
+    """Every declared query, the core's first."""
+    return [*CORE_QUERIES, *(query for system in SYSTEMS for query in system.queries)]
+
+
+def jobs() -> list[Job]:
+    """Every declared job, the core's first."""
+    return [*CORE_JOBS, *(job for system in SYSTEMS for job in system.jobs)]
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """All systems, built on one database."""
+
+    db: Db
+    transactions: Transactions
+    nouns: Mapping[str, Mapping[str, Any]]
+
+
+def assemble(db: Db, *, mode: Mode = "auto") -> Assembled:
+    """Build every system's nouns."""
+    runner = Transactions(db, mode)
+    return Assembled(db, runner, {system.name: system.build(db, runner) for system in SYSTEMS})
+
+
+def load_demo(db: Db) -> None:
+    """Load each system's demo data, once per database.
+
+    Atomic: each system's own operations.
+    After a crash: the next call goes on.
+    """
+    for system in SYSTEMS:
+        if db["demo"].find_one({"_id": system.name}) is None:
+            system.demo(db)
+            db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
+
+
+def system_named(name: str) -> System | None:
+    """The system of that name."""
+    return next((system for system in SYSTEMS if system.name == name), None)

@@ -1,0 +1,166 @@
+"""`Accounts`: open, transfer, read, close."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.ledger import queries, rules
+from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE, Account, Entry, Transfer
+from squinney.ledger.errors import AccountClosed, AccountNotEmpty, CurrencyMismatch, UnknownAccount
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+from squinney.patterns.transactions import Plan, Transactions
+
+CURRENCY = r"[A-Z]{3}"
+CURRENCIES_KEPT = 10_000
+
+
+class Accounts:
+    """Accounts between which money moves, and is never made, lost or spent twice.
+
+    Several instances, in several processes and in different transaction modes, may work on the same accounts. While a
+    two-phase transfer is under way, other readers may see it half done; a native one is seen whole or not at all.
+    """
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = db
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+        self._currencies: dict[str, str] = {}
+
+    @operation()
+    def open(
+        self, currency: str, opening: int = 0, *, name: str = "", key: str | None = None, scope: str = ""
+    ) -> Account:
+        """Open an account, with money put in from outside if `opening` says so.
+
+        Atomic: the account and its first entry are one transaction.
+        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
+        """
+        checks.text(currency, "currency", most=3, pattern=CURRENCY)
+        checks.integer(opening, "opening", least=0, most=MOST_BALANCE)
+        checks.text(name, "name", most=100)
+        account: Account = {
+            "_id": new_id(),
+            "name": name,
+            "currency": currency,
+            "balance": opening,
+            "txns": [],
+            "opened_at": self._clock(),
+        }
+        plan = Plan(rules.opening_steps(account), result=account)
+        arguments = {"currency": currency, "opening": opening, "name": name}
+        outcome = self._transactions.run("open", plan, key=key, scope=scope, arguments=arguments)
+        return cast(Account, outcome.result)
+
+    @operation()
+    def get(self, account_id: str) -> Account:
+        """The account.
+
+        Raises: `UnknownAccount`.
+        """
+        checks.identifier(account_id, "account")
+        account = self._db["accounts"].find_one(queries.ACCOUNT(account_id=account_id))
+        if account is None:
+            raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
+        return cast(Account, account)
+
+    @operation()
+    def transfer(
+        self, src: str, dst: str, amount: int, *, key: str | None = None, scope: str = "", memo: str = ""
+    ) -> Transfer:
+        """Move `amount` from one account to another, once per `key`.
+
+        Atomic: both balances and both entries, in one `Transactions` run.
+        After a crash: native: nothing. Two-phase: what is taken but not given, until `recover-transactions` settles it.
+        Raises: `Invalid`, `UnknownAccount`, `AccountClosed`, `CurrencyMismatch`, `InsufficientFunds`, `BalanceLimit`,
+        `KeyReused`, `StillRunning`, `Busy`, `Unavailable`.
+        """
+        checks.identifier(src, "src")
+        checks.identifier(dst, "dst")
+        checks.integer(amount, "amount", least=1, most=MOST_AMOUNT)
+        checks.text(memo, "memo", most=500)
+        if src == dst:
+            raise Invalid("src and dst must be two accounts", field="dst")
+        transfer: Transfer = {
+            "_id": new_id(),
+            "src": src,
+            "dst": dst,
+            "amount": amount,
+            "currency": self._common_currency(src, dst),
+            "at": self._clock(),
+            "memo": memo,
+        }
+        plan = Plan(rules.transfer_steps(transfer), result=transfer)
+        arguments = {"src": src, "dst": dst, "amount": amount, "memo": memo}
+        outcome = self._transactions.run("transfer", plan, key=key, scope=scope, arguments=arguments)
+        return cast(Transfer, outcome.result)
+
+    def _common_currency(self, src: str, dst: str) -> str:
+        currencies = [self._currency_of(account_id) for account_id in self._know_currencies(src, dst)]
+        if currencies[0] != currencies[1]:
+            raise CurrencyMismatch(f"{src} is in {currencies[0]}, {dst} in {currencies[1]}")
+        return currencies[0]
+
+    def _currency_of(self, account_id: str) -> str:
+        try:
+            return self._currencies[account_id]
+        except KeyError:
+            raise UnknownAccount(f"there is no account {account_id}", account_id=account_id) from None
+
+    def _know_currencies(self, *account_ids: str) -> tuple[str, ...]:
+        """An account's currency never changes, so it is read once; the transfer's guards look at it again."""
+        unknown = [account_id for account_id in account_ids if account_id not in self._currencies]
+        if unknown:
+            if len(self._currencies) >= CURRENCIES_KEPT:
+                self._currencies = {known: self._currencies[known] for known in account_ids if known not in unknown}
+            found = queries.CURRENCIES.find(self._db, account_ids=unknown, projection={"currency": 1})
+            self._currencies.update({account["_id"]: account["currency"] for account in found})
+        return account_ids
+
+    @operation()
+    def close(self, account_id: str) -> Account:
+        """Close an empty account for good.
+
+        Atomic: one update, which also requires that no transfer is under way.
+        After a crash: it happened or it did not.
+        Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`.
+        """
+        checks.identifier(account_id, "account")
+        empty = {"balance": 0, "closed_at": None, "txns.0": {"$exists": False}, "txn_lock": None}
+        closing = {"$set": {"closed_at": self._clock()}}
+        closed = self._db["accounts"].find_one_and_update({"_id": account_id, **empty}, closing, return_document=True)
+        if closed is not None:
+            return cast(Account, closed)
+        if self.get(account_id).get("closed_at"):
+            raise AccountClosed(f"account {account_id} is closed", account_id=account_id)
+        raise AccountNotEmpty("only an account at zero, with nothing under way, can be closed", account_id=account_id)
+
+    @operation()
+    def statement(self, account_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Entry]:
+        """The account's entries, newest first.
+
+        Raises: `UnknownAccount`; `Invalid` for a cursor that is none of ours.
+        """
+        self.get(account_id)
+        found = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
+        return cast(Page[Entry], found)
+
+    @operation()
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
+        """Every account, oldest first."""
+        return cast(Page[Account], page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit))
+
+    @operation()
+    def total(self, currency: str) -> int:
+        """The sum of all balances in a currency. Two-phase transfers under way are missing from it for a moment."""
+        checks.text(currency, "currency", most=3, pattern=CURRENCY)
+        found: Mapping[str, Any] | None = next(self._db["accounts"].aggregate(queries.TOTAL(currency=currency)), None)
+        return int(found["total"]) if found else 0

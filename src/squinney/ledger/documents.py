@@ -1,0 +1,79 @@
+"""The ledger's shapes and collections. Money is whole minor units (cents) plus a currency code."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
+
+from squinney.mongo.schema import Collection, Index
+
+# Far below int64, so that any number of transfers prepared at the same moment cannot overflow it when they finish.
+MOST_AMOUNT = 10**15
+MOST_BALANCE = 10**18
+
+
+class Account(TypedDict):
+    """An account. `txns` holds markers of unfinished two-phase transfers."""
+
+    _id: str
+    name: str
+    currency: str
+    balance: int
+    txns: list[Any]
+    opened_at: datetime
+    closed_at: NotRequired[datetime]
+
+
+class Entry(TypedDict):
+    """One line of a statement. An opening has no `transfer_id`."""
+
+    _id: str
+    account_id: str
+    transfer_id: str | None
+    other_id: NotRequired[str]
+    amount: int
+    currency: str
+    at: datetime
+    memo: str
+
+
+class Transfer(TypedDict):
+    """What a transfer did."""
+
+    _id: str
+    src: str
+    dst: str
+    amount: int
+    currency: str
+    at: datetime
+    memo: str
+
+
+_MONEY = {"bsonType": ["int", "long"]}
+
+COLLECTIONS = [
+    Collection(
+        "accounts",
+        indexes=[
+            Index([("currency", 1)], why="total(currency)"),
+        ],
+        shard_key={"_id": "hashed"},
+        validator={
+            "$jsonSchema": {
+                "required": ["currency", "balance"],
+                "properties": {"balance": {**_MONEY, "minimum": 0}, "currency": {"bsonType": "string"}},
+            }
+        },
+    ),
+    Collection(
+        "entries",
+        indexes=[Index([("account_id", 1), ("at", -1), ("_id", -1)], why="statement(), newest first")],
+        shard_key={"account_id": 1, "at": 1},
+        validator={
+            "$jsonSchema": {
+                "required": ["account_id", "amount", "at"],
+                "properties": {"account_id": {"bsonType": "string"}, "amount": _MONEY, "at": {"bsonType": "date"}},
+            }
+        },
+    ),
+]

@@ -1,0 +1,79 @@
+"""The ledger's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections import Counter
+
+from squinney.errors import Conflict, Unavailable
+from squinney.ledger.accounts import Accounts
+from squinney.ledger.repair import find_problems
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.transactions import Mode, Transactions
+
+ACCOUNTS = 20
+OPENING = 1_000_000
+TIMEOUT_SECONDS = 2.0
+
+
+def prepare(db: Db) -> None:
+    """Open the accounts between which the workers move money."""
+    accounts = Accounts(db)
+    for number in range(ACCOUNTS):
+        accounts.open("EUR", OPENING, name=f"proof {number}")
+
+
+def transactions(db: Db, mode: Mode) -> Transactions:
+    """Short deadlines, so that what a killed worker left is settled within seconds."""
+    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
+
+
+def work(db: Db, mode: Mode, seed: int) -> None:
+    """Move money at random, sometimes twice with the same key, for ever; each intent is on record first."""
+    accounts = Accounts(db, transactions=transactions(db, mode))
+    chance = random.Random(seed)
+    ids = [account["_id"] for account in db["accounts"].find({}, {"_id": 1})]
+    while True:
+        src, dst = chance.sample(ids, 2)
+        intent = {"_id": uuid.uuid4().hex, "src": src, "dst": dst, "amount": chance.randint(1, 5_000)}
+        db["intents"].insert_one(intent)
+        for _ in range(chance.choice([1, 1, 2])):
+            _try(db, accounts, intent)
+
+
+def _try(db: Db, accounts: Accounts, intent: Document) -> None:
+    try:
+        accounts.transfer(intent["src"], intent["dst"], intent["amount"], key=intent["_id"], memo=intent["_id"])
+    except (Conflict, Unavailable):
+        return
+    db["intents"].update_one({"_id": intent["_id"]}, {"$set": {"acknowledged": True}})
+
+
+def settle(db: Db) -> Counter[str]:
+    """What the background job does."""
+    return transactions(db, "auto").recover()
+
+
+def progress(db: Db) -> int:
+    """How many transfers were acknowledged so far."""
+    return db["intents"].count_documents({"acknowledged": True})
+
+
+def check(db: Db) -> dict[str, str]:
+    """Each promise with what breaks it; an empty string where it holds."""
+    accounts = Accounts(db)
+    total = accounts.total("EUR")
+    moved = Counter(entry["memo"] for entry in db["entries"].find({"amount": {"$lt": 0}}))
+    acknowledged = [intent["_id"] for intent in db["intents"].find({"acknowledged": True})]
+    twice = [key for key, times in moved.items() if times > 1]
+    lost = [key for key in acknowledged if key not in moved]
+    problems = [str(problem) for problem in find_problems(db)]
+    negative = db["accounts"].count_documents({"balance": {"$lt": 0}})
+    return {
+        "the sum of balances is unchanged": "" if total == ACCOUNTS * OPENING else f"{total}",
+        "nothing is negative": "" if not negative else f"{negative} accounts",
+        "no key moved money twice": "" if not twice else f"{len(twice)} keys",
+        "no acknowledged transfer is lost": "" if not lost else f"{len(lost)} transfers",
+        "find_problems is empty": "; ".join(problems[:3]),
+    }

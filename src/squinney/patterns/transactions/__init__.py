@@ -1,0 +1,32 @@
+"""Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
+
+from squinney.patterns.transactions.errors import (
+    AlreadyExists,
+    Busy,
+    KeyReused,
+    Stale,
+    StillRunning,
+    TimedOut,
+)
+from squinney.patterns.transactions.records import COLLECTIONS, QUERIES, Outcome, is_open
+from squinney.patterns.transactions.runner import Mode, Transactions, find_stuck
+from squinney.patterns.transactions.steps import Plan, Step, visible
+
+__all__ = [
+    "COLLECTIONS",
+    "QUERIES",
+    "AlreadyExists",
+    "Busy",
+    "KeyReused",
+    "Mode",
+    "Outcome",
+    "Plan",
+    "Stale",
+    "Step",
+    "StillRunning",
+    "TimedOut",
+    "Transactions",
+    "find_stuck",
+    "is_open",
+    "visible",
+]

@@ -1,0 +1,210 @@
+"""Guarded steps: an operation over several documents, as data.
+
+Fields that the protocol keeps in the documents it works on:
+
+- `txns`: markers of unfinished two-phase runs;
+- `tombs`: runs that were rolled back by `recover()` and may not come back;
+- `txn_lock`: the run that excludes all others (its step does not commute, or its document is not there yet);
+- `txn_checks`: counts native runs that only guarded the document;
+- `txn_stub`: an inserted document that is not committed yet. Readers skip it: `visible(filter)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+import bson
+
+from squinney.errors import Conflict, SquinneyError
+from squinney.mongo.schema import Document
+from squinney.patterns.transactions.errors import AlreadyExists
+
+Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
+
+COMMUTING = {"$inc", "$push", "$pull"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an operation does to one document, found by its `_id` and a guard.
+
+    `take` is what must be able to fail, with its `undo`; `give` is what cannot fail and happens only when the operation
+    is decided. A step may instead `insert` a document under an id known beforehand, or `delete` one. Where the guard
+    does not match, the operation is refused with `refused`: an error class, or a callable that gets the document (None
+    where there is none) and returns the error. `route` adds shard-key fields to the filter.
+    """
+
+    collection: str
+    id: Any
+    _: KW_ONLY
+    guard: Mapping[str, Any] = field(default_factory=dict)
+    take: Mapping[str, Any] | None = None
+    undo: Mapping[str, Any] | None = None
+    give: Mapping[str, Any] | None = None
+    insert: Mapping[str, Any] | None = None
+    delete: bool = False
+    array_filters: Sequence[Mapping[str, Any]] = ()
+    refused: Refusal = Conflict
+    route: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.take is None) != (self.undo is None):
+            raise ValueError("a take needs its undo, and an undo its take")
+        if (self.insert is not None) + self.delete + bool(self.take or self.give) > 1:
+            raise ValueError("a step inserts, deletes or updates: one of the three")
+        for update in (self.take, self.undo, self.give):
+            if update is not None and not all(operator.startswith("$") for operator in update):
+                raise ValueError("a step's updates are operators only")
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the step must have its document to itself: it does not commute with other steps."""
+        if self.delete:
+            return True
+        return any(not COMMUTING.issuperset(update) for update in (self.take, self.undo, self.give) if update)
+
+    @property
+    def place(self) -> Document:
+        """The filter that finds the document alone."""
+        return {"_id": self.id, **self.route}
+
+    def refusal(self, document: Document | None) -> SquinneyError:
+        """The error to raise where the guard did not match."""
+        if self.insert is not None and self.refused is Conflict:
+            return AlreadyExists(f"{self.collection} has a document like {self.id!r} already")
+        if isinstance(self.refused, type):
+            return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
+        return self.refused(document)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps, and what a repeat with the same key is answered."""
+
+    steps: Sequence[Step]
+    result: Any = None
+
+
+def visible(where: Document) -> Document:
+    """The filter, without documents that an unfinished two-phase run has only begun to insert."""
+    return {**where, "txn_stub": None}
+
+
+def identity(step: Step) -> tuple[str, bytes]:
+    """What tells one document from another; also the one order in which documents are taken."""
+    return step.collection, bson.encode({"": step.id})
+
+
+def require_one_step_per_document(steps: Sequence[Step]) -> None:
+    """Refuse a plan that touches a document twice: neither mode could say which step comes first."""
+    if len({identity(step) for step in steps}) < len(steps):
+        raise ValueError("an operation has one step per document")
+
+
+# ---- what a step sends, in native mode ----
+
+
+def native_filter(step: Step) -> Document:
+    """Found, permitted, and not held by a two-phase run that excludes it."""
+    where = {**step.place, **step.guard, "txn_lock": None}
+    if step.exclusive:
+        where["txns.0"] = {"$exists": False}
+    return where
+
+
+def native_update(step: Step) -> Document:
+    """Take and give at once. A step that only guards must write too, or the server would see no conflict."""
+    return merge(step.take or {}, step.give or {}) or {"$inc": {"txn_checks": 1}}
+
+
+# ---- what a step sends, in two-phase mode ----
+
+
+def not_stopped(txn: Any, deadline: datetime) -> Document:
+    """What keeps a late writer out: the server's clock, and the tombstone."""
+    return {"tombs": {"$ne": txn}, "$expr": {"$lt": ["$$NOW", deadline]}}
+
+
+def prepare_filter(step: Step, txn: Any, deadline: datetime) -> Document:
+    """Found, permitted, not held by another, not prepared before, not too late."""
+    protocol: Document = {"txns": {"$ne": txn}, "txn_lock": None, **not_stopped(txn, deadline)}
+    if step.exclusive:
+        protocol["txns.0"] = {"$exists": False}
+    return {**step.place, "$and": [dict(step.guard), protocol]}
+
+
+def prepare_update(step: Step, txn: Any) -> Document:
+    """The take with the marker; for a give alone, just the marker."""
+    marker: Document = {"$push": {"txns": txn}}
+    if step.exclusive:
+        marker["$set"] = {"txn_lock": txn}
+    return merge(step.take or {}, marker)
+
+
+def insert_update(step: Step, txn: Any, deadline: datetime) -> list[Document]:
+    """The stub, as an upsert that the server refuses after the deadline (an upsert's filter may hold no `$expr`)."""
+    stub = {**(step.insert or {}), "_id": step.id, "txn_stub": txn, "txn_lock": txn}
+    one_or_error = {"$divide": [1, {"$cond": [{"$lt": ["$$NOW", deadline]}, 1, 0]}]}
+    return [{"$replaceWith": {"$cond": [one_or_error, {"$literal": stub}, None]}}]
+
+
+def finish_update(stored: Mapping[str, Any], txn: Any) -> Document:
+    """Give, and let go of the document, in one update."""
+    return merge(stored.get("give") or {}, _release(stored, txn))
+
+
+def undo_update(stored: Mapping[str, Any], txn: Any) -> Document:
+    """Take back what was taken, and let go of the document, in one update."""
+    return merge(stored.get("undo") or {}, _release(stored, txn))
+
+
+def _release(stored: Mapping[str, Any], txn: Any) -> Document:
+    if stored["does"] == "insert":
+        return {"$unset": {"txn_stub": "", "txn_lock": ""}}
+    release: Document = {"$pull": {"txns": txn}}
+    if stored["exclusive"]:
+        release["$unset"] = {"txn_lock": ""}
+    return release
+
+
+def stored_form(step: Step) -> Document:
+    """All that `recover()` needs of a step, in any process."""
+    does = "insert" if step.insert is not None else "delete" if step.delete else "update"
+    stored: Document = {"collection": step.collection, "place": step.place, "does": does, "exclusive": step.exclusive}
+    for name in ("undo", "give"):
+        if value := getattr(step, name):
+            stored[name] = dict(value)
+    if step.array_filters:
+        stored["array_filters"] = [dict(condition) for condition in step.array_filters]
+    return stored
+
+
+def array_filters_for(update: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> list[Any] | None:
+    """The array filters where the update uses them: the server refuses unused ones."""
+    return list(filters) if filters and "$[" in repr(update) else None
+
+
+def merge(*updates: Mapping[str, Any]) -> Document:
+    """One update that does what all of them do."""
+    merged: Document = {}
+    for update in updates:
+        for operator, fields in update.items():
+            target = merged.setdefault(operator, {})
+            for path, value in fields.items():
+                target[path] = _both(operator, target[path], value) if path in target else value
+    return merged
+
+
+def _both(operator: str, first: Any, second: Any) -> Any:
+    if operator == "$inc":
+        return first + second
+    if operator == "$push":
+        return {"$each": [*_each(first), *_each(second)]}
+    raise ValueError(f"a step changes one path twice with {operator}")
+
+
+def _each(value: Any) -> list[Any]:
+    return value["$each"] if isinstance(value, dict) and "$each" in value else [value]

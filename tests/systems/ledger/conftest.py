@@ -1,0 +1,30 @@
+"""A ledger in each transaction mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from squinney.ledger import COLLECTIONS, Accounts
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+from squinney.patterns import transactions
+from squinney.patterns.transactions import Mode, Transactions
+
+
+@pytest.fixture(params=["native", "two-phase"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Every test that asks for it runs in both modes."""
+    return request.param
+
+
+@pytest.fixture
+def ledger_db(db: Db) -> Db:
+    """A database with the ledger's collections."""
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    return db
+
+
+@pytest.fixture
+def accounts(ledger_db: Db, mode: Mode) -> Accounts:
+    """The ledger, with deadlines short enough to wait for."""
+    return Accounts(ledger_db, transactions=Transactions(ledger_db, mode, timeout_seconds=10))

@@ -14,6 +14,7 @@ from pymongo.collection import Collection as DriverCollection
 from pymongo.errors import BulkWriteError
 
 from squinney.clock import Clock, utcnow
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Collection, Document
 from squinney.patterns import checks
 from squinney.patterns.paths import value_at
@@ -24,6 +25,7 @@ COLLECTIONS = [Collection("migrations", shard_key={"_id": "hashed"})]
 Plan = list[tuple[Any, ReplaceOne[Document]]]
 
 ATTEMPTS = 5
+BATCH_SECONDS = 60
 MOST_FAILURES_KEPT = 100
 
 
@@ -87,13 +89,15 @@ class Migration:
 
         Atomic: each document by one conditional replacement.
         After a crash: some documents are old, some new, all readable; run it again.
+        Raises: `Unavailable` when MongoDB is away; run it again.
         """
         stop = stop or Event()
         progress = self._begin()
         while progress.finished_at is None and not stop.is_set():
             began = time.monotonic()
-            ids = self._next_ids(progress)
-            progress = self._keep(self._step(progress, ids))
+            with operation(BATCH_SECONDS):
+                ids = self._next_ids(progress)
+                progress = self._keep(self._step(progress, ids))
             report(progress)
             if self._per_second:
                 stop.wait(max(0.0, len(ids) / self._per_second - (time.monotonic() - began)))

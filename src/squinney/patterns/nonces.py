@@ -80,7 +80,7 @@ def stamped(update: Update, new: str, *, field: str = "nonce") -> Any:
     """The update, operators or pipeline, that also sets the new nonce."""
     if not isinstance(update, Mapping):
         return [*update, {"$set": {field: {"$literal": new}}}]
-    if any(field in (fields or ()) for fields in update.values()):
+    if any(_overlap(field, path) for fields in update.values() for path in fields):
         raise ValueError(f"an edit must not touch {field} itself")
     return {**update, "$set": {**update.get("$set", {}), field: new}}
 
@@ -90,6 +90,10 @@ def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None =
     if current is None:
         return NotFound()
     return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _plain(nonce: Any) -> str:

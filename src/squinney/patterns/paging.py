@@ -75,6 +75,8 @@ def page(
     Raises: `Invalid` for a cursor that is not one of this list's, or a limit outside 1 to `most`.
     """
     limit = checks.integer(limit, "limit", least=1, most=most)
+    if projection and not all(_keeps(projection, field) for field, _ in query.sort):
+        raise ValueError(f"the projection must keep what {query.name} is sorted by")
     where = query(**arguments)
     if cursor is not None:
         where = {"$and": [where, after(query.sort, cursor)]}
@@ -114,6 +116,13 @@ def after(sort: Sort, cursor: str) -> Document:
             branches.append({**ties, "$expr": beyond})
         ties = {**ties, field: keys[field]}
     return {"$or": branches} if branches else {"_id": {"$in": []}}
+
+
+def _keeps(projection: Mapping[str, Any], path: str) -> bool:
+    named = [shown for name, shown in projection.items() if f"{path}.".startswith(f"{name}.")]
+    if path.split(".")[0] == "_id" or not any(shown for name, shown in projection.items() if name != "_id"):
+        return all(named)
+    return any(named)
 
 
 def _keys(sort: Sort, cursor: Any) -> Document:

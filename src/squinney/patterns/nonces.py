@@ -23,12 +23,16 @@ Base = Callable[[str], Any]
 
 
 class EditConflict(Conflict):
-    """Someone else has changed it since; merge the two versions and save again."""
+    """Someone else has changed it since; merge the two versions and save again.
+
+    The versions are attributes and not `details`, which every adapter shows: who may see a stored document whole is for
+    the system to say.
+    """
 
     code = "edit-conflict"
 
     def __init__(self, message: str = "", *, theirs: Any = None, yours: Any = None, base: Any = None) -> None:
-        super().__init__(message, theirs=theirs, yours=yours, base=base)
+        super().__init__(message)
         self.theirs = theirs
         self.yours = yours
         self.base = base

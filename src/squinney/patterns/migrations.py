@@ -76,6 +76,11 @@ class Migration:
         self._migrations = collection.database["migrations"]
         self._target = {model.__name__: newest_version(model) for model in (types.base, *types.models.values())}
 
+    @property
+    def name(self) -> str:
+        """The collection's name."""
+        return self._collection.name
+
     def progress(self) -> Progress | None:
         """How far the last run came; None before the first."""
         stored = self._migrations.find_one({"_id": self._collection.name}, {"_id": 0})

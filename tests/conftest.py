@@ -16,6 +16,8 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 
+pytest_plugins = ["tests.plugins.crash_points"]
+
 PARAMETERS = {"ttlMonitorSleepSecs": 1, "logLevel": 0}
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
+
+from pymongo.errors import AutoReconnect
 
 from squinney import ledger
+from squinney.errors import Unavailable
 from squinney.ledger import Accounts
 from squinney.ledger.demo import demo
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.patterns.transactions import Mode, Transactions, two_phase
 from tests.crash.case import Case, transactions
 
 KEY = "once"
@@ -87,11 +93,55 @@ def _demo_goes_on(db: Db, state: Any) -> None:
     assert _accounts(db).total("EUR") == 220_000
 
 
+def _left_in(db: Db, interrupted: str) -> Any:
+    """Two transfers that were left where `interrupted` would have begun, one way and the other."""
+    state = _two_accounts(db)
+    for src, dst in (state, state[::-1]):
+        with patch.object(two_phase, interrupted, side_effect=AutoReconnect), suppress(Unavailable):
+            _accounts(db, "two-phase").transfer(src, dst, 20)
+    long_ago = datetime(2000, 1, 1, tzinfo=UTC)
+    db["transactions"].update_many({}, {"$set": {"deadline": long_ago, "due_at": long_ago}})
+    return state
+
+
+def _recover(db: Db, mode: Mode, state: Any) -> None:
+    Transactions(db).recover()
+
+
+def _sum_is_kept(db: Db, state: Any) -> None:
+    assert [_accounts(db).get(account_id)["balance"] for account_id in state] == [1_000, 50]
+
+
+def _close_case() -> Case:
+    return Case(
+        "Accounts.close",
+        "ledger",
+        prepare=lambda db: _accounts(db).open("EUR")["_id"],
+        act=_close,
+        check=_is_closed_or_not,
+        modes=["native"],
+    )
+
+
+def _recover_case(what: str, interrupted: str) -> Case:
+    return Case(
+        f"job:recover-transactions {what}",
+        "ledger",
+        prepare=lambda db: _left_in(db, interrupted),
+        act=_recover,
+        check=_sum_is_kept,
+        modes=["native"],
+        covers=["Transactions.recover"],
+    )
+
+
 CASES = [
     Case("Accounts.transfer", "ledger", _two_accounts, _transfer, _repeat_moves_once),
     Case("Accounts.transfer without a key", "ledger", _two_accounts, _transfer_without_key, _moved_whole_or_not),
     Case("Accounts.transfer refused", "ledger", _two_accounts, _refused, _nothing_moved),
     Case("Accounts.open", "ledger", lambda db: None, _open, _opened_once),
-    Case("Accounts.close", "ledger", lambda db: _accounts(db).open("EUR")["_id"], _close, _is_closed_or_not, ["native"]),
+    _close_case(),
+    _recover_case("undoes", "_flip"),
+    _recover_case("finishes", "finish"),
     Case("ledger demo", "ledger", lambda db: None, _demo, _demo_goes_on, ["native"]),
 ]

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
-from pymongo import _csot
+from pymongo import _csot, common
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from squinney.errors import Unavailable
@@ -71,7 +71,15 @@ class Death(CommandListener):
 
 
 def run(
-    report: Connection, socket: Path, database: str, app: str, case: str, mode: Mode, way: Way, at_write: int, state: Any
+    report: Connection,
+    socket: Path,
+    database: str,
+    app: str,
+    case: str,
+    mode: Mode,
+    way: Way,
+    at_write: int,
+    state: Any,
 ) -> None:
     """Do the case's operation and die on the way; what went wrong otherwise is sent to `report`."""
     try:
@@ -82,14 +90,12 @@ def run(
     os._exit(code)
 
 
-def _run(
-    socket: Path, database: str, app: str, case: str, mode: Mode, way: Way, at_write: int, state: Any
-) -> int:
+def _run(socket: Path, database: str, app: str, case: str, mode: Mode, way: Way, at_write: int, state: Any) -> int:
     proxy = Proxy(str(socket)) if way == "reply-lost" else None
     death = Death(way, at_write, proxy)
     uri = proxy.uri if proxy else uri_of(socket)
-    options = {"serverSelectionTimeoutMS": 50} if proxy else {}
-    client = client_for(uri, event_listeners=[death], appname=app, **options)
+    common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # half a second would go by for every search for a server
+    client = client_for(uri, event_listeners=[death], appname=app)
     try:
         cases()[case].act(client[database], mode, state)
     except Unavailable:

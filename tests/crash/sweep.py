@@ -85,7 +85,10 @@ def _run_child(case: Case, mode: Mode, way: Way, at_write: int, db: Db, socket: 
 
 def _forget_open_transactions(db: Db, app: str) -> None:
     """What the server does by itself after `transactionLifetimeLimitSeconds`: a minute, as it comes."""
-    idle = [{"$currentOp": {"idleSessions": True, "allUsers": True}}, {"$match": {"appName": app, "type": "idleSession"}}]
+    idle = [
+        {"$currentOp": {"idleSessions": True, "allUsers": True}},
+        {"$match": {"appName": app, "type": "idleSession"}},
+    ]
     admin = db.client.get_database("admin", read_concern=ReadConcern("local"))
     sessions = [{"id": found["lsid"]["id"]} for found in admin.aggregate(idle)]
     if sessions:

@@ -13,10 +13,11 @@ from tests.crash.case import Case, cases
 from tests.crash.deaths import WAYS, Way
 from tests.crash.sweep import sweep
 
-POINTS = [(case, mode, way) for case in cases().values() for mode in case.modes for way in WAYS]
+SWEEPS = [(case, mode, way) for case in cases().values() for mode in case.modes for way in WAYS]
+NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 
 
-@pytest.mark.parametrize(("case", "mode", "way"), POINTS, ids=[f"{case.name}-{mode}-{way}" for case, mode, way in POINTS])
+@pytest.mark.parametrize(("case", "mode", "way"), SWEEPS, ids=NAMES)
 def test_a_crash_at_any_write_is_mended(
     case: Case, mode: Mode, way: Way, db: Db, mongod: Embedded, count_crash_points: Callable[[int], None]
 ) -> None:

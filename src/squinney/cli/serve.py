@@ -12,7 +12,7 @@ import typer
 from squinney import assembly
 from squinney.cli.context import connected, console, ready, settings_of
 from squinney.errors import Invalid
-from squinney.jobs.periodic import Periodic
+from squinney.jobs import Worker
 from squinney.mongo import schema
 from squinney.settings import Settings
 
@@ -35,7 +35,7 @@ def serve(
         if demo:
             assembly.load_demo(connection.db)
         site = create_site(assembly.assemble(connection.db, mode=settings.transaction_mode))
-        jobs = Periodic(connection.db, assembly.jobs())
+        jobs = Worker(connection.db, assembly.jobs())
         jobs.start()
         try:
             _say_where(listener)

@@ -11,9 +11,10 @@ from squinney import identity, ledger
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import follow, leases, queue, transactions
+from squinney.patterns import follow, leases, migrations, queue, sequences, transactions
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
+from squinney.patterns.migrations import Migration
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Mode, Transactions
 
@@ -51,6 +52,7 @@ class System:
     demo: Callable[[Db], None] = lambda db: None
     figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
+    migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
     path: str = ""
     listed: bool = True
 
@@ -98,9 +100,9 @@ SYSTEMS = (
 )
 
 DEMO = Collection("demo", unsharded="one small document per system")
-CORE = (transactions, leases, queue, follow, job_records)
+CORE = (transactions, sequences, migrations, leases, queue, follow, job_records)
 CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), DEMO]
-CORE_QUERIES = [query for pattern in CORE for query in pattern.QUERIES]
+CORE_QUERIES = [query for pattern in (transactions, leases, queue, follow, job_records) for query in pattern.QUERIES]
 CORE_JOBS = [
     Job(
         "recover-transactions",

@@ -47,9 +47,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
         request=request,
         path=request.url.path,
         status=status,
-        person=visitor.person,
-        role=visitor.role,
-        csrf=visitor.csrf,
+        visitor=visitor,
         flashes=visitor.take_flashes(),
         **values,
     )

@@ -25,7 +25,7 @@ from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 from squinney.web import admin
 from squinney.web.pages import render
-from squinney.web.security import SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
+from squinney.web.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
 from squinney.web.visitor import Visiting
 
 STATIC = Path(__file__).parent / "static"
@@ -116,7 +116,12 @@ def show_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def show_failure(request: Request, error: Exception) -> Response:
-    """A fault of ours: the log has the traceback, the answer says nothing of it."""
-    if not for_a_person(request):
-        return problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
-    return render(request, "error.html", status=500, message="Something went wrong on our side.", code="internal")
+    """A fault of ours: the log has the traceback, the answer says nothing of it. It is made outside all layers."""
+    if for_a_person(request):
+        answer: Response = render(
+            request, "error.html", status=500, message="Something went wrong on our side.", code="internal"
+        )
+    else:
+        answer = problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
+    answer.headers.update(HEADERS)
+    return answer

@@ -96,7 +96,7 @@ class Visiting:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request or socket."""
-        if scope["type"] not in ("http", "websocket") or scope["path"].startswith(WITHOUT):
+        if scope["type"] not in ("http", "websocket") or _is_no_page(scope["path"]):
             await self._app(scope, receive, send)
             return
         cookies = _cookies(scope)
@@ -138,6 +138,10 @@ class Visiting:
             age = 60 if visitor.flashes else 0
             sealed = _sealed(self._secret, visitor.flashes) if visitor.flashes else ""
             headers.append("set-cookie", f"{FLASH_COOKIE}={sealed}; Max-Age={age}{attributes}")
+
+
+def _is_no_page(path: str) -> bool:
+    return path.startswith(WITHOUT) and path != "/api/docs"
 
 
 def _cookies(scope: Scope) -> dict[str, str]:

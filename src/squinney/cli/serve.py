@@ -64,6 +64,7 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _say_where(listener: socket.socket) -> None:
+    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     console.print(f"Squinney is at http://{shown}:{port} (Ctrl-C stops it)", highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ SquinneyError
 ├── Invalid                  the input breaks a rule; names the field and the limit
 ├── Forbidden                the caller may not do this
 │   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
+│   ├── SignInNeeded         web: nobody has signed in
 │   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Busy                 another operation holds a document; try again
@@ -25,6 +26,7 @@ SquinneyError
 │   └── LoginTaken           identity
 ├── LimitReached             a size, depth or rate limit is used up
 │   ├── BalanceLimit         ledger
+│   ├── RateLimited          api: too many requests
 │   └── TooManyTries         identity: too many attempts to sign in
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do

@@ -78,6 +78,7 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
+    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)

@@ -98,4 +98,11 @@ def test_the_options_for_all_commands_are_documented():
 
 def test_families_have_the_documented_statuses_and_exit_codes():
     documented = {row[0]: (int(row[3][:3]), int(row[4])) for row in rows((DOCS / "errors.md").read_text())[2:]}
-    assert documented == {family.__name__: (STATUSES[family], EXIT_CODES[family]) for family in STATUSES}
+    assert documented == {family.__name__: (STATUSES[family], EXIT_CODES[family]) for family in EXIT_CODES}
+
+
+def test_errors_with_a_status_of_their_own_are_documented():
+    page = (DOCS / "errors.md").read_text()
+    for error, status in STATUSES.items():
+        if error not in EXIT_CODES:
+            assert re.search(rf"^- {status}[^\n]*`{error.__name__}`", page, re.MULTILINE), error.__name__

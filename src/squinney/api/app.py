@@ -32,9 +32,9 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
     app.state.assembled = assembled
     app.state.options = options or Options()
     app.state.metrics = Metrics(assembled.db, assembly.jobs())
-    app.include_router(health.router)
     for module in adapters("squinney.api"):
         app.include_router(module.router)
+    app.include_router(health.router)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, problems.squinney_problem),
         (RequestValidationError, problems.validation_problem),

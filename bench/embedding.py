@@ -157,9 +157,11 @@ def _write(
     parts.append(report.bars("embedding", "Comments in the post, and the time of a task", sizes, drawn, "p50 ms"))
     note = (
         f"One thread, {rounds} interleaved rounds of {seconds:g} s for each form, majority reads and writes. Bytes are "
-        f"those of question and answer together, as BSON, without the session's fields. {report.machine(version)}"
+        f"those of question and answer together, as BSON, without the session's fields. Load average at the end {os.getloadavg()[0]:.0f}: where it is above "
+        f"the number of cores, others were at work too. {report.machine(version)}"
     )
-    report.write_page("embedding", "Embed or reference", [*parts, note])
+    report.write_page("embedding", "Embedded or referenced: costs", [*parts, note])
+    report.copy_to_readme("embedding", summary)
     print("\n\n".join([*parts, note]))
 
 

@@ -45,7 +45,7 @@ class Wire(CommandListener):
         self.bytes += len(bson.encode({name: part for name, part in message.items() if name not in self.SESSION}))
 
 
-def run(connection: Connection, *, rounds: int = 5, seconds: float = 0.4) -> None:
+def run(connection: Connection, *, rounds: int = 7, seconds: float = 0.4) -> None:
     """Measure every task in every form and write the page."""
     db = connection.client["bench_embedding"]
     connection.client.drop_database(db.name)
@@ -157,8 +157,8 @@ def _write(
     parts.append(report.bars("embedding", "Comments in the post, and the time of a task", sizes, drawn, "p50 ms"))
     note = (
         f"One thread, {rounds} interleaved rounds of {seconds:g} s for each form, majority reads and writes. Bytes are "
-        f"those of question and answer together, as BSON, without the session's fields. Load average at the end {os.getloadavg()[0]:.0f}: where it is above "
-        f"the number of cores, others were at work too. {report.machine(version)}"
+        f"those of question and answer together, as BSON, without the session's fields. {report.machine(version)} "
+        f"Load average at the end {os.getloadavg()[0]:.0f}: above the number of cores, others were at work too."
     )
     report.write_page("embedding", "Embedded or referenced: costs", [*parts, note])
     report.copy_to_readme("embedding", summary)

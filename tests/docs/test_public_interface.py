@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import squinney
+import squinney.patterns
 from squinney import errors
 from squinney.assembly import SYSTEMS, assemble
 from squinney.errors import SquinneyError
@@ -45,6 +46,12 @@ def test_every_export_is_documented(module, name):
     """In code: `name`, `Class.name(...)`, or in an example; a word of the text is not enough."""
     in_code = re.findall(r"```.*?^```|`[^`\n]+`", ALL_PAGES, re.DOTALL | re.MULTILINE)
     assert any(re.search(rf"\b{name}\b", code) for code in in_code), f"{module}.{name} is on no page"
+
+
+def test_every_pattern_is_on_the_patterns_page():
+    page = PAGES[DOCS / "patterns.md"]
+    names = [module.name for module in pkgutil.iter_modules(squinney.patterns.__path__)]
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 # ---- the error tree ----

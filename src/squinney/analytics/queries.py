@@ -111,3 +111,70 @@ LOG_QUERIES: list[Query | Pipeline] = [
     IMPORTS,
     REJECTS,
 ]
+
+
+def _of_page(site: str, page: str, start: datetime, end: datetime) -> Document:
+    """Each field by its path: a filter on the whole sub-document would depend on the order of its keys."""
+    return {"metadata.site": site, "metadata.page": page, "metadata.date": within(start, end)}
+
+
+def _of_site(site: str, start: datetime, end: datetime) -> Document:
+    return {"metadata.site": site, "metadata.date": within(start, end)}
+
+
+_PAGE: dict[str, Any] = {"site": "example.org", "page": "/", **_RANGE}
+_SITE: dict[str, Any] = {"site": "example.org", **_RANGE}
+_ALL_PAGES = "a site's pages are spread over shards"
+
+DAYS_OF_PAGE = Query("hits.days-of-page", "hits.daily", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)])
+MONTHS_OF_PAGE = Query(
+    "hits.months-of-page", "hits.monthly", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)]
+)
+
+
+def _hours_within(start: datetime, end: datetime) -> Document:
+    """The hits of a day's document that lie between two whole hours."""
+    hour = {"$dateAdd": {"startDate": "$metadata.date", "unit": "hour", "amount": {"$toInt": "$$hour.k"}}}
+    inside = {"$and": [{"$gte": [hour, start]}, {"$lt": [hour, end]}]}
+    hours = {"$filter": {"input": {"$objectToArray": "$hourly"}, "as": "hour", "cond": inside}}
+    following = {"$dateAdd": {"startDate": "$metadata.date", "unit": "day", "amount": 1}}
+    whole_day = {"$and": [{"$gte": ["$metadata.date", start]}, {"$lte": [following, end]}]}
+    return {"$cond": [whole_day, "$total", {"$sum": {"$map": {"input": hours, "as": "h", "in": "$$h.v"}}}]}
+
+
+def _top_pages(site: str, first_day: datetime, start: datetime, end: datetime, limit: int) -> list[Document]:
+    return [
+        {"$match": _of_site(site, first_day, end)},
+        {"$group": {"_id": "$metadata.page", "hits": {"$sum": _hours_within(start, end)}}},
+        {"$match": {"hits": {"$gt": 0}}},
+        {"$sort": {"hits": -1, "_id": 1}},
+        {"$limit": limit},
+    ]
+
+
+TOP_PAGES = Pipeline(
+    "hits.top-pages",
+    "hits.daily",
+    stages=_top_pages,
+    example={**_SITE, "first_day": _START, "limit": 10},
+    routing="few",
+    reason=_ALL_PAGES,
+)
+
+
+def _site_total(site: str, first_day: datetime, start: datetime, end: datetime) -> list[Document]:
+    return [
+        {"$match": _of_site(site, first_day, end)},
+        {"$group": {"_id": None, "hits": {"$sum": _hours_within(start, end)}}},
+    ]
+
+
+SITE_TOTAL = Pipeline(
+    "hits.site-total",
+    "hits.daily",
+    stages=_site_total,
+    example={**_SITE, "first_day": _START},
+    routing="few",
+    reason=_ALL_PAGES,
+)
+HIT_QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL]

@@ -1,20 +1,32 @@
 """Systems 1 to 3: the event log, pre-aggregated hits and hierarchical roll-ups."""
 
 from squinney.analytics.buffered import BufferedHits
-from squinney.analytics.documents import HIT_COLLECTIONS, LOG_COLLECTIONS, Event, Import, Reject
+from squinney.analytics.documents import (
+    HIT_COLLECTIONS,
+    LOG_COLLECTIONS,
+    ROLLUP_COLLECTIONS,
+    Bucket,
+    Event,
+    Import,
+    Reject,
+    rollup_collections,
+)
 from squinney.analytics.events import EventLog, Recorded
 from squinney.analytics.feed import feed_hits
 from squinney.analytics.hits import Hits
 from squinney.analytics.imports import Imported, Progress
 from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
+from squinney.analytics.rollup_pipelines import ROLLUP_QUERIES
+from squinney.analytics.rollups import Ran, Rollups
 from squinney.analytics.series import Point
 
-COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS]
-QUERIES = [*LOG_QUERIES, *HIT_QUERIES]
+COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS]
+QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
 
 __all__ = [
     "COLLECTIONS",
     "QUERIES",
+    "Bucket",
     "BufferedHits",
     "Event",
     "EventLog",
@@ -23,7 +35,10 @@ __all__ = [
     "Imported",
     "Point",
     "Progress",
+    "Ran",
     "Recorded",
     "Reject",
+    "Rollups",
     "feed_hits",
+    "rollup_collections",
 ]

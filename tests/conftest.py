@@ -19,7 +19,12 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 
-PARAMETERS = {"ttlMonitorSleepSecs": 1}
+pytest_plugins = ["tests.plugins.crash_points"]
+
+# Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test.
+ARGUMENTS = ("--journalCommitInterval", "2", "--setParameter", "ttlMonitorSleepSecs=1")
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 2 * 2**30
 
 
 RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
@@ -28,7 +33,7 @@ RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
 def pytest_configure(config: pytest.Config) -> None:
     """Name one folder for the whole run; workers inherit it with the environment."""
     if not _is_worker(config):
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-")
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-", dir=_fast_folder())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -40,6 +45,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if process.is_running(folder):
             process.end(folder)
     shutil.rmtree(run)
+
+
+def _fast_folder() -> Path | None:
+    """Memory, where there is enough: collections are created three times as fast there."""
+    usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+    return MEMORY if usable else None
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -61,7 +72,7 @@ def own_mongod() -> Iterator[Embedded]:
 
 
 def _serve(name: str) -> Embedded:
-    return Embedded.start(Path(os.environ[RUN_FOLDER]) / name, test_commands=True, parameters=PARAMETERS)
+    return Embedded.start(Path(os.environ[RUN_FOLDER]) / name, test_commands=True, arguments=ARGUMENTS)
 
 
 @pytest.fixture(scope="session")

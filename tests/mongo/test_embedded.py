@@ -217,6 +217,18 @@ def test_a_log_that_has_grown_is_put_aside(folder, monkeypatch):
         assert (folder / "mongod.log").exists()
 
 
+def test_a_server_that_died_under_its_user_can_be_revived(folder):
+    with Embedded.start(folder) as server, client_for(server.uri) as client:
+        client.test.things.insert_one({"_id": 1})
+        assert not server.revive()
+        died = server.pid
+        os.kill(died, signal.SIGKILL)
+        assert process.wait_until_ended(folder, 30)
+        assert server.revive()
+        assert server.pid != died
+        assert client.test.things.find_one() == {"_id": 1}
+
+
 def test_stopping_twice_is_stopping_once(folder):
     server = Embedded.start(folder)
     assert server.stop()

@@ -68,7 +68,8 @@ def _check_owner(folder: Path) -> None:
 
 
 def _check_contents(folder: Path) -> None:
-    if not (folder / MARK).exists() and any(folder.iterdir()):
+    # In this order: the mark is the first thing that another process, starting at the same time, puts here.
+    if any(folder.iterdir()) and not (folder / MARK).exists():
         raise NoServer(f"The folder {folder} holds files that are not Squinney's: name an empty one; {CHOOSE}")
 
 

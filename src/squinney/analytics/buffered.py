@@ -8,13 +8,13 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from pymongo.errors import PyMongoError
 
-from squinney.analytics import increments
-from squinney.analytics.increments import Increments, checked
+from squinney.analytics.increments import PAGES_AT_ONCE, Increments, checked, transact
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -70,22 +70,33 @@ class BufferedHits:
     def flush(self) -> int:
         """Write everything recorded so far; returns how many hits that were.
 
-        Atomic: each document by itself.
-        After a crash: some documents have their part, others not.
-        Raises: `Unavailable`; the hits concerned are then in `lost`.
+        Atomic: one transaction for up to 500 pages and days.
+        After a crash: some pages have their part, others not.
+        Raises: `Unavailable`; up to 500 pages' hits are then in `lost`, and the others are kept for the next time.
         """
         with self._flushing:
             with self._lock:
                 pending, self._pending = self._pending, Increments()
             if not pending.hits:
                 return 0
+            return self._write(pending)
+
+    def _write(self, pending: Increments) -> int:
+        parts = list(pending.parts(PAGES_AT_ONCE))
+        for number, part in enumerate(parts):
             try:
                 with operation(30):
-                    increments.apply(self._db, pending)
+                    transact(self._db, partial(part.write, self._db))
             except (Unavailable, PyMongoError):
-                self.lost += pending.hits
+                self.lost += part.hits
+                self._keep(parts[number + 1 :])
                 raise
-            return pending.hits
+        return pending.hits
+
+    def _keep(self, parts: list[Increments]) -> None:
+        with self._lock:
+            for part in parts:
+                self._pending.merge(part)
 
     def close(self) -> None:
         """Flush, and take no more."""

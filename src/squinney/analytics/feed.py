@@ -7,21 +7,16 @@ the events it passes, so neither can happen without the other.
 from __future__ import annotations
 
 import heapq
-import random
-import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import cast
 
 from pymongo.client_session import ClientSession
-from pymongo.errors import OperationFailure
-from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
 
-from squinney.analytics import increments, queries
+from squinney.analytics import queries
 from squinney.analytics.documents import LONGEST_PAGE, Import
 from squinney.analytics.errors import UnknownSource
-from squinney.analytics.increments import DUPLICATE_KEY, Hit, Increments
+from squinney.analytics.increments import Hit, Increments, transact
 from squinney.analytics.places import Places
 from squinney.analytics.sources import offset_in
 from squinney.mongo.connect import operation
@@ -67,30 +62,13 @@ def _count(db: Db, source: Import, events: list[Document], done: int, until: int
     summed = Increments(
         Hit(source["site"], event["path"][:LONGEST_PAGE], event["time"]) for event in events if "path" in event
     )
-    deadline = time.monotonic() + SECONDS
 
     def move_and_add(session: ClientSession) -> bool:
-        unmoved = {"_id": source["_id"], "hits_offset": done} if done else {"_id": source["_id"], "hits_offset": None}
+        unmoved = {"_id": source["_id"], "hits_offset": done or None}
         moved = db["imports"].update_one(unmoved, {"$set": {"hits_offset": until}}, session=session)
         if not moved.matched_count:
             return False  # another process has counted these
-        increments.apply(db, summed, session=session)
+        summed.write(db, session)
         return True
 
-    while True:
-        try:
-            with db.client.start_session() as session:
-                counted = session.with_transaction(
-                    move_and_add, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")
-                )
-            return summed.hits if counted else 0
-        except OperationFailure as error:
-            if not _lost_an_upsert_race(error) or time.monotonic() >= deadline:
-                raise
-            time.sleep(random.uniform(0, 0.02))
-
-
-def _lost_an_upsert_race(error: OperationFailure) -> bool:
-    """Another writer made the same document at the same moment: the transaction is void, and can be tried again."""
-    codes = {one.get("code") for one in (error.details or {}).get("writeErrors", [])}
-    return DUPLICATE_KEY in codes or error.code == DUPLICATE_KEY
+    return summed.hits if transact(db, move_and_add) else 0

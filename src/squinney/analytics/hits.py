@@ -48,8 +48,8 @@ class Hits:
     def record(self, site: str, page: str, at: datetime, count: int = 1) -> None:
         """Count some views of a page.
 
-        Atomic: each of the two documents, day and month, by itself.
-        After a crash: the day may have what the month has not; `repair` sets the month to the sum of its days.
+        Atomic: one transaction of two upserts, the day's document and the month's.
+        After a crash: it is counted in both or in none.
         Raises: `Invalid`.
         """
         hit = checked(site, page, at, count)
@@ -61,8 +61,8 @@ class Hits:
     def record_many(self, hits: Iterable[tuple[Any, ...]]) -> int:
         """Count many views, given as (site, page, at) or (site, page, at, count), with one upsert per document.
 
-        Atomic: each document by itself; nothing is written where one of them is invalid.
-        After a crash: some documents have their part, others not.
+        Atomic: one transaction for up to 500 pages and days; nothing is written where one of them is invalid.
+        After a crash: some pages have their part, others not.
         Raises: `Invalid`.
         """
         summed = Increments()

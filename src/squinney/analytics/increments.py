@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import bson
 from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError
+from pymongo.errors import OperationFailure
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import rules
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
+R = TypeVar("R")
+
 MOST_HITS = 10**12
-UPSERT_RACES = 10
+PAGES_AT_ONCE = 500
 DUPLICATE_KEY = 11000
 
 
@@ -74,6 +82,31 @@ class Increments:
         minutes[minute] = minutes.get(minute, 0) + views
         self.hits += views
 
+    def merge(self, other: Increments) -> None:
+        """Add what another holds."""
+        for place, minutes in other._minutes.items():
+            ours = self._minutes.setdefault(place, {})
+            for minute, views in minutes.items():
+                ours[minute] = ours.get(minute, 0) + views
+        self.hits += other.hits
+
+    def parts(self, size: int) -> Iterator[Increments]:
+        """The same in portions of up to `size` pages and days."""
+        places = iter(self._minutes.items())
+        while chosen := dict(islice(places, size)):
+            part = Increments()
+            part._minutes = chosen
+            part.hits = sum(sum(minutes.values()) for minutes in chosen.values())
+            yield part
+
+    def write(self, db: Db, session: ClientSession) -> None:
+        """Send the upserts within a transaction."""
+        batches: dict[str, list[UpdateOne]] = defaultdict(list)
+        for name, upsert in self.upserts():
+            batches[name].append(upsert)
+        for name, batch in batches.items():
+            db[name].bulk_write(batch, ordered=False, session=session)
+
     def upserts(self) -> Iterator[tuple[str, UpdateOne]]:
         """One upsert for each document concerned, with its collection; each filter holds the whole shard key."""
         months: dict[tuple[str, str, datetime], dict[int, int]] = defaultdict(dict)
@@ -111,32 +144,35 @@ def _month_increments(days: dict[int, int]) -> dict[str, int]:
     return {"total": sum(days.values()), **{f"daily.{day}": count for day, count in days.items()}}
 
 
-def apply(db: Db, increments: Increments, *, session: ClientSession | None = None) -> None:
-    """Write the increments, unordered.
+def apply(db: Db, increments: Increments) -> None:
+    """Write the increments in transactions of up to `PAGES_AT_ONCE` pages, each with its day and its month.
 
-    Two writers that make the same document at the same moment race; the loser's upsert is refused as a duplicate and
-    sent again. In a transaction the refusal has ended it, and its owner begins anew.
-
-    Atomic: each document by itself, or all with the session's transaction.
+    Atomic: each transaction.
+    After a crash: some pages have their part, others not; never a day without its month.
     """
-    batches: dict[str, list[UpdateOne]] = defaultdict(list)
-    for name, upsert in increments.upserts():
-        batches[name].append(upsert)
-    for name, batch in batches.items():
-        for _ in range(UPSERT_RACES):
-            batch = _refused(db, name, batch, session)
-            if not batch:
-                break
-        else:
-            raise AssertionError("an upsert by its whole key was refused as a duplicate ten times")
+    for part in increments.parts(PAGES_AT_ONCE):
+        transact(db, partial(part.write, db))
 
 
-def _refused(db: Db, name: str, batch: list[UpdateOne], session: ClientSession | None) -> list[UpdateOne]:
-    try:
-        db[name].bulk_write(batch, ordered=False, session=session)
-    except BulkWriteError as error:
-        failed = (error.details or {}).get("writeErrors", [])
-        if session is not None or not failed or any(one["code"] != DUPLICATE_KEY for one in failed):
-            raise
-        return [batch[one["index"]] for one in failed]
-    return []
+def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
+    """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
+
+    Two writers that make the same document at the same moment race, and the loser's upsert is refused as a duplicate.
+    That ends its transaction like any conflict, but the driver does not know it.
+    """
+    while True:
+        try:
+            with db.client.start_session() as session:
+                return session.with_transaction(
+                    work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")
+                )
+        except OperationFailure as error:
+            if not _lost_an_upsert_race(error):
+                raise
+            time.sleep(random.uniform(0, 0.02))
+
+
+def _lost_an_upsert_race(error: OperationFailure) -> bool:
+    details: Any = error.details or {}
+    codes = {one.get("code") for one in details.get("writeErrors", [])}
+    return DUPLICATE_KEY in codes or error.code == DUPLICATE_KEY

@@ -16,6 +16,7 @@ from squinney.analytics.feed import feed_hits
 from squinney.analytics.hits import Hits
 from squinney.analytics.imports import Imported, Progress
 from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
+from squinney.analytics.retention import Retention
 from squinney.analytics.rollup_pipelines import ROLLUP_QUERIES
 from squinney.analytics.rollups import Ran, Rollups
 from squinney.analytics.series import Point
@@ -38,6 +39,7 @@ __all__ = [
     "Ran",
     "Recorded",
     "Reject",
+    "Retention",
     "Rollups",
     "feed_hits",
     "rollup_collections",

@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pymongo.client_session import ClientSession
+
 from squinney.analytics import durability as levels
 from squinney.analytics import imports, parsers, queries, rules
 from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.durability import Durability
 from squinney.analytics.imports import Imported, Options, Progress
-from squinney.analytics.places import Events, Failure, Places
+from squinney.analytics.places import CAPPED, Events, Failure, Places
 from squinney.analytics.storing import made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
@@ -150,9 +152,11 @@ class EventLog:
         self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
     ) -> Iterator[Event]:
         """The places' streams, merged by time here; an event that is just being moved between two comes once."""
+        places = self._places.spanning(start, end)
+        session = self._one_snapshot(places)
         streams = [
-            place.find(query(start=start, end=end, **arguments), limit=limit).sort(list(query.sort))
-            for place in self._places.spanning(start, end)
+            place.find(query(start=start, end=end, **arguments), limit=limit, session=session).sort(list(query.sort))
+            for place in places
         ]
         merged = heapq.merge(*streams, key=lambda event: event["time"]) if len(streams) > 1 else iter(streams[0])
         return _each_once(merged) if len(streams) > 1 else cast(Iterator[Event], merged)
@@ -204,8 +208,16 @@ class EventLog:
         return dict(sorted(counts.items()))
 
     def _aggregate(self, pipeline: list[Document], start: datetime, end: datetime) -> Iterator[Document]:
-        for place in self._places.spanning(start, end):
-            yield from place.aggregate(pipeline, allowDiskUse=True)
+        places = self._places.spanning(start, end)
+        session = self._one_snapshot(places)
+        for place in places:
+            yield from place.aggregate(pipeline, allowDiskUse=True, session=session)
+
+    def _one_snapshot(self, places: list[Events]) -> ClientSession | None:
+        """While events move between places, all are read as of one moment; a capped one cannot be."""
+        if self._places.policy().moving and CAPPED not in [place.name for place in places]:
+            return self._db.client.start_session(snapshot=True)
+        return None
 
     @operation(reads_only=True)
     def count(self) -> int:

@@ -34,15 +34,20 @@ _PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
 
 @dataclass(frozen=True)
 class Policy:
-    """What happens to old events. `keep_seconds` is their age for ttl and the rotating ones; None keeps them."""
+    """What happens to old events. `keep_seconds` is their age for ttl and the rotating ones; None keeps them.
+
+    Events from before `closed_before` are refused; those from before `frozen_before` are being dropped or are gone.
+    """
 
     strategy: Strategy = "keep"
     unit: Unit = "day"
     keep_seconds: int | None = None
     size_bytes: int | None = None
-    dropped_before: datetime | None = None
+    closed_before: datetime | None = None
     closed_at: datetime | None = None
+    frozen_before: datetime | None = None
     databases_used: bool = False
+    moving: bool = False
 
     @classmethod
     def from_document(cls, document: Document | None) -> Policy:
@@ -105,10 +110,8 @@ class Places:
         batches: dict[Events, list[tuple[int, Document]]] = defaultdict(list)
         single = None if policy.strategy.startswith("rotate") else self.place_of(datetime.now(UTC), policy)
         for index, event in enumerate(events):
-            if policy.dropped_before and event["time"] < policy.dropped_before:
-                failures.append(
-                    Failure(index, f"older than what is kept, from {policy.dropped_before:%Y-%m-%d}", event)
-                )
+            if policy.closed_before and event["time"] < policy.closed_before:
+                failures.append(Failure(index, f"older than what is kept, from {policy.closed_before:%Y-%m-%d}", event))
             else:
                 batches[self.place_of(event["time"], policy) if single is None else single].append((index, event))
         return batches

@@ -183,6 +183,8 @@ class Rollups:
             from_name = f"{self.name}.{step.made_from}"
             stages = pipelines.from_level(step, begins, run, into, self.source.time_zone)
         self._merge(from_name, stages, session)
+        if (gone := self._frozen_before()) and step.made_from is None and begins[0] < gone:
+            raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} were dropped under this run; run it again")
         where, update = pipelines.emptied(begins, run)
         self._db[into].update_many(where, update, session=session)
 
@@ -207,7 +209,7 @@ class Rollups:
         return [place.name for place in self._places.spanning(start, end)]
 
     def _frozen_before(self) -> datetime | None:
-        return self._places.policy().dropped_before if self.source.collection == EVENTS else None
+        return self._places.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None
 
     # ---- reading ----
 

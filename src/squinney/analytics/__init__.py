@@ -5,6 +5,7 @@ from squinney.analytics.documents import (
     HIT_COLLECTIONS,
     LOG_COLLECTIONS,
     ROLLUP_COLLECTIONS,
+    VISIT_COLLECTIONS,
     Bucket,
     Event,
     Import,
@@ -16,17 +17,22 @@ from squinney.analytics.feed import feed_hits
 from squinney.analytics.hits import Hits
 from squinney.analytics.imports import Imported, Progress
 from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
+from squinney.analytics.repair import find_problems, repair
 from squinney.analytics.retention import Retention
 from squinney.analytics.rollup_pipelines import ROLLUP_QUERIES
 from squinney.analytics.rollups import Ran, Rollups
 from squinney.analytics.series import Point
+from squinney.analytics.sessions import Sessions
+from squinney.analytics.shard_advice import Advice, advise_shard_key
+from squinney.analytics.verify import verify
 
-COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS]
+COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
 QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
 
 __all__ = [
     "COLLECTIONS",
     "QUERIES",
+    "Advice",
     "Bucket",
     "BufferedHits",
     "Event",
@@ -41,6 +47,11 @@ __all__ = [
     "Reject",
     "Retention",
     "Rollups",
+    "Sessions",
+    "advise_shard_key",
     "feed_hits",
+    "find_problems",
+    "repair",
     "rollup_collections",
+    "verify",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +18,7 @@ from squinney.analytics import durability as levels
 from squinney.analytics import imports, parsers, queries, rules
 from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.durability import Durability
+from squinney.analytics.follow import Follower
 from squinney.analytics.imports import Imported, Options, Progress
 from squinney.analytics.places import CAPPED, Events, Failure, Places
 from squinney.analytics.storing import made_ready
@@ -102,6 +104,7 @@ class EventLog:
         progress: Callable[[Progress], None] | None = None,
         after_checkpoint: Callable[[Import], None] | None = None,
         take_unterminated: bool = True,
+        title: str = "",
     ) -> Imported:
         """Read a log, plain or compressed, or an open stream, into events; each line once, however often it is run.
 
@@ -115,7 +118,7 @@ class EventLog:
         """
         options = Options(
             name=None if source is None else checks.text(source, "source", least=1, most=500),
-            title=source or _title(path),
+            title=title or source or _title(path),
             site=checks.text(site, "site", most=LONGEST_SITE),
             format=format,
             field_map=field_map,
@@ -133,6 +136,29 @@ class EventLog:
             return imports.import_stream(
                 self._places, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
             )
+
+    def follow(
+        self,
+        path: str | Path,
+        *,
+        stop: threading.Event | None = None,
+        poll_seconds: float = 1,
+        on_import: Callable[[Imported], None] | None = None,
+        **options: Any,
+    ) -> None:
+        """Import what a log has and what is added to it, through rotations, until `stop` is set.
+
+        `options` are those of `import_file`; `on_import` is told whenever some lines were read.
+
+        Atomic: as `import_file`.
+        After a crash: follow it again; it goes on where it stood.
+        Raises: as `import_file`, but waits while MongoDB is away.
+        """
+
+        def read(file: BinaryIO, finished: bool) -> Imported:
+            return self.import_file(file, take_unterminated=finished, title=Path(path).name, **options)
+
+        Follower(Path(path), read, on_import).run(stop or threading.Event(), poll_seconds)
 
     # ---- reading ----
 

@@ -178,3 +178,91 @@ SITE_TOTAL = Pipeline(
     reason=_ALL_PAGES,
 )
 HIT_QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL]
+
+
+def _values(field: Document | str) -> Document:
+    """The numbers of a document of numbers, as an array."""
+    pairs = {"$objectToArray": {"$ifNull": [field, {}]}}
+    return {"$map": {"input": pairs, "as": "pair", "in": "$$pair.v"}}
+
+
+def _unlike_minutes() -> list[Document]:
+    """Days whose total, or any hour, is not the sum of its minutes."""
+    hours = {
+        "$map": {
+            "input": {"$objectToArray": {"$ifNull": ["$minute", {}]}},
+            "as": "hour",
+            "in": {"k": "$$hour.k", "v": {"$sum": _values("$$hour.v")}},
+        }
+    }
+    stored = {"$objectToArray": {"$ifNull": ["$hourly", {}]}}
+    return [
+        {"$set": {"summed": hours, "stored": stored}},
+        {"$set": {"sum": {"$sum": "$summed.v"}}},
+        {
+            "$match": {
+                "$expr": {
+                    "$or": [
+                        {"$ne": ["$sum", {"$ifNull": ["$total", 0]}]},
+                        {"$not": {"$setEquals": ["$summed", "$stored"]}},
+                    ]
+                }
+            }
+        },
+        {"$project": {"metadata": 1}},
+    ]
+
+
+UNLIKE_MINUTES = Pipeline(
+    "hits.unlike-minutes",
+    "hits.daily",
+    stages=_unlike_minutes,
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
+
+def _unlike_days() -> list[Document]:
+    """Months that are not what their days say, day by day; days of zero hits do not count."""
+    month = {"$dateTrunc": {"date": "$metadata.date", "unit": "month"}}
+    from_days: list[Document] = [
+        {
+            "$group": {
+                "_id": {"date": month, "site": "$metadata.site", "page": "$metadata.page"},
+                "days": {"$push": {"k": {"$toString": {"$dayOfMonth": "$metadata.date"}}, "v": "$total"}},
+                "total": {"$sum": "$total"},
+            }
+        },
+    ]
+    from_months: list[Document] = [
+        {
+            "$project": {
+                "_id": {"date": "$metadata.date", "site": "$metadata.site", "page": "$metadata.page"},
+                "stored": {"$objectToArray": {"$ifNull": ["$daily", {}]}},
+                "stored_total": "$total",
+            }
+        }
+    ]
+    real = {
+        name: {"$filter": {"input": {"$ifNull": [f"${name}", []]}, "as": "day", "cond": {"$ne": ["$$day.v", 0]}}}
+        for name in ("days", "stored")
+    }
+    same_days = {"$setEquals": [real["days"], real["stored"]]}
+    same_total = {"$eq": [{"$ifNull": ["$total", 0]}, {"$ifNull": ["$stored_total", 0]}]}
+    together = {name: {"$max": f"${name}"} for name in ("days", "total", "stored", "stored_total")}
+    return [
+        *from_days,
+        {"$unionWith": {"coll": "hits.monthly", "pipeline": from_months}},
+        {"$group": {"_id": "$_id", **together}},
+        {"$match": {"$expr": {"$not": {"$and": [same_days, same_total]}}}},
+    ]
+
+
+UNLIKE_DAYS = Pipeline(
+    "hits.unlike-days",
+    "hits.daily",
+    stages=_unlike_days,
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+CHECKS: list[Query | Pipeline] = [UNLIKE_MINUTES, UNLIKE_DAYS]

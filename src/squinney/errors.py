@@ -2,8 +2,11 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
-│   └── UnknownAccount       ledger
+│   ├── UnknownAccount       ledger
+│   └── UnknownSource        analytics
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   ├── NotALog              analytics
+│   └── UnknownFormat        analytics
 ├── Forbidden                the caller may not do this
 ├── Conflict                 the state of the data refuses it
 │   ├── Busy                 another operation holds a document; try again
@@ -14,6 +17,9 @@ SquinneyError
 │   ├── Cycle                a node of a tree would come under itself
 │   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
+│   ├── Frozen               analytics
+│   ├── ImportRunning        analytics
+│   ├── NotRolledUp          analytics
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger

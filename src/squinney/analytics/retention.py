@@ -63,7 +63,7 @@ class Retention:
         Raises: `Invalid`; `Conflict` for a strategy that would take events from under roll-ups.
         """
         _check(strategy, unit, keep_seconds, size_bytes)
-        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS}):
+        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
             raise Conflict("events that are rolled up can be kept or rotated, not lost unseen", field="strategy")
         if strategy != "ttl":
             self._end_ttl()
@@ -154,7 +154,7 @@ class Retention:
         After a crash: it is there, frozen, or gone; the next `apply` drops it.
         Raises: `NotRolledUp`.
         """
-        for rollup in self._db[RUNS].find({"config.source": EVENTS}):
+        for rollup in self._db[RUNS].find({"config.source": EVENTS, "stopped": None}):
             watermark = rollup.get("watermark") or Timestamp(0, 0)
             if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(place, watermark):
                 raise NotRolledUp(f"{rollup['_id']} has not counted all of {place.full_name} yet")

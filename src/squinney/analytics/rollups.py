@@ -82,8 +82,8 @@ class Rollups:
 
     @classmethod
     def registered(cls, db: Db) -> list[Rollups]:
-        """Every roll-up that has run in this database."""
-        return [cls(db, **known["config"], name=known["_id"]) for known in db[RUNS].find()]
+        """Every roll-up that has run in this database and was not stopped."""
+        return [cls(db, **known["config"], name=known["_id"]) for known in db[RUNS].find({"stopped": None})]
 
     # ---- recomputing ----
 
@@ -124,6 +124,16 @@ class Rollups:
             rows += self._stored(start, end, {row[self.steps[0].level] for row in rows}, session)
             return Ran(known["run"], self._recompute(rows, known["run"], session), moved=False)
 
+    @operation()
+    def stop(self) -> None:
+        """Roll up no more, and let go of the events: retention may lose them again. The buckets stay.
+
+        Atomic: one update.
+        After a crash: it happened or it did not. A later `run` begins from the first event that is left.
+        """
+        stopped = {"$set": {"stopped": True}, "$unset": {"watermark": ""}, "$inc": {"run": 1}}
+        self._db[RUNS].update_one({"_id": self.name}, stopped)
+
     def _begin(self, session: ClientSession) -> tuple[Document, Timestamp]:
         """Take the next number; the cluster time of that write is what the watermark will be."""
         config = {
@@ -134,7 +144,7 @@ class Rollups:
             "time_zone": self.source.time_zone,
             "finest": self._finest,
         }
-        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": config}}
+        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": config}, "$unset": {"stopped": ""}}
         known: Document = self._db[RUNS].find_one_and_update(
             {"_id": self.name}, taken, upsert=True, return_document=True, session=session
         )  # type: ignore[assignment]

@@ -17,6 +17,7 @@ from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEX
 from squinney.analytics.increments import MOST_HITS
 from squinney.analytics.rollup_pipelines import Level
 from squinney.analytics.series import Point
+from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import noun
 from squinney.api.problems import responses
 from squinney.errors import Invalid
@@ -33,7 +34,6 @@ Site = Annotated[str, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str, Query(max_length=LONGEST_PAGE)]
 Zone = Annotated[str, Query(max_length=100, examples=["Europe/Berlin"])]
 Unit = Literal["minute", "hour", "day", "week", "month"]
-Cursor = Annotated[str | None, Query(max_length=16_384, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 
 
@@ -290,14 +290,14 @@ def read_rollup(
 
 
 @router.get("/imports", response_model=ImportPage, responses=responses())
-def read_imports(log: Log, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_imports(log: Log, sign: Signing, cursor: Cursor, limit: Limit = 50) -> Any:
     """The imported sources, the last used first."""
     page = log.imports(cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": page.next}
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": sign(page.next)}
 
 
 @router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses())
-def read_rejects(log: Log, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_rejects(log: Log, sign: Signing, source: str, cursor: Cursor, limit: Limit = 50) -> Any:
     """The lines of a source that are no events, and why."""
     page = log.rejects(source, cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": page.next}
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": sign(page.next)}

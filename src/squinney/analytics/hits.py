@@ -179,6 +179,15 @@ class Hits:
         """The sites that have hits."""
         return sorted(self._db[MONTHLY_HITS].distinct("metadata.site"))
 
+    @operation(reads_only=True)
+    def last_day(self, site: str) -> datetime | None:
+        """The last day on which the site had hits."""
+        _check_names(site, "")
+        last = (
+            self._db[DAILY_HITS].find({"metadata.site": site, "total": {"$gt": 0}}).sort("metadata.date", -1).limit(1)
+        )
+        return next((day["metadata"]["date"] for day in last), None)
+
 
 _DAYS = {"_id": 0, "metadata.date": 1, "daily": 1}
 _HOURS = {"_id": 0, "metadata.date": 1, "hourly": 1}

@@ -290,14 +290,14 @@ def read_rollup(
 
 
 @router.get("/imports", response_model=ImportPage, responses=responses())
-def read_imports(log: Log, sign: Signing, cursor: Cursor, limit: Limit = 50) -> Any:
+def read_imports(log: Log, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The imported sources, the last used first."""
     page = log.imports(cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": sign(page.next)}
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}
 
 
 @router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses())
-def read_rejects(log: Log, sign: Signing, source: str, cursor: Cursor, limit: Limit = 50) -> Any:
+def read_rejects(log: Log, signed: Signing, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The lines of a source that are no events, and why."""
     page = log.rejects(source, cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": sign(page.next)}
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}

@@ -4,8 +4,11 @@ SquinneyError
 ├── NotFound                 the thing asked for does not exist
 │   ├── UnknownAccount       ledger
 │   ├── UnknownKey           identity
-│   └── UnknownPerson        identity
+│   ├── UnknownPerson        identity
+│   └── UnknownSource        analytics
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   ├── NotALog              analytics
+│   └── UnknownFormat        analytics
 ├── Forbidden                the caller may not do this
 │   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   ├── SignInNeeded         web: nobody has signed in
@@ -19,6 +22,9 @@ SquinneyError
 │   ├── Cycle                a node of a tree would come under itself
 │   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
+│   ├── Frozen               analytics
+│   ├── ImportRunning        analytics
+│   ├── NotRolledUp          analytics
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger

@@ -2,7 +2,13 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
-│   └── UnknownAccount       ledger
+│   ├── UnknownAccount       ledger
+│   ├── UnknownProduct       commerce
+│   ├── UnknownCategory      commerce
+│   ├── UnknownCart          commerce
+│   ├── UnknownLine          commerce
+│   ├── UnknownOrder         commerce
+│   └── UnknownPayment       commerce
 ├── Invalid                  the input breaks a rule; names the field and the limit
 ├── Forbidden                the caller may not do this
 ├── Conflict                 the state of the data refuses it
@@ -14,12 +20,27 @@ SquinneyError
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
-│   └── InsufficientFunds    ledger
+│   ├── InsufficientFunds    ledger
+│   ├── InadequateInventory  commerce
+│   ├── CartClosed           commerce
+│   ├── CartEmpty            commerce
+│   ├── WrongCurrency        commerce
+│   ├── PaymentDeclined      commerce
+│   ├── PaymentRefunded      commerce
+│   ├── ProductReserved      commerce
+│   ├── OrderFixed           commerce
+│   ├── Cycle                commerce
+│   ├── CategoryNotEmpty     commerce
+│   └── SlugTaken            commerce
 ├── LimitReached             a size, depth or rate limit is used up
-│   └── BalanceLimit         ledger
+│   ├── BalanceLimit         ledger
+│   ├── CartLimit            commerce
+│   ├── OrderLimit           commerce
+│   └── DepthLimit           commerce
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
-    └── TimedOut             the deadline passed; nothing was changed
+    ├── TimedOut             the deadline passed; nothing was changed
+    └── PaymentUnsettled     commerce: the payment provider gave no answer
 
 A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
 `api/problems.py` and to exit codes in `cli/errors.py`.

@@ -32,7 +32,6 @@ SquinneyError
 │   ├── PaymentRefunded      commerce
 │   ├── ProductReserved      commerce
 │   ├── OrderFixed           commerce
-│   ├── Cycle                commerce
 │   ├── CategoryNotEmpty     commerce
 │   └── SlugTaken            commerce
 ├── LimitReached             a size, depth or rate limit is used up

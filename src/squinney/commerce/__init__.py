@@ -1,18 +1,24 @@
 """Systems 4 to 7: catalog, categories, carts with inventory, and orders."""
 
 from squinney.commerce.carts import Carts
+from squinney.commerce.categories import Categories, breadcrumbs
 from squinney.commerce.documents import COLLECTIONS
 from squinney.commerce.errors import (
     CartClosed,
     CartEmpty,
     CartLimit,
+    CategoryNotEmpty,
+    DepthLimit,
     InadequateInventory,
     OrderFixed,
     OrderLimit,
     PaymentDeclined,
     PaymentRefunded,
     PaymentUnsettled,
+    ProductReserved,
+    SlugTaken,
     UnknownCart,
+    UnknownCategory,
     UnknownLine,
     UnknownOrder,
     UnknownProduct,
@@ -31,7 +37,10 @@ __all__ = [
     "CartEmpty",
     "CartLimit",
     "Carts",
+    "Categories",
+    "CategoryNotEmpty",
     "Charge",
+    "DepthLimit",
     "InadequateInventory",
     "Inventory",
     "OrderFixed",
@@ -41,10 +50,14 @@ __all__ = [
     "PaymentGateway",
     "PaymentRefunded",
     "PaymentUnsettled",
+    "ProductReserved",
+    "SlugTaken",
     "TestGateway",
     "UnknownCart",
+    "UnknownCategory",
     "UnknownLine",
     "UnknownOrder",
     "UnknownProduct",
     "WrongCurrency",
+    "breadcrumbs",
 ]

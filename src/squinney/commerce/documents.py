@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
+from squinney.patterns.ancestors import Tree
 
 CURRENCY = r"[A-Z]{3}"
 MOST_LINES = 100
@@ -189,6 +190,22 @@ CART_COLLECTIONS = [
     ),
 ]
 
+CATEGORY_TREE = Tree(copied=("slug", "name"))
+MOST_DEPTH = 100
+
+CATEGORY_COLLECTIONS = [
+    Collection(
+        "categories",
+        indexes=[
+            Index([("slug", 1)], unique=True, why="get(), and one category per slug"),
+            Index([("ancestors._id", 1), ("_id", 1)], why="everything below a category"),
+            Index([("parent", 1), ("position", 1), ("_id", 1)], why="children(), in their order"),
+        ],
+        unsharded="slugs are unique, and a tree is small: tens of thousands of nodes",
+    ),
+    Collection("category_tree", unsharded="one document, which every change of the tree touches first"),
+]
+
 TEST_GATEWAY = Collection("test_charges", shard_key={"_id": "hashed"})
 
-COLLECTIONS = [*STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
+COLLECTIONS = [*CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]

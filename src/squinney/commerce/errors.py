@@ -93,12 +93,6 @@ class OrderFixed(Conflict):
     code = "order-fixed"
 
 
-class Cycle(Conflict):
-    """A category cannot move below itself."""
-
-    code = "category-cycle"
-
-
 class CategoryNotEmpty(Conflict):
     """The category has children."""
 

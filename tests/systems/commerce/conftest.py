@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,3 +95,19 @@ class Shop:
 def shop(shop_db: Db, mode: Mode) -> Shop:
     """The shop, with deadlines short enough to wait for."""
     return Shop(shop_db, mode)
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """Finds a file of real data, or skips the test and says why."""
+
+    def find(name: str) -> Path:
+        root = Path(__file__).resolve().parents[3]
+        given = os.environ.get("SQUINNEY_TEST_DATA")
+        folders = [Path(given)] if given else [up / "shared" / "data" for up in (root.parent, root.parent.parent)]
+        for folder in folders:
+            if (folder / name).is_file():
+                return folder / name
+        pytest.skip(f"{name} is in none of {', '.join(map(str, folders))}; SQUINNEY_TEST_DATA names its folder")
+
+    return find

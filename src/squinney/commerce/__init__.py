@@ -1,8 +1,9 @@
 """Systems 4 to 7: catalog, categories, carts with inventory, and orders."""
 
 from squinney.commerce.carts import Carts
+from squinney.commerce.catalog import Catalog
 from squinney.commerce.categories import Categories, breadcrumbs
-from squinney.commerce.documents import COLLECTIONS
+from squinney.commerce.documents import CART_COLLECTIONS, CATEGORY_COLLECTIONS, STOCK_COLLECTIONS, TEST_GATEWAY
 from squinney.commerce.errors import (
     CartClosed,
     CartEmpty,
@@ -28,6 +29,9 @@ from squinney.commerce.inventory import Inventory
 from squinney.commerce.orders import Orders
 from squinney.commerce.payments import Attempt, Charge, PaymentGateway, TestGateway
 from squinney.commerce.queries import QUERIES
+from squinney.commerce.search import PRODUCTS
+
+COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
 
 __all__ = [
     "COLLECTIONS",
@@ -37,6 +41,7 @@ __all__ = [
     "CartEmpty",
     "CartLimit",
     "Carts",
+    "Catalog",
     "Categories",
     "CategoryNotEmpty",
     "Charge",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from squinney.commerce import search
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
@@ -168,6 +169,24 @@ DEEPEST = Pipeline(
     stages=CATEGORY_TREE.deepest,
     example={"node_id": "c"},
 )
+PRODUCT = Query("commerce.product", "products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
+PRODUCTS = Query(
+    "commerce.products-by-sku",
+    "products",
+    where=lambda skus: {"_id": {"$in": skus}},
+    example={"skus": ["s", "t"]},
+    routing="few",
+    reason="the products of a list live on several shards",
+)
+IN_CATEGORIES = Query(
+    "commerce.products-in-categories",
+    "products",
+    where=lambda category_ids, since: {"category_ids": {"$in": category_ids}, "title_lower": {"$gte": since}},
+    example={"category_ids": ["c", "d"], "since": ""},
+    sort=[("title_lower", 1), ("_id", 1)],
+    routing="broadcast",
+    reason="browsing reads the products of all shards, a page at a time",
+)
 
 QUERIES: list[Query | Pipeline] = [
     STOCK,
@@ -193,4 +212,8 @@ QUERIES: list[Query | Pipeline] = [
     DESCENDANTS,
     TREE,
     DEEPEST,
+    PRODUCT,
+    PRODUCTS,
+    IN_CATEGORIES,
+    *search.QUERIES,
 ]

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import ledger
+from squinney import identity, ledger
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import transactions
+from squinney.patterns import follow, leases, migrations, queue, sequences, transactions
+from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
+from squinney.patterns.migrations import Migration
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Mode, Transactions
 
@@ -49,6 +51,7 @@ class System:
     demo: Callable[[Db], None] = lambda db: None
     figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
+    migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
     path: str = ""
 
     def __post_init__(self) -> None:
@@ -76,11 +79,27 @@ SYSTEMS = (
             ledger_proof.check,
         ),
     ),
+    System(
+        name="identity",
+        title="People",
+        what="People who sign in, what they may do, and the keys of trusted servers.",
+        collections=identity.COLLECTIONS,
+        queries=identity.QUERIES,
+        build=lambda db, transactions: {
+            "people": identity.People(db, transactions=transactions),
+            "sessions": identity.Sessions(db),
+            "keys": identity.Keys(db),
+            "invitations": identity.Invitations(db, transactions=transactions),
+        },
+        find_problems=identity.find_problems,
+        repair=identity.repair,
+    ),
 )
 
 DEMO = Collection("demo", unsharded="one small document per system")
-CORE_COLLECTIONS = [*transactions.COLLECTIONS, DEMO]
-CORE_QUERIES = [*transactions.QUERIES]
+CORE = (transactions, sequences, migrations, leases, queue, follow, job_records)
+CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), DEMO]
+CORE_QUERIES = [query for pattern in (transactions, leases, queue, follow, job_records) for query in pattern.QUERIES]
 CORE_JOBS = [
     Job(
         "recover-transactions",

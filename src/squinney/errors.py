@@ -3,14 +3,21 @@
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
 │   ├── UnknownAccount       ledger
+<<<<<<< HEAD
 │   ├── UnknownProduct       commerce
 │   ├── UnknownCategory      commerce
 │   ├── UnknownCart          commerce
 │   ├── UnknownLine          commerce
 │   ├── UnknownOrder         commerce
 │   └── UnknownPayment       commerce
+=======
+│   ├── UnknownKey           identity
+│   └── UnknownPerson        identity
+>>>>>>> main
 ├── Invalid                  the input breaks a rule; names the field and the limit
 ├── Forbidden                the caller may not do this
+│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
+│   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Busy                 another operation holds a document; try again
 │   ├── Stale                the plan was made from a document that has changed since
@@ -24,6 +31,7 @@ SquinneyError
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
 │   ├── InsufficientFunds    ledger
+<<<<<<< HEAD
 │   ├── InadequateInventory  commerce
 │   ├── CartClosed           commerce
 │   ├── CartEmpty            commerce
@@ -39,6 +47,12 @@ SquinneyError
 │   ├── CartLimit            commerce
 │   ├── OrderLimit           commerce
 │   └── DepthLimit           commerce
+=======
+│   └── LoginTaken           identity
+├── LimitReached             a size, depth or rate limit is used up
+│   ├── BalanceLimit         ledger
+│   └── TooManyTries         identity: too many attempts to sign in
+>>>>>>> main
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     ├── TimedOut             the deadline passed; nothing was changed

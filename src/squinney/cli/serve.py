@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from typing import Annotated
 
 import typer
-import uvicorn
 
 from squinney import assembly
 from squinney.cli.context import connected, console, ready, settings_of
 from squinney.errors import Invalid
-from squinney.jobs.periodic import Periodic
+from squinney.jobs import Worker
 from squinney.mongo import schema
 from squinney.settings import Settings
-from squinney.web.app import create_site
 
 
 def serve(
@@ -25,21 +24,29 @@ def serve(
     demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
 ) -> None:
     """Serve the web front and the API, and run the jobs."""
+    from squinney.web.app import create_site  # the web framework is slow to load, and only this command needs it
+
     context.obj.update(host=host, port=port)
     settings = settings_of(context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
         schema.apply(connection.db, assembly.collections())
         if demo:
             assembly.load_demo(connection.db)
         site = create_site(assembly.assemble(connection.db, mode=settings.transaction_mode))
-        jobs = Periodic(connection.db, assembly.jobs())
+        jobs = Worker(connection.db, assembly.jobs())
         jobs.start()
         try:
             _say_where(listener)
             _run(site, listener)
         finally:
             jobs.stop()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """End as by Ctrl-C, so that whoever stops us this way leaves no server behind either."""
+    raise KeyboardInterrupt
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -57,12 +64,15 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _say_where(listener: socket.socket) -> None:
+    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     console.print(f"Squinney is at http://{shown}:{port} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
 
 
 def _run(site: object, listener: socket.socket) -> None:
+    import uvicorn
+
     config = uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=10)  # type: ignore[arg-type]
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -76,8 +76,9 @@ class Search:
         """
         if cursor is None:
             return self
-        branches = paging.after(self.sort, cursor)["$or"]
-        return Search(self.anchor, {"$or": [{"$and": [self.where, branch]} for branch in branches]}, self.sort)
+        after = paging.after(self.sort, cursor)
+        branches = [{"$and": [self.where, branch]} for branch in after.get("$or", [after])]
+        return Search(self.anchor, {"$or": branches}, self.sort)
 
     def query(self) -> Query:
         """The query, for paging and for `explain`."""

@@ -29,6 +29,7 @@ from squinney.commerce.inventory import Inventory
 from squinney.commerce.orders import Orders
 from squinney.commerce.payments import Attempt, Charge, PaymentGateway, TestGateway
 from squinney.commerce.queries import QUERIES
+from squinney.commerce.repair import find_problems, repair
 from squinney.commerce.search import PRODUCTS
 
 COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
@@ -65,4 +66,6 @@ __all__ = [
     "UnknownProduct",
     "WrongCurrency",
     "breadcrumbs",
+    "find_problems",
+    "repair",
 ]

@@ -3,6 +3,7 @@
 from squinney.commerce.carts import Carts
 from squinney.commerce.catalog import Catalog
 from squinney.commerce.categories import Categories, breadcrumbs
+from squinney.commerce.demo import demo
 from squinney.commerce.documents import CART_COLLECTIONS, CATEGORY_COLLECTIONS, STOCK_COLLECTIONS, TEST_GATEWAY
 from squinney.commerce.errors import (
     CartClosed,
@@ -25,7 +26,9 @@ from squinney.commerce.errors import (
     UnknownProduct,
     WrongCurrency,
 )
+from squinney.commerce.figures import figures
 from squinney.commerce.inventory import Inventory
+from squinney.commerce.jobs import JOBS, gateway_for
 from squinney.commerce.orders import Orders
 from squinney.commerce.payments import Attempt, Charge, PaymentGateway, TestGateway
 from squinney.commerce.queries import QUERIES
@@ -36,6 +39,7 @@ COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLEC
 
 __all__ = [
     "COLLECTIONS",
+    "JOBS",
     "QUERIES",
     "Attempt",
     "CartClosed",
@@ -66,6 +70,9 @@ __all__ = [
     "UnknownProduct",
     "WrongCurrency",
     "breadcrumbs",
+    "demo",
+    "figures",
     "find_problems",
+    "gateway_for",
     "repair",
 ]

@@ -36,7 +36,8 @@ class System:
     """One system as the adapters see it.
 
     `build(db, transactions)` makes its nouns, by name. `figures` are the live numbers of its card on the home page,
-    cheap enough to be asked for at every view; `path` is where its pages begin. The adapters find its routes, pages and
+    cheap enough to be asked for at every view; `path` is where its pages begin, `listed` whether the menu
+    and the home page show it. The adapters find its routes, pages and
     commands in the module of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
     """
 
@@ -54,6 +55,7 @@ class System:
     proof: Proof | None = None
     migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
     path: str = ""
+    listed: bool = True
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -127,6 +129,7 @@ SYSTEMS = (
         },
         find_problems=identity.find_problems,
         repair=identity.repair,
+        listed=False,
     ),
 )
 

@@ -17,6 +17,7 @@ SquinneyError
 ├── Invalid                  the input breaks a rule; names the field and the limit
 ├── Forbidden                the caller may not do this
 │   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
+│   ├── SignInNeeded         web: nobody has signed in
 │   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Busy                 another operation holds a document; try again
@@ -51,6 +52,7 @@ SquinneyError
 │   └── LoginTaken           identity
 ├── LimitReached             a size, depth or rate limit is used up
 │   ├── BalanceLimit         ledger
+│   ├── RateLimited          api: too many requests
 │   └── TooManyTries         identity: too many attempts to sign in
 >>>>>>> main
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown

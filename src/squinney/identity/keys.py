@@ -74,15 +74,21 @@ class Keys:
         After a crash: a use may not be noted.
         Raises: `KeyRefused`, whatever is wrong with it; `Unavailable`.
         """
-        prefix, _, rest = presented.partition("_")
-        key_id, _, secret = rest.partition("_")
-        stored = self._stored(key_id) if prefix == PREFIX and len(key_id) == 26 and len(secret) < 100 else None
-        # Compared in constant time, and compared even where there is no such key.
-        same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
-        if stored is None or not same or not is_live(cast(ApiKey, stored), self._clock()):
+        key_id, secret = _parts(presented)
+        key = _checked(self._stored(key_id) if key_id else None, secret, self._clock())
+        if key is None:
             raise KeyRefused("the API key is unknown, expired or revoked")
         self._note_use(key_id)
-        return cast(ApiKey, {name: value for name, value in stored.items() if name != "digest"})
+        return key
+
+    def remembered(self, presented: str) -> ApiKey | None:
+        """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
+        key_id, secret = _parts(presented)
+        now = time.monotonic()
+        with self._lock:
+            until, stored = self._cached.get(key_id, (0.0, None))
+            noted_until = self._noted.get(key_id, 0.0)
+        return _checked(stored, secret, self._clock()) if now < min(until, noted_until) else None
 
     def _stored(self, key_id: str) -> Document | None:
         now = time.monotonic()
@@ -126,6 +132,21 @@ class Keys:
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[ApiKey]:
         """Every key, oldest first, without their digests."""
         return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
+
+
+def _parts(presented: str) -> tuple[str, str]:
+    """The key's id, empty where it cannot be one, and its secret."""
+    prefix, _, rest = presented.partition("_")
+    key_id, _, secret = rest.partition("_")
+    return (key_id, secret) if prefix == PREFIX and len(key_id) == 26 and len(secret) < 100 else ("", "")
+
+
+def _checked(stored: Document | None, secret: str, now: datetime) -> ApiKey | None:
+    """Compared in constant time, and compared even where there is no such key."""
+    same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
+    if stored is None or not same or not is_live(cast(ApiKey, stored), now):
+        return None
+    return cast(ApiKey, {name: value for name, value in stored.items() if name != "digest"})
 
 
 def _checked_end(expires_at: datetime, now: datetime) -> datetime:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError, PyMongoError
+from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -46,9 +46,11 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, seconds: float 
             except DuplicateKeyError as error:  # the slug's index is the only unique one
                 raise SlugTaken("another category has this slug") from error
             except PyMongoError as error:
-                if not error.has_error_label("TransientTransactionError"):
+                if error.timeout or not error.has_error_label("TransientTransactionError"):
                     raise
                 if time.monotonic() >= until:
+                    if isinstance(error, ConnectionFailure):
+                        raise
                     raise Busy("the category tree stayed in use; try again") from error
             time.sleep(random.uniform(0, min(0.1, 0.002 * 2 ** min(attempt, 6))))
     raise AssertionError("unreachable")

@@ -149,6 +149,8 @@ def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
         try:
             result = db[step.collection].bulk_write([_request(step)], session=session)
         except BulkWriteError as error:
+            if step.insert is None and _is_duplicate(error):  # a take that claims a unique value, as in two-phase mode
+                raise DuplicateKeyError("a unique value is taken", DUPLICATE_KEY, error.details) from error
             raise _as_unmatched(error, step) from error
         if result.matched_count + result.deleted_count + result.inserted_count < 1:
             raise Unmatched(step)
@@ -156,8 +158,11 @@ def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
 
 def _as_unmatched(error: BulkWriteError, step: Step | None = None) -> Exception:
     """A duplicate key is a step that found its place taken; anything else stays what it is."""
-    codes = {write_error["code"] for write_error in (error.details or {}).get("writeErrors", [])}
-    return Unmatched(step) if DUPLICATE_KEY in codes else error
+    return Unmatched(step) if _is_duplicate(error) else error
+
+
+def _is_duplicate(error: BulkWriteError) -> bool:
+    return DUPLICATE_KEY in {write_error["code"] for write_error in (error.details or {}).get("writeErrors", [])}
 
 
 def _kind_of_write(step: Step) -> int:

@@ -6,28 +6,71 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
+from squinney.mongo import process
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 
-PARAMETERS = {"ttlMonitorSleepSecs": 1, "logLevel": 0}
+# Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test.
+ARGUMENTS = ("--journalCommitInterval", "2", "--setParameter", "ttlMonitorSleepSecs=1")
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 2 * 2**30
+
+
+RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name one folder for the whole run; workers inherit it with the environment."""
+    if not _is_worker(config):
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-", dir=_fast_folder())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what a crashed worker left and remove the folder."""
+    if _is_worker(config):
+        return
+    run = Path(os.environ.pop(RUN_FOLDER))
+    for folder in run.iterdir():
+        if process.is_running(folder):
+            process.end(folder)
+    shutil.rmtree(run)
+
+
+def _fast_folder() -> Path | None:
+    """Memory, where there is enough: collections are created three times as fast there."""
+    usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
+    return MEMORY if usable else None
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 @pytest.fixture(scope="session")
 def mongod() -> Iterator[Embedded]:
-    """The server that all workers of this run share; fail points are allowed."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"alone-{os.getpid()}"
-    folder = Path(tempfile.gettempdir()) / f"squinney-test-{os.geteuid()}-{run[:12]}"
-    server = Embedded.start(folder, test_commands=True, parameters=PARAMETERS)
-    yield server
-    if server.stop():
-        shutil.rmtree(folder)
+    """The server that all workers of this run share."""
+    with _serve("shared") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def own_mongod() -> Iterator[Embedded]:
+    """A server that only this worker uses: for fail points, which are the whole server's, and for pausing it."""
+    with _serve(f"own-{os.getpid()}") as server:
+        yield server
+
+
+def _serve(name: str) -> Embedded:
+    return Embedded.start(Path(os.environ[RUN_FOLDER]) / name, test_commands=True, arguments=ARGUMENTS)
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +86,34 @@ def db(client: MongoClient[Document]) -> Iterator[Db]:
     name = f"test_{secrets.token_hex(8)}"
     yield client[name]
     client.drop_database(name)
+
+
+@pytest.fixture
+def own_db(own_mongod: Embedded) -> Iterator[Db]:
+    """Like `db`, on the server that only this worker uses; goes with `failing`."""
+    with client_for(own_mongod.uri) as client:
+        name = f"test_{secrets.token_hex(8)}"
+        yield client[name]
+        client.drop_database(name)
+
+
+@pytest.fixture
+def failing(own_mongod: Embedded) -> Callable[..., AbstractContextManager[None]]:
+    """`with failing(["insert"], closeConnection=True): ...` makes those commands fail on `own_mongod`.
+
+    `mode` is the driver's: "alwaysOn" or {"times": n}; the other arguments are those of the `failCommand` fail point.
+    """
+
+    @contextmanager
+    def failing(commands: Sequence[str], *, mode: Any = "alwaysOn", **failure: Any) -> Iterator[None]:
+        with client_for(own_mongod.uri, appname="fail-points") as control:
+            configure = {"configureFailPoint": "failCommand"}
+            control.admin.command(
+                {**configure, "mode": mode, "data": {"failCommands": list(commands), **failure}},
+            )
+            try:
+                yield
+            finally:
+                control.admin.command({**configure, "mode": "off"})
+
+    return failing

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney import ledger
-from squinney.ledger import demo as ledger_demo
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -33,8 +32,9 @@ class Proof:
 class System:
     """One system as the adapters see it.
 
-    `build(db, transactions)` makes its nouns, by name. The adapters find its routes, pages and commands in the module
-    of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
+    `build(db, transactions)` makes its nouns, by name. `figures` are the live numbers of its card on the home page,
+    cheap enough to be asked for at every view; `path` is where its pages begin. The adapters find its routes, pages and
+    commands in the module of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
     """
 
     name: str
@@ -47,7 +47,13 @@ class System:
     find_problems: Callable[[Db], Iterator[Problem]] = lambda db: iter(())
     repair: Callable[[Db], Counter[str]] = lambda db: Counter()
     demo: Callable[[Db], None] = lambda db: None
+    figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            object.__setattr__(self, "path", self.name)
 
 
 SYSTEMS = (
@@ -60,7 +66,8 @@ SYSTEMS = (
         build=lambda db, transactions: {"accounts": ledger.Accounts(db, transactions=transactions)},
         find_problems=ledger.find_problems,
         repair=ledger.repair,
-        demo=ledger_demo.demo,
+        demo=ledger.demo,
+        figures=ledger.figures,
         proof=Proof(
             ledger_proof.prepare,
             ledger_proof.work,
@@ -71,7 +78,8 @@ SYSTEMS = (
     ),
 )
 
-CORE_COLLECTIONS = [*transactions.COLLECTIONS]
+DEMO = Collection("demo", unsharded="one small document per system")
+CORE_COLLECTIONS = [*transactions.COLLECTIONS, DEMO]
 CORE_QUERIES = [*transactions.QUERIES]
 CORE_JOBS = [
     Job(
@@ -96,6 +104,33 @@ def queries() -> list[Query | Pipeline]:
 def jobs() -> list[Job]:
     """Every declared job, the core's first."""
     return [*CORE_JOBS, *(job for system in SYSTEMS for job in system.jobs)]
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """All systems, built on one database."""
+
+    db: Db
+    transactions: Transactions
+    nouns: Mapping[str, Mapping[str, Any]]
+
+
+def assemble(db: Db, *, mode: Mode = "auto") -> Assembled:
+    """Build every system's nouns."""
+    runner = Transactions(db, mode)
+    return Assembled(db, runner, {system.name: system.build(db, runner) for system in SYSTEMS})
+
+
+def load_demo(db: Db) -> None:
+    """Load each system's demo data, once per database.
+
+    Atomic: each system's own operations.
+    After a crash: the next call goes on.
+    """
+    for system in SYSTEMS:
+        if db["demo"].find_one({"_id": system.name}) is None:
+            system.demo(db)
+            db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
 
 
 def system_named(name: str) -> System | None:

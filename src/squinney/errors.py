@@ -10,6 +10,9 @@ SquinneyError
 │   ├── Stale                the plan was made from a document that has changed since
 │   ├── StillRunning         the same idempotency key is at work elsewhere
 │   ├── KeyReused            the same idempotency key came with other arguments
+│   ├── EditConflict         another edit came first; carries their version, yours and the base
+│   ├── Cycle                a node of a tree would come under itself
+│   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger

@@ -2,19 +2,240 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from datetime import UTC, datetime, timedelta
 
-from squinney.mongo.connect import operation, server_now
+import pytest
+from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
+
+from squinney.errors import Conflict, Invalid, NotFound, Unavailable
+from squinney.mongo import binary, places, process
+from squinney.mongo.connect import check_server, client_for, connect, operation, refusal, server_now
+from squinney.settings import Settings
+
+NOBODY_THERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+
+
+def test_a_connection_has_the_house_guarantees(mongod):
+    with connect(Settings(uri=mongod.uri, database="connected")) as connection:
+        options = connection.client.options
+        assert connection.db.name == "connected"
+        assert connection.embedded is None
+        assert connection.db.write_concern.document == {"w": "majority"}
+        assert connection.db.read_concern.level == "majority"
+        assert connection.db.codec_options.tz_aware
+        assert options.retry_writes
+        assert options.timeout is None
+        assert options.pool_options.appname == "squinney"
+
+
+def test_a_uri_may_set_its_time_limits_but_not_weaken_the_guarantees(mongod):
+    with client_for(mongod.uri + "&serverSelectionTimeoutMS=1234&w=1&appName=shop") as client:
+        assert client.options.server_selection_timeout == 1.234
+        assert client.options.pool_options.appname == "shop"
+        assert client.write_concern.document == {"w": "majority"}
+
+
+def test_without_a_uri_the_embedded_server_runs_until_the_connection_closes(tmp_path):
+    folder = tmp_path / "data"
+    with connect(Settings(data_folder=folder)) as connection:
+        connection.db.things.insert_one({"_id": 1})
+        assert process.is_running(folder)
+    assert not process.is_running(folder)
+    with connect(Settings(data_folder=folder)) as connection:
+        assert connection.db.things.find_one() == {"_id": 1}
+
+
+def test_a_server_that_stands_alone_is_refused(tmp_path):
+    places.claim(tmp_path)
+    socket = places.socket_for(tmp_path)
+    process.start(binary.find(libraries=tmp_path / "lib"), tmp_path, ["--bind_ip", str(socket), "--nounixsocket"])
+    uri = f"mongodb://{str(socket).replace('/', '%2F')}"
+    try:
+        with pytest.raises(Invalid, match="stands alone") as caught:
+            connect(Settings(uri=uri))
+        assert caught.value.details == {"field": "uri"}
+    finally:
+        process.end(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("hello", "version", "reason"),
+    [
+        ({"setName": "rs"}, "5.0.31", "too old"),
+        ({"setName": "rs"}, "4.4.0", "too old"),
+        ({}, "7.0.11", "stands alone"),
+        ({"setName": "rs"}, "6.0.0", None),
+        ({"setName": "rs"}, "10.0.1-rc0", None),
+        ({"msg": "isdbgrid"}, "8.0.4", None),
+    ],
+)
+def test_which_servers_will_do(hello, version, reason):
+    found = refusal(hello, version)
+    assert reason in found if reason else found is None
+
+
+def test_a_server_that_is_away_is_unavailable():
+    with pytest.raises(Unavailable, match=r"cannot be reached|too long") as caught:
+        connect(Settings(uri=NOBODY_THERE))
+    assert not caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("uri", ["not-a-uri", "mongodb://me:hunter2@[::1", "mongodb://me:hunter2@host:99999/"])
+def test_a_bad_uri_is_refused_without_quoting_its_password(uri):
+    with pytest.raises(Invalid, match="MONGODB_URI") as caught:
+        client_for(uri)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_wrong_password_is_refused_without_quoting_it(mongod):
+    uri = mongod.uri.replace("mongodb://", "mongodb://me:hunter2@")
+    with pytest.raises(Invalid, match="user or password") as caught:
+        connect(Settings(uri=uri))
+    assert "hunter2" not in str(caught.value)
 
 
 def test_the_servers_time_is_aware_and_in_whole_milliseconds(db):
-    now = server_now(db)
-    assert now.tzinfo is UTC or now.utcoffset() == timedelta(0)
-    assert now.microsecond % 1000 == 0
-    assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
+    for database in (db, db.with_options(codec_options=db.codec_options.with_options(tz_aware=False))):
+        now = server_now(database)
+        assert now.utcoffset() == timedelta(0)
+        assert now.microsecond % 1000 == 0
+        assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_an_operation_in_time_is_left_alone(db):
     with operation():
         db.things.insert_one({"_id": 1})
     assert db.things.find_one() == {"_id": 1}
+
+
+def test_a_lost_write_has_an_unknown_outcome(own_db, failing):
+    with failing(["insert"], closeConnection=True), pytest.raises(Unavailable) as caught, operation(0.5):
+        own_db.things.insert_one({})
+    assert caught.value.outcome_unknown
+    assert isinstance(caught.value.__cause__, PyMongoError)
+
+
+def test_a_lost_read_changed_nothing(own_db, failing):
+    with (
+        failing(["find"], closeConnection=True),
+        pytest.raises(Unavailable) as caught,
+        operation(0.5, reads_only=True),
+    ):
+        own_db.things.find_one()
+    assert not caught.value.outcome_unknown
+
+
+def test_a_reader_inside_a_writer_may_come_after_a_write(own_db, failing):
+    @operation(0.5)
+    def write_and_read():
+        own_db.things.insert_one({})
+        with operation(reads_only=True):
+            own_db.things.find_one()
+
+    with failing(["find"], closeConnection=True), pytest.raises(Unavailable) as caught:
+        write_and_read()
+    assert caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("command", ["insert", "find", "aggregate", "update", "findAndModify"])
+def test_a_slow_server_is_given_up(own_db, failing, command):
+    calls = {
+        "insert": lambda: own_db.things.insert_one({}),
+        "find": lambda: own_db.things.find_one(),
+        "aggregate": lambda: list(own_db.things.aggregate([])),
+        "update": lambda: own_db.things.update_one({}, {"$set": {"a": 1}}),
+        "findAndModify": lambda: own_db.things.find_one_and_update({}, {"$set": {"a": 1}}),
+    }
+    with (
+        failing([command], blockConnection=True, blockTimeMS=800),
+        pytest.raises(Unavailable, match="too long"),
+        operation(0.2),
+    ):
+        calls[command]()
+
+
+def test_a_transaction_is_given_up_too(own_db, failing):
+    own_db.create_collection("things")
+
+    def write(session):
+        own_db.things.insert_one({}, session=session)
+
+    with (
+        failing(["insert"], errorCode=112, errorLabels=["TransientTransactionError"]),
+        own_db.client.start_session() as session,
+        pytest.raises(Unavailable),
+        operation(0.3),
+    ):
+        session.with_transaction(write)
+
+
+def test_a_paused_server_leaves_no_thread_hanging(own_mongod, own_db):
+    failures = []
+
+    @operation(0.3)
+    def write():
+        own_db.things.insert_one({})
+
+    def worker():
+        try:
+            write()
+        except Unavailable as error:
+            failures.append(error)
+
+    own_db.command("ping")
+    os.kill(own_mongod.pid, signal.SIGSTOP)
+    try:
+        threads = [threading.Thread(target=worker, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+    finally:
+        os.kill(own_mongod.pid, signal.SIGCONT)
+    assert len(failures) == 4
+    write()
+
+
+def test_an_inner_operation_cannot_lengthen_an_outer_one(own_db, failing):
+    with (
+        failing(["find"], blockConnection=True, blockTimeMS=1_000),
+        pytest.raises(Unavailable),
+        operation(0.2),
+        operation(300),
+    ):
+        own_db.things.find_one()
+
+
+def test_our_own_errors_pass_through(db):
+    with pytest.raises(NotFound), operation(), operation():
+        raise NotFound("no such thing")
+    with pytest.raises(Conflict), operation():
+        raise Conflict("not now")
+
+
+def test_a_refusal_by_the_server_is_the_operations_own_to_read(db):
+    db.things.insert_one({"_id": 1})
+    with pytest.raises(DuplicateKeyError), operation():
+        db.things.insert_one({"_id": 1})
+
+
+def test_a_decorated_function_gets_its_time_afresh_at_each_call(db):
+    @operation(0.5)
+    def slow(seconds):
+        """Sleep on the server."""
+        return list(db.aggregate([{"$documents": [{"_id": seconds}]}]))
+
+    assert slow.__doc__ == "Sleep on the server."
+    for number in range(3):
+        threading.Event().wait(0.2)
+        assert slow(number) == [{"_id": number}]
+
+
+def test_a_server_that_went_away_is_noticed_by_the_check(db):
+    with client_for(NOBODY_THERE) as client, pytest.raises(Unavailable) as caught:
+        check_server(client)
+    assert isinstance(caught.value.__cause__, ConnectionFailure)

@@ -1,1 +1,1 @@
-""""""
+"""The command line: thin over the same operations."""

@@ -1,6 +1,7 @@
 """System 8: accounts, transfers and statements."""
 
 from squinney.ledger.accounts import Accounts
+from squinney.ledger.demo import demo
 from squinney.ledger.documents import COLLECTIONS, Account, Entry, Transfer
 from squinney.ledger.errors import (
     AccountClosed,
@@ -10,6 +11,7 @@ from squinney.ledger.errors import (
     InsufficientFunds,
     UnknownAccount,
 )
+from squinney.ledger.figures import figures
 from squinney.ledger.queries import QUERIES
 from squinney.ledger.repair import find_problems, repair
 
@@ -26,6 +28,8 @@ __all__ = [
     "InsufficientFunds",
     "Transfer",
     "UnknownAccount",
+    "demo",
+    "figures",
     "find_problems",
     "repair",
 ]

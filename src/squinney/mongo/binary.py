@@ -40,6 +40,7 @@ def find(mongod: Path | None = None, *, libraries: Path) -> Binary:
     """
     path = locate(mongod)
     environment = dict(os.environ)
+    shutil.rmtree(libraries, ignore_errors=True)  # its links may point into an environment that is gone
     for _ in range(8):  # each round can bring one more missing library to light
         code, output = run(path, ["--version"], environment)
         missing = MISSING_LIBRARY.search(output)
@@ -85,17 +86,19 @@ def _files(package: str) -> list[Path]:
 
 
 def _supply(library: str, folder: Path, environment: dict[str, str]) -> bool:
-    """Link the carrier's copy of `library` into `folder` and put both on the loader's path; False where it has none."""
+    """Link the carrier's copy of `library` into `folder`, on the loader's path; False where that cannot help."""
     stem, _, major = library.partition(".so.")
+    named = re.compile(rf"{re.escape(stem)}-[0-9a-f]+\.so\.{re.escape(major)}(\.\S+)?")
+    copy = next((file for file in _files(CARRIER) if named.fullmatch(file.name)), None)
+    searched = environment.get("LD_LIBRARY_PATH", "").split(":")
     link = folder / library
-    copies = [file for file in _files(CARRIER) if re.fullmatch(rf"{stem}-[0-9a-f]+\.so\.{major}(\.\S+)?", file.name)]
-    if not copies or (str(folder) in environment.get("LD_LIBRARY_PATH", "").split(":") and link.is_symlink()):
+    if copy is None or (str(folder) in searched and link.is_symlink()):
         return False
     folder.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
-    link.symlink_to(copies[0])
-    before = environment.get("LD_LIBRARY_PATH", "")
-    environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (str(folder), str(copies[0].parent), before)))
+    link.symlink_to(copy)
+    paths = [str(folder), str(copy.parent), *searched]
+    environment["LD_LIBRARY_PATH"] = ":".join(path for path in dict.fromkeys(paths) if path)
     return True
 
 

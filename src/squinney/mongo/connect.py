@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import pymongo
 from bson.codec_options import CodecOptions
@@ -22,10 +23,12 @@ from pymongo.errors import (
     PyMongoError,
 )
 
-from squinney.errors import Invalid, Unavailable
-from squinney.mongo.embedded import Embedded, default_folder
+from squinney.errors import Invalid, NoServer, Unavailable
 from squinney.mongo.schema import Db, Document
 from squinney.settings import VARIABLES, Settings
+
+if TYPE_CHECKING:
+    from squinney.mongo.embedded import Embedded
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
@@ -80,12 +83,20 @@ def connect(settings: Settings) -> Connection:
     """
     if settings.uri:
         return _checked(Connection(*_open(settings.uri, settings)))
-    embedded = Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
+    embedded = _start_embedded(settings)
     try:
         return _checked(Connection(*_open(embedded.uri, settings), embedded))
     except BaseException:
         embedded.stop()
         raise
+
+
+def _start_embedded(settings: Settings) -> Embedded:
+    if os.name != "posix":
+        raise NoServer("The embedded MongoDB runs on Linux and macOS only: set MONGODB_URI to a replica set")
+    from squinney.mongo.embedded import Embedded, default_folder  # needs file locks, which other systems lack
+
+    return Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
 
 
 def _open(uri: str, settings: Settings) -> tuple[MongoClient[Document], Db]:
@@ -107,6 +118,8 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
 
     Raises: Invalid where the URI is not one.
     """
+    if not uri.startswith(("mongodb://", "mongodb+srv://")):
+        raise Invalid(f"{VARIABLES['uri']}: must begin with mongodb:// or mongodb+srv://", field="uri")
     query = uri.partition("?")[2].lower()
     defaults = {name: value for name, value in DEFAULTS.items() if f"{name.lower()}=" not in query}
     try:
@@ -121,21 +134,28 @@ def check_server(client: MongoClient[Document]) -> None:
     Raises: Invalid with the reason, Unavailable where it does not answer.
     """
     try:
-        with operation(reads_only=True):
+        # Inside a time limit the driver forgets its own for finding a server, and would wait the whole of ours.
+        with operation(client.options.server_selection_timeout, reads_only=True):
             hello = client.admin.command("hello")
             version = client.admin.command("buildInfo")["version"]
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
         raise Unavailable(f"MongoDB refused a question about itself: {error.details}") from error
+    if reason := refusal(hello, version):
+        raise Invalid(f"{VARIABLES['uri']}: {reason}", field="uri")
+
+
+def refusal(hello: Document, version: str) -> str | None:
+    """Why a server with this greeting and version will not do, if it will not."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
-        raise Invalid(f"{VARIABLES['uri']}: MongoDB {version} is too old; 6.0 or newer is needed", field="uri")
+        return f"MongoDB {version} is too old; 6.0 or newer is needed"
     if "setName" not in hello and hello.get("msg") != "isdbgrid":
-        raise Invalid(
-            f"{VARIABLES['uri']}: the server stands alone and so has no transactions; start it as a replica set "
-            "(--replSet, then rs.initiate()), of one member if need be",
-            field="uri",
+        return (
+            "the server stands alone and so has no transactions; start it as a replica set "
+            "(--replSet, then rs.initiate()), of one member if need be"
         )
+    return None
 
 
 class operation:  # noqa: N801 - it reads as a statement

@@ -17,7 +17,7 @@ import atexit
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -35,6 +35,7 @@ __all__ = ["Embedded", "default_folder"]
 SET_NAME = "squinney"
 CACHE_GIGABYTES = "0.25"
 OPLOG_MEGABYTES = "512"
+TEST_COMMANDS = ("--setParameter", "enableTestCommands=1")
 ANSWER_SECONDS = 30.0
 
 
@@ -49,6 +50,9 @@ class Embedded:
         self._users = users
         self._gate = gate
         self._owner = os.getpid()
+        self._mongod: Path | None = None
+        self._runtime: Path | None = None
+        self._arguments: Sequence[str] = ()
 
     @classmethod
     def start(
@@ -57,13 +61,13 @@ class Embedded:
         *,
         mongod: Path | None = None,
         test_commands: bool = False,
-        parameters: Mapping[str, str | int] | None = None,
+        arguments: Sequence[str] = (),
         runtime: Path | None = None,
     ) -> Self:
         """Use the server of `folder`, which is started if it does not run.
 
-        `parameters` are server parameters and `test_commands` allows fail points; both count only when it is this call
-        that starts it. `runtime` is where the socket's folder is made, for want of a better place `/tmp`.
+        `arguments` are more of mongod's own and `test_commands` allows fail points; both count only when it is this
+        call that starts it. `runtime` is where the socket's folder is made, for want of a better place `/tmp`.
 
         Atomic: one process at a time gets through the gate.
         After a crash: the server goes on or was never started; the next call sees which.
@@ -75,9 +79,10 @@ class Embedded:
         try:
             with process.gate(gate, folder):
                 fcntl.flock(users, fcntl.LOCK_SH)
-                settings = {**(parameters or {}), **({"enableTestCommands": 1} if test_commands else {})}
                 server = cls(folder, _recorded_socket(folder), users, gate)
-                server._find_or_start(mongod, settings, runtime)
+                server._mongod, server._runtime = mongod, runtime
+                server._arguments = [*(TEST_COMMANDS if test_commands else ()), *arguments]
+                server._find_or_start()
         except BaseException:
             users.close()
             gate.close()
@@ -116,6 +121,19 @@ class Embedded:
             self._users.close()
             self._gate.close()
 
+    def revive(self) -> bool:
+        """Start the server again if it has died, as when the system ran out of memory; True when it had.
+
+        Clients find it again by themselves: its socket is where it was.
+
+        Raises: NoServer where it does not come up.
+        """
+        with process.gate(self._gate, self.folder):
+            dead = not process.is_running(self.folder)
+            if dead:
+                self._find_or_start()
+            return dead
+
     def rotate_log(self) -> bool:
         """Put the server's log aside if it has grown; True when it had."""
         if not process.rotate(self.folder):
@@ -124,26 +142,30 @@ class Embedded:
             admin.command("logRotate", "server")
         return True
 
-    def _find_or_start(self, mongod: Path | None, parameters: Mapping[str, Any], runtime: Path | None) -> None:
-        if process.is_running(self.folder) and self._answers():
-            self.rotate_log()
-            return
-        if process.is_running(self.folder):  # it hangs, or its socket was removed: no newcomer can reach it
-            process.end(self.folder)
-        self._launch(mongod, parameters, runtime)
-        if not self._answers():
+    def _find_or_start(self) -> None:
+        if process.is_running(self.folder):
+            if self._answers():
+                self.rotate_log()
+                return
+            process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
+        self._launch()
+        if self._answers():
+            process.note_version(self.folder, self.version)
+        else:
             reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 
-    def _launch(self, mongod: Path | None, parameters: Mapping[str, Any], runtime: Path | None) -> None:
-        found = binary.find(mongod, libraries=self.folder / "lib")
-        self.socket = places.socket_for(self.folder, runtime)
+    def _launch(self) -> None:
+        found = binary.find(self._mongod, libraries=self.folder / "lib")
+        self.socket = places.socket_for(self.folder, self._runtime)
         _record_socket(self.folder, self.socket)
         arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
-        for name, value in parameters.items():
-            arguments += ["--setParameter", f"{name}={value}"]
-        process.start(found, self.folder, arguments)
+        try:
+            process.start(found, self.folder, [*arguments, *self._arguments])
+        except NoServer:
+            self._remove_socket()
+            raise
 
     def _answers(self) -> bool:
         """Wait until it is a primary that takes writes, made one if need be; False when it cannot be reached."""
@@ -178,6 +200,9 @@ class Embedded:
             admin.command("shutdown", force=True, timeoutSecs=0)
         if not process.wait_until_ended(self.folder, process.STOP_SECONDS):
             process.end(self.folder)
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
         with suppress(OSError):
             self.socket.unlink(missing_ok=True)
             self.socket.parent.rmdir()

@@ -68,7 +68,8 @@ def _check_owner(folder: Path) -> None:
 
 
 def _check_contents(folder: Path) -> None:
-    if not (folder / MARK).exists() and any(folder.iterdir()):
+    # In this order: the mark is the first thing that another process, starting at the same time, puts here.
+    if any(folder.iterdir()) and not (folder / MARK).exists():
         raise NoServer(f"The folder {folder} holds files that are not Squinney's: name an empty one; {CHOOSE}")
 
 
@@ -89,7 +90,7 @@ def socket_for(folder: Path, runtime: Path | None = None) -> Path:
 
     Raises: NoServer where the path would be longer than the system allows.
     """
-    parent = runtime or _runtime_folder()
+    parent = runtime or runtime_folder()
     socket = parent / hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12] / SOCKET_NAME
     if len(os.fsencode(socket)) > SOCKET_BYTES:
         raise NoServer(
@@ -103,8 +104,10 @@ def socket_for(folder: Path, runtime: Path | None = None) -> Path:
     return socket
 
 
-def _runtime_folder() -> Path:
-    temporary = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())  # noqa: S108
+def runtime_folder(temporary: Path | None = None) -> Path:
+    """This user's folder for sockets under `temporary` (/tmp); a fresh one where somebody else has taken its name."""
+    if temporary is None:
+        temporary = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())  # noqa: S108
     usual = temporary / f"squinney-{os.geteuid()}"
     with suppress(OSError):  # somebody's file is in the way, or nothing may be written: the next line sees it
         usual.mkdir(mode=0o700, exist_ok=True)

@@ -58,9 +58,9 @@ _HOUSE = [
 def is_running(folder: Path) -> bool:
     """Whether a mongod started here on `folder` still lives, by its lock."""
     try:
-        with open(folder / "server.lock", "a") as lock:
+        with open(folder / "server.lock") as lock:
             return not try_lock(lock, fcntl.LOCK_SH)  # shared, so that two who ask do not see each other
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 
@@ -138,8 +138,8 @@ def _why(binary: Binary, folder: Path, code: int, output: str, log: Path, before
         return f"The disk of {folder} is full: make room, or set SQUINNEY_DATA to a folder on another disk"
     if code == WRONG_DATA_CODE or any(sign in written for sign in WRONG_DATA):
         return (
-            f"The data in {folder} was written by another MongoDB, newer than this one ({binary.version}) or too old "
-            f"for it: set SQUINNEY_MONGOD to a mongod of the version that wrote it"
+            f"The data in {folder} was written by {_writer(folder)}, which this mongod ({binary.version}) cannot read: "
+            f"set SQUINNEY_MONGOD to a mongod of that version or the next, or SQUINNEY_DATA to another folder"
         )
     if not written:
         return explain(binary.path, code, output)
@@ -147,6 +147,18 @@ def _why(binary: Binary, folder: Path, code: int, output: str, log: Path, before
         f"mongod ended with code {code} ({_last_error(written)}): "
         f"see {log}, set SQUINNEY_DATA to another folder, {ELSEWHERE}"
     )
+
+
+def note_version(folder: Path, version: str) -> None:
+    """Remember which MongoDB wrote the data of `folder`."""
+    (folder / "version").write_text(version)
+
+
+def _writer(folder: Path) -> str:
+    try:
+        return f"MongoDB {(folder / 'version').read_text()}"
+    except OSError:
+        return "another MongoDB, a newer one as a rule"
 
 
 def _written_since(log: Path, before: int) -> str:

@@ -146,11 +146,26 @@ def _check(db: Db, collection: Collection) -> Iterator[Drift]:
 
 
 def _differs(index: Index, found: Mapping[str, Any]) -> bool:
-    if any(kind == "text" for _, kind in index.keys):
-        return False  # the server rewrites a text index's key
     return (
-        dict(index.keys) != dict(found["key"])
+        _keys_differ(index, found)
         or index.unique != bool(found.get("unique"))
+        or index.sparse != bool(found.get("sparse"))
         or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
         or index.expire_after_seconds != found.get("expireAfterSeconds")
+        or _collations_differ(index.collation, found.get("collation"))
     )
+
+
+def _keys_differ(index: Index, found: Mapping[str, Any]) -> bool:
+    """Order counts. The server rewrites a text index's key, but lists its fields with their weights."""
+    text = [field for field, kind in index.keys if kind == "text"]
+    if text:
+        return dict.fromkeys(text, 1) | dict(index.weights or {}) != dict(found.get("weights", {}))
+    return list(index.keys) != list(found["key"].items())
+
+
+def _collations_differ(declared: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> bool:
+    """The server adds every option that was left out, so only what is declared is compared."""
+    if declared is None or found is None:
+        return declared is not found
+    return any(found.get(name) != value for name, value in declared.items())

@@ -109,9 +109,10 @@ def after(sort: Sort, cursor: str) -> Document:
     ties: Document = {}
     for field, direction in sort:
         beyond = {"$gt" if direction > 0 else "$lt": [f"${field}", {"$literal": keys[field]}]}
-        branches.append({**ties, "$expr": beyond})
+        if direction > 0 or keys[field] is not None:  # nothing sorts below null, but to $expr a missing field is less
+            branches.append({**ties, "$expr": beyond})
         ties = {**ties, field: keys[field]}
-    return {"$or": branches}
+    return {"$or": branches} if branches else {"_id": {"$in": []}}
 
 
 def _keys(sort: Sort, cursor: Any) -> Document:

@@ -1,1 +1,1 @@
-""""""
+"""The web front: server-rendered pages over the same operations."""

@@ -87,7 +87,7 @@ BAD_AMOUNTS = [-1, 0, 1.5, "10", None, True, MOST_AMOUNT + 1, 2**63, 2**200, {"$
 def test_a_bad_amount_is_named(accounts: Accounts, ledger_db: Db, amount: Any) -> None:
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
     before = snapshot(ledger_db)
-    with pytest.raises(Invalid, match="^amount must be") as caught:
+    with pytest.raises(Invalid, match=r"^amount must be") as caught:
         accounts.transfer(ada, ben, amount)
     assert caught.value.details["field"] == "amount"
     assert snapshot(ledger_db) == before
@@ -112,22 +112,22 @@ def test_a_bad_account_id_is_named(accounts: Accounts, bad: Any) -> None:
 def test_a_bad_key_is_named(accounts: Accounts, ledger_db: Db, key: Any) -> None:
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
     before = snapshot(ledger_db)
-    with pytest.raises(Invalid, match="^key must"):
+    with pytest.raises(Invalid, match=r"^key must"):
         accounts.transfer(ada, ben, 1, key=key)
     assert snapshot(ledger_db) == before
 
 
 @pytest.mark.parametrize("currency", ["eur", "EURO", "", None, {"$gt": ""}, "€€€"], ids=repr)
 def test_a_bad_currency_is_named(accounts: Accounts, currency: Any) -> None:
-    with pytest.raises(Invalid, match="^currency must"):
+    with pytest.raises(Invalid, match=r"^currency must"):
         accounts.open(currency)
-    with pytest.raises(Invalid, match="^currency must"):
+    with pytest.raises(Invalid, match=r"^currency must"):
         accounts.total(currency)
 
 
 @pytest.mark.parametrize("opening", [-1, 1.0, "5", MOST_BALANCE + 1], ids=repr)
 def test_a_bad_opening_is_named(accounts: Accounts, opening: Any) -> None:
-    with pytest.raises(Invalid, match="^opening must"):
+    with pytest.raises(Invalid, match=r"^opening must"):
         accounts.open("EUR", opening)
 
 
@@ -196,5 +196,5 @@ def test_a_statement_is_paged_newest_first(ledger_db: Db) -> None:
 )
 def test_a_foreign_cursor_is_refused(accounts: Accounts, cursor: Any) -> None:
     ada = accounts.open("EUR", 100)["_id"]
-    with pytest.raises(Invalid, match="^cursor"):
+    with pytest.raises(Invalid, match=r"^cursor"):
         accounts.statement(ada, cursor=cursor)

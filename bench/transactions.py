@@ -1,0 +1,142 @@
+"""Transfers per second: `Transactions` in both modes beside the same written by hand on the raw driver."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pymongo.client_session import ClientSession
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from bench import report
+from bench.harness import Contender, Series, compare
+from squinney import assembly
+from squinney.ledger import Accounts
+from squinney.ledger.documents import Account
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection
+from squinney.mongo.schema import Db
+from squinney.patterns.ids import new_id
+from squinney.patterns.transactions import Transactions
+
+SPREAD, HOT = 1_000, 2
+THREADS = (1, 8, 32)
+OPENING = 10**12
+
+
+def by_hand(db: Db, src: str, dst: str, amount: int) -> None:
+    """What an engineer would write: one driver transaction, checks included."""
+
+    def work(session: ClientSession) -> None:
+        taken = db["accounts"].update_one(
+            {"_id": src, "balance": {"$gte": amount}, "closed_at": None},
+            {"$inc": {"balance": -amount}},
+            session=session,
+        )
+        if not taken.matched_count:
+            raise ValueError("insufficient funds")
+        given = db["accounts"].update_one(
+            {"_id": dst, "closed_at": None}, {"$inc": {"balance": amount}}, session=session
+        )
+        if not given.matched_count:
+            raise ValueError("unknown account")
+        transfer, now = new_id(), datetime.now(UTC)
+        common = {"transfer_id": transfer, "currency": "EUR", "at": now, "memo": ""}
+        db["entries"].insert_many(
+            [
+                {"_id": f"{transfer}-out", "account_id": src, "other_id": dst, "amount": -amount, **common},
+                {"_id": f"{transfer}-in", "account_id": dst, "other_id": src, "amount": amount, **common},
+            ],
+            session=session,
+        )
+
+    with db.client.start_session() as session:
+        session.with_transaction(work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
+
+
+def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
+    """Measure every combination and write the page."""
+    db = connection.client["bench_transactions"]
+    connection.client.drop_database(db.name)
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *assembly.SYSTEMS[0].collections])
+    ids = {SPREAD: _open(db, SPREAD), HOT: _open(db, HOT)}
+    results = [
+        (threads, accounts, compare(_contenders(db, ids[accounts]), threads=threads, rounds=rounds, seconds=seconds))
+        for accounts in (SPREAD, HOT)
+        for threads in THREADS
+    ]
+    version = connection.client.admin.command("buildInfo")["version"]
+    connection.client.drop_database(db.name)
+    _write(results, version, rounds, seconds)
+
+
+def _open(db: Db, count: int) -> list[str]:
+    accounts: list[Account] = [
+        {"_id": new_id(), "name": "", "currency": "EUR", "balance": OPENING, "txns": [], "opened_at": datetime.now(UTC)}
+        for _ in range(count)
+    ]
+    db["accounts"].insert_many(accounts)  # type: ignore[arg-type]
+    return [account["_id"] for account in accounts]
+
+
+def _contenders(db: Db, ids: list[str]) -> list[Contender]:
+    chance = [random.Random(number) for number in range(max(THREADS))]
+
+    def between_two(transfer: Callable[[str, str], object]) -> Callable[[int], None]:
+        def work(thread: int) -> None:
+            src, dst = chance[thread].sample(ids, 2)
+            transfer(src, dst)
+
+        return work
+
+    native = Accounts(db, transactions=Transactions(db, "native"))
+    two_phase = Accounts(db, transactions=Transactions(db, "two-phase"))
+    return [
+        Contender("by hand", between_two(lambda src, dst: by_hand(db, src, dst, 1))),
+        Contender("native", between_two(lambda src, dst: native.transfer(src, dst, 1))),
+        Contender("two-phase", between_two(lambda src, dst: two_phase.transfer(src, dst, 1))),
+    ]
+
+
+def _write(results: list[tuple[int, int, list[Series]]], version: str, rounds: int, seconds: float) -> None:
+    rows = []
+    for threads, accounts, series in results:
+        for one in series:
+            cost = series[0].ratio_to(one)
+            rows.append(
+                [
+                    f"{accounts:,}",
+                    str(threads),
+                    one.name,
+                    f"{one.rate:,.0f}",
+                    f"{one.percentile(0.5):.1f}",
+                    f"{one.percentile(0.99):.1f}",
+                    f"{cost:.2f}x",
+                ]
+            )
+    head = ["accounts", "threads", "how", "transfers/s", "p50 ms", "p99 ms", "cost against by hand"]
+    groups = [f"{threads} on {accounts:,}" for threads, accounts, _ in results]
+    drawn = {
+        one.name: [series[position].rate for _, _, series in results] for position, one in enumerate(results[0][2])
+    }
+    single = results[0][2]
+    summary = (
+        f"`Transactions` in native mode costs {single[0].ratio_to(single[1]):.2f}x of the same transaction written by "
+        f"hand on the driver (1 thread, {SPREAD:,} accounts; below 1 is cheaper: it sends one batch per collection)."
+    )
+    report.write_page(
+        "transactions",
+        "Transfers: `Transactions` beside the raw driver",
+        [
+            summary,
+            report.table(head, rows),
+            report.bars("transactions", "Transfers per second (threads on accounts)", groups, drawn, "transfers/s"),
+            f"{rounds} interleaved rounds of {seconds:g} s for each contender; rates are medians, costs are medians of "
+            f"the rounds' ratios. Written with majority, read with snapshot. {report.machine(version)}",
+        ],
+    )
+    report.copy_to_readme("transactions", summary)
+    print(report.table(head, rows))
+    print(summary)

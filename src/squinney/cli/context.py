@@ -1,0 +1,54 @@
+"""What every command shares: settings from the global options, a connection, and how to print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from bson import json_util
+from rich.console import Console
+
+from squinney import assembly
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection, connect
+from squinney.settings import Settings
+
+console = Console()
+errors = Console(stderr=True)
+
+
+@contextmanager
+def connected(context: typer.Context) -> Iterator[Connection]:
+    """A connection as the global options and the environment say."""
+    with connect(settings_of(context)) as connection:
+        yield connection
+
+
+@contextmanager
+def ready(context: typer.Context) -> Iterator[assembly.Assembled]:
+    """All systems, on a database whose collections and indexes are there."""
+    with connected(context) as connection:
+        schema.apply(connection.db, assembly.collections())
+        yield assembly.assemble(connection.db, mode=settings_of(context).transaction_mode)
+
+
+def settings_of(context: typer.Context) -> Settings:
+    """The settings of this call."""
+    return Settings.from_environment(**(context.obj or {}))
+
+
+def print_json(value: Any) -> None:
+    """Plain JSON for machines: dates as ISO 8601, ids as strings."""
+    typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    try:
+        return json_util.default(value)
+    except TypeError:
+        return str(value)

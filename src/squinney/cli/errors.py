@@ -1,0 +1,28 @@
+"""Errors on the command line: one sentence on stderr, and the one table from families to exit codes."""
+
+from __future__ import annotations
+
+from squinney.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitReached,
+    NotFound,
+    SquinneyError,
+    Unavailable,
+)
+
+EXIT_CODES: dict[type[SquinneyError], int] = {
+    Invalid: 2,
+    NotFound: 3,
+    Forbidden: 4,
+    Conflict: 5,
+    LimitReached: 6,
+    Unavailable: 7,
+}
+INTERRUPTED = 130
+
+
+def exit_code_of(error: SquinneyError) -> int:
+    """The exit code of the error's family."""
+    return next((code for family, code in EXIT_CODES.items() if isinstance(error, family)), 1)

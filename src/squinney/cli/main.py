@@ -1,0 +1,76 @@
+"""`squinney`: the command with all its subcommands."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from squinney import __version__
+from squinney.assembly import SYSTEMS
+from squinney.cli import doctor, indexes, prove, serve, shell
+from squinney.cli.context import errors
+from squinney.cli.errors import INTERRUPTED, exit_code_of
+from squinney.errors import SquinneyError
+
+app = typer.Typer(
+    name="squinney",
+    help="Crash-safe application back ends on MongoDB.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("serve")(serve.serve)
+app.command("demo")(serve.demo)
+app.command("doctor")(doctor.doctor)
+app.command("indexes")(indexes.indexes)
+app.command("prove")(prove.prove)
+app.command("shell")(shell.shell)
+for system in SYSTEMS:
+    if find_spec(f"squinney.cli.{system.name}"):
+        app.add_typer(import_module(f"squinney.cli.{system.name}").app, name=system.name)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"squinney {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    uri: Annotated[str | None, typer.Option(help="A replica set or sharded cluster [MONGODB_URI].")] = None,
+    database: Annotated[str | None, typer.Option(help="The database's name [SQUINNEY_DATABASE].")] = None,
+    data: Annotated[Path | None, typer.Option(help="The embedded MongoDB's folder [SQUINNEY_DATA].")] = None,
+    debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Options for all commands; they win over the environment."""
+    context.obj = {"uri": uri, "database": database, "data_folder": data}
+
+
+def main() -> None:
+    """Run the command; an error is one sentence and an exit code, a traceback only with --debug."""
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except SquinneyError as error:
+        if "--debug" in sys.argv:
+            raise
+        errors.print(f"squinney: {error.message}", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(exit_code_of(error))
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

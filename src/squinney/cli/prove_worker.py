@@ -1,0 +1,38 @@
+"""One worker of `squinney prove`: works until it is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import cast
+
+from squinney.assembly import system_named
+from squinney.mongo.connect import client_for
+from squinney.patterns.transactions import Mode
+from squinney.settings import Settings
+
+
+def main() -> None:
+    """Run the system's `work` with the mode and the seed given."""
+    name, mode, seed = sys.argv[1:4]
+    settings = Settings.from_environment()
+    system = system_named(name)
+    if system is None or system.proof is None or settings.uri is None:
+        raise SystemExit(2)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with client_for(settings.uri) as client:
+        system.proof.work(client[settings.database], cast(Mode, mode), int(seed))
+
+
+def _end_with_parent() -> None:
+    """Whoever started us may be killed too; nobody should be left working."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

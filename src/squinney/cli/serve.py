@@ -1,0 +1,74 @@
+"""`squinney serve`: everything in one process."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from squinney import assembly
+from squinney.cli.context import connected, console, ready, settings_of
+from squinney.errors import Invalid
+from squinney.jobs.periodic import Periodic
+from squinney.mongo import schema
+from squinney.settings import Settings
+from squinney.web.app import create_site
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[str | None, typer.Option(help="The address to listen on [HOST].")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on [PORT].")] = None,
+    demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
+) -> None:
+    """Serve the web front and the API, and run the jobs."""
+    context.obj.update(host=host, port=port)
+    settings = settings_of(context)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with _listening(settings) as listener, connected(context) as connection:
+        schema.apply(connection.db, assembly.collections())
+        if demo:
+            assembly.load_demo(connection.db)
+        site = create_site(assembly.assemble(connection.db, mode=settings.transaction_mode))
+        jobs = Periodic(connection.db, assembly.jobs())
+        jobs.start()
+        try:
+            _say_where(listener)
+            _run(site, listener)
+        finally:
+            jobs.stop()
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """Take the port before anything else is started."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise Invalid(f"cannot listen on {where} ({error.strerror}); choose another with PORT=", field="port") from None
+    return listener
+
+
+def _say_where(listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    console.print(f"Squinney is at http://{shown}:{port} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+
+
+def _run(site: object, listener: socket.socket) -> None:
+    config = uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=10)  # type: ignore[arg-type]
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def demo(context: typer.Context) -> None:
+    """Load the demo data, once."""
+    with ready(context) as systems:
+        assembly.load_demo(systems.db)
+        console.print("The demo data is there.")

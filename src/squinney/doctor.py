@@ -1,0 +1,104 @@
+"""What is wrong with the server, the schema or the data, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from squinney import assembly
+from squinney.mongo import schema
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+
+Level = Literal["ok", "notice", "problem"]
+OLDEST_SUPPORTED = (7, 0)
+LEAST_FREE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. Only a problem makes `doctor` fail."""
+
+    level: Level
+    area: str
+    message: str
+    advice: str = ""
+    repairable: bool = False
+    documents: dict[str, Any] = field(default_factory=dict)
+
+
+def examine(db: Db) -> Iterator[Finding]:
+    """Look at the server, the declared collections and indexes, and every system's data."""
+    with operation(300, reads_only=True):
+        yield from _server(db)
+        yield from _schema(db)
+        yield from _unused_indexes(db)
+        for system in assembly.SYSTEMS:
+            yield from _data(db, system)
+
+
+def _server(db: Db) -> Iterator[Finding]:
+    version = db.client.admin.command("buildInfo")["version"]
+    hello = db.client.admin.command("hello")
+    topology = "sharded cluster" if hello.get("msg") == "isdbgrid" else f"replica set {hello.get('setName')}"
+    yield Finding("ok", "server", f"MongoDB {version}, {topology}")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SUPPORTED:
+        yield Finding(
+            "notice",
+            "server",
+            f"MongoDB {version} is past its maker's end of life",
+            "fine for development; in production point MONGODB_URI at a newer server",
+        )
+    statistics = db.command("dbStats", freeStorage=1)
+    free = statistics.get("fsTotalSize", 0) - statistics.get("fsUsedSize", 0)
+    if statistics.get("fsTotalSize") and free < LEAST_FREE_BYTES:
+        yield Finding("problem", "disk", f"only {free >> 20} MiB are free", "make room: MongoDB stops when it is full")
+
+
+def _schema(db: Db) -> Iterator[Finding]:
+    drifts = schema.check(db, assembly.collections())
+    for drift in drifts:
+        level: Level = "notice" if drift.kind == "extra-index" else "problem"
+        repairable = drift.kind.startswith("missing") or drift.kind == "different-validator"
+        advice = "run `squinney doctor --repair`" if repairable else "compare with `squinney indexes`"
+        yield Finding(level, "schema", str(drift), advice, repairable)
+    if not any(drift.kind != "extra-index" for drift in drifts):
+        yield Finding("ok", "schema", f"{len(assembly.collections())} collections and their indexes are as declared")
+
+
+def _unused_indexes(db: Db) -> Iterator[Finding]:
+    """Declared indexes that the server has not used since it started, on collections that are in use."""
+    for collection in assembly.collections():
+        if db[collection.name].estimated_document_count() < 10_000:
+            continue
+        for used in db[collection.name].aggregate([{"$indexStats": {}}]):
+            if used["name"] != "_id_" and not used["accesses"]["ops"]:
+                since = f"{used['accesses']['since']:%Y-%m-%d}"
+                yield Finding("notice", "indexes", f"{collection.name}.{used['name']} was not used since {since}")
+
+
+def _data(db: Db, system: assembly.System) -> Iterator[Finding]:
+    found = False
+    for problem in system.find_problems(db):
+        found = True
+        advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
+        yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
+    if not found:
+        yield Finding("ok", system.name, "no problems found")
+
+
+def repair(db: Db) -> Counter[str]:
+    """Create what is missing and mend what each system can mend; returns counts.
+
+    Atomic: each index and each document by itself.
+    After a crash: run it again.
+    """
+    with operation(300):
+        missing = [drift for drift in schema.check(db, assembly.collections()) if drift.kind != "extra-index"]
+        schema.apply(db, assembly.collections())
+        done = Counter({"collections and indexes": len(missing)})
+        for system in assembly.SYSTEMS:
+            done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})
+    return +done

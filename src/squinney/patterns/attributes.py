@@ -1,0 +1,119 @@
+"""Properties that differ from thing to thing, as name-value pairs under one index.
+
+`{"Seek Time": "5ms"}` is stored as `[{"n": "Seek Time", "v": "5ms"}]`. One index on `(properties.n, properties.v)`
+then serves equality and ranges on every property there is or will be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from squinney.errors import Invalid
+from squinney.mongo.schema import Document, Index
+from squinney.patterns import checks
+
+Value = str | int | float | bool | datetime
+
+MOST_PAIRS = 200
+LONGEST_NAME = 200
+LONGEST_TEXT = 1000
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values of one type between bounds: `at_least`/`over` below, `at_most`/`under` above; at least one of them."""
+
+    at_least: Value | None = None
+    over: Value | None = None
+    at_most: Value | None = None
+    under: Value | None = None
+
+    def operators(self) -> Document:
+        """The bounds as the server wants them."""
+        bounds = {"$gte": self.at_least, "$gt": self.over, "$lte": self.at_most, "$lt": self.under}
+        return {operator: bound for operator, bound in bounds.items() if bound is not None}
+
+
+def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "properties") -> list[Document]:
+    """The stored form, by name in order; a list of values becomes a pair for each.
+
+    Raises: `Invalid` naming the property, for a bad name, an unsupported value, or more than 200 pairs.
+    """
+    if not isinstance(properties, Mapping):
+        raise Invalid(f"{field} must be a mapping of names to values", field=field)
+    for name in properties:
+        _check_name(name, field)
+    stored = [
+        {"n": name, "v": _check_value(value, f"{field}.{name}")}
+        for name in sorted(properties)
+        for value in _as_list(properties[name])
+    ]
+    if len(stored) > MOST_PAIRS:
+        raise Invalid(f"{field} must have at most {MOST_PAIRS} values", field=field, limit=MOST_PAIRS)
+    return stored
+
+
+def mapping(stored: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The properties that `pairs` stored: a name with several values gives their list."""
+    values: dict[str, list[Any]] = {}
+    for pair in stored:
+        values.setdefault(pair["n"], []).append(pair["v"])
+    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+
+
+def index(field: str = "properties", *, before: Sequence[tuple[str, int]] = ()) -> Index:
+    """The index that serves `matches`; `before` puts fields that are always given, such as the type, in front."""
+    return Index([*before, (f"{field}.n", 1), (f"{field}.v", 1)], why="any property by equality or range")
+
+
+def matches(wanted: Mapping[str, Value | Range], *, field: str = "properties") -> Document:
+    """The filter for documents with all the wanted properties, each equal to a value or inside a `Range`.
+
+    The index gives exact bounds for one of them (the server tries which is the most selective); the others are checked
+    on the documents found.
+
+    Raises: `Invalid` naming the property, for a bad name, value or range.
+    """
+    if not isinstance(wanted, Mapping) or len(wanted) > MOST_PAIRS:
+        raise Invalid(f"{field} must be a mapping of at most {MOST_PAIRS} names", field=field, limit=MOST_PAIRS)
+    conditions = [{"$elemMatch": {"n": _check_name(name, field), "v": _condition(value, f"{field}.{name}")}}
+                  for name, value in wanted.items()]  # fmt: skip
+    return {field: {"$all": conditions}} if conditions else {}
+
+
+def _condition(value: Value | Range, field: str) -> Any:
+    if not isinstance(value, Range):
+        return _check_value(value, field)
+    operators = value.operators()
+    kinds = {_kind(_check_value(bound, field)) for bound in operators.values()}
+    if len(kinds) != 1 or {"$gt", "$gte"} <= operators.keys() or {"$lt", "$lte"} <= operators.keys():
+        raise Invalid(f"{field} must have one bound a side, of one type", field=field)
+    return operators
+
+
+def _kind(value: Value) -> type:
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _check_name(name: Any, field: str) -> str:
+    return checks.text(name, f"{field} name", least=1, most=LONGEST_NAME)
+
+
+def _check_value(value: Any, field: str) -> Value:
+    if isinstance(value, str):
+        return checks.text(value, field, most=LONGEST_TEXT)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return checks.integer(value, field)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, bool | datetime):
+        return value
+    raise Invalid(f"{field} must be a string, a finite number, true, false or a time", field=field)

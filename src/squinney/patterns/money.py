@@ -1,0 +1,35 @@
+"""Money for people: integers in minor units, shown with the decimals of their currency."""
+
+from __future__ import annotations
+
+# ISO 4217: currencies without two decimals.
+DECIMALS = {
+    **dict.fromkeys(["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV"], 0),
+    **dict.fromkeys(["XAF", "XOF", "XPF"], 0),
+    **dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3),
+}
+
+
+def decimals(currency: str) -> int:
+    """How many decimals the currency has."""
+    return DECIMALS.get(currency, 2)
+
+
+def shown(amount: int, currency: str) -> str:
+    """`-1234567` cents as `-12,345.67 EUR`, without ever being a float."""
+    places = decimals(currency)
+    whole, part = divmod(abs(amount), 10**places)
+    sign = "-" if amount < 0 else ""
+    fraction = f".{part:0{places}d}" if places else ""
+    return f"{sign}{whole:,}{fraction} {currency}"
+
+
+def parsed(text: str, currency: str) -> int | None:
+    """Minor units from what a person typed (`12.50`, `1,234.5`); None where it is no such amount."""
+    whole, _, part = text.strip().replace(",", "").partition(".")
+    places = decimals(currency)
+    if not whole.isascii() or not whole.isdigit() or len(part) > places or (part and not part.isascii()):
+        return None
+    if part and not part.isdigit():
+        return None
+    return int(whole + part.ljust(places, "0"))

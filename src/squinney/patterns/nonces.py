@@ -1,0 +1,105 @@
+"""Edits that collide: each version of a document carries a nonce, and an edit must name the one it was made from.
+
+`edit` is the whole of it for one document. An operation over several documents uses the parts: `stamped` for the
+update, the nonce in its guard, and `conflict` for the error.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+
+from squinney.errors import Conflict, NotFound
+from squinney.mongo.schema import Document
+
+Update = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Base = Callable[[str], Any]
+
+
+class EditConflict(Conflict):
+    """Someone else has changed it since; merge the two versions and save again."""
+
+    code = "edit-conflict"
+
+    def __init__(self, message: str = "", *, theirs: Any = None, yours: Any = None, base: Any = None) -> None:
+        super().__init__(message, theirs=theirs, yours=yours, base=base)
+        self.theirs = theirs
+        self.yours = yours
+        self.base = base
+
+
+def new_nonce() -> str:
+    """96 random bits, in 16 characters."""
+    return secrets.token_urlsafe(12)
+
+
+def edit(
+    collection: Collection[Document],
+    where: Mapping[str, Any],
+    nonce: str,
+    update: Update,
+    *,
+    field: str = "nonce",
+    new: str | None = None,
+    yours: Any = None,
+    base: Base | None = None,
+    session: ClientSession | None = None,
+) -> Document:
+    """Apply `update` to the one document `where` finds if it still has `nonce`; return it as it is now.
+
+    `yours` and `base` are for the error alone: what the caller wanted, and a function that finds the version the
+    edit began from by its nonce. With a `new` nonce chosen beforehand an edit may be repeated when its outcome is
+    unknown: the second time finds its own nonce and returns the document.
+
+    Atomic: one conditional update, which also sets the new nonce.
+    After a crash: the edit has happened or not; nothing to repair.
+    Raises: `NotFound`; `EditConflict` with their version, yours and the base; nothing is changed then.
+    """
+    new = new or new_nonce()
+    changed = collection.find_one_and_update(
+        {"$and": [where, {field: _plain(nonce)}]},
+        stamped(update, new, field=field),
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+    if changed is not None:
+        return changed
+    current = collection.find_one(where, session=session)
+    if current is not None and nonce_of(current, field) == new:
+        return current
+    raise conflict(current, nonce, yours=yours, base=base)
+
+
+def stamped(update: Update, new: str, *, field: str = "nonce") -> Any:
+    """The update, operators or pipeline, that also sets the new nonce."""
+    if not isinstance(update, Mapping):
+        return [*update, {"$set": {field: {"$literal": new}}}]
+    if any(field in (fields or ()) for fields in update.values()):
+        raise ValueError(f"an edit must not touch {field} itself")
+    return {**update, "$set": {**update.get("$set", {}), field: new}}
+
+
+def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None = None) -> NotFound | EditConflict:
+    """The error for an edit whose nonce matched nothing, when `current` is what is stored now."""
+    if current is None:
+        return NotFound()
+    return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
+
+
+def nonce_of(document: Mapping[str, Any], field: str = "nonce") -> Any:
+    """The nonce of a document, None where it has none."""
+    value: Any = document
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _plain(nonce: Any) -> str:
+    if not isinstance(nonce, str):
+        raise EditConflict("the nonce must be the string that the version carries")
+    return nonce

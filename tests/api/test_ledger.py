@@ -1,0 +1,89 @@
+"""The ledger over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+
+def opened(site: TestClient, opening: int = 0) -> str:
+    """A new account's id."""
+    response = site.post("/api/ledger/accounts", json={"currency": "EUR", "opening": opening, "name": "Ada"})
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
+
+
+def test_money_moves(site: TestClient) -> None:
+    ada, ben = opened(site, 1_000), opened(site)
+    moved = site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 250, "memo": "tea"})
+    assert moved.status_code == 201
+    assert moved.json()["amount"] == 250
+    assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 750
+    assert [entry["amount"] for entry in site.get(f"/api/ledger/accounts/{ben}/statement").json()["items"]] == [250]
+    assert site.get("/api/ledger/totals/EUR").json() == {"currency": "EUR", "total": 1_000}
+    assert len(site.get("/api/ledger/accounts").json()["items"]) == 2
+
+
+def test_a_repeat_with_the_key_moves_it_once(site: TestClient) -> None:
+    ada, ben = opened(site, 1_000), opened(site)
+    body = {"src": ada, "dst": ben, "amount": 10}
+    first = site.post("/api/ledger/transfers", json=body, headers={"Idempotency-Key": "k"})
+    again = site.post("/api/ledger/transfers", json=body, headers={"Idempotency-Key": "k"})
+    assert first.json() == again.json()
+    other = site.post("/api/ledger/transfers", json={**body, "amount": 11}, headers={"Idempotency-Key": "k"})
+    assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+    assert site.get(f"/api/ledger/accounts/{ben}").json()["balance"] == 10
+
+
+def test_an_error_is_a_problem_with_a_code(site: TestClient) -> None:
+    ada, ben = opened(site, 5), opened(site)
+    refused = site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 6})
+    assert refused.status_code == 409
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.json()["code"] == "insufficient-funds"
+    assert refused.json()["details"] == {"account_id": ada}
+    assert site.get("/api/ledger/accounts/nobody").status_code == 404
+    assert site.post(f"/api/ledger/accounts/{ada}/close").json()["code"] == "account-not-empty"
+    assert site.post(f"/api/ledger/accounts/{ben}/close").json()["closed_at"]
+
+
+BAD_BODIES: list[Any] = [
+    {"amount": -1},
+    {"amount": 0},
+    {"amount": 1.5},
+    {"amount": "10"},
+    {"amount": 10**16},
+    {"amount": {"$gt": 0}},
+    {"src": {"$gt": ""}},
+    {"dst": ["a"]},
+    {"memo": "m" * 501},
+    {"extra": 1},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_BODIES, ids=repr)
+def test_bad_input_names_the_field(site: TestClient, bad: dict[str, Any]) -> None:
+    ada, ben = opened(site, 1_000), opened(site)
+    refused = site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 1, **bad})
+    assert refused.status_code == 422
+    assert refused.json()["details"]["fields"][0]["field"].startswith(next(iter(bad)))
+    assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 1_000
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/static/site.css"]
+)
+def test_every_answer_carries_the_security_headers(site: TestClient, path: str) -> None:
+    response = site.get(path, headers={"Accept": "text/html"})
+    assert response.status_code < 500
+    assert "unsafe-inline" not in response.headers["content-security-policy"]
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_form_from_another_site_is_refused(site: TestClient) -> None:
+    form = {"name": "x", "currency": "EUR", "key": "k"}
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert site.post("/ledger/accounts", data=form, headers=headers).status_code == 403
+    assert site.get("/api/ledger/accounts").json()["items"] == []

@@ -1,0 +1,85 @@
+"""The commands, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from squinney import __version__
+from squinney.mongo.schema import Db
+
+
+def test_the_ledger_from_the_command_line(squinney: Any, ready_db: Db) -> None:
+    ada = json.loads(squinney("ledger", "open", "EUR", "1000", "--name", "Ada", "--json").stdout)
+    ben = json.loads(squinney("ledger", "open", "EUR", "--name", "Ben", "--json").stdout)
+    moved = squinney("ledger", "transfer", ada["_id"], ben["_id"], "250", "--memo", "tea", "--key", "k")
+    assert "moved 2.50 EUR" in moved.stdout
+    again = squinney("ledger", "transfer", ada["_id"], ben["_id"], "250", "--memo", "tea", "--key", "k")
+    assert again.stdout == moved.stdout
+    assert "7.50 EUR  Ada" in squinney("ledger", "show", ada["_id"]).stdout
+    assert "tea" in squinney("ledger", "statement", ben["_id"]).stdout
+    assert "Ben" in squinney("ledger", "list").stdout
+    assert squinney("ledger", "total", "EUR").stdout == "10.00 EUR\n"
+
+
+def test_an_error_is_one_sentence_and_a_code(squinney: Any, ready_db: Db) -> None:
+    ada = json.loads(squinney("ledger", "open", "EUR", "1000", "--json").stdout)["_id"]
+    ben = json.loads(squinney("ledger", "open", "EUR", "--json").stdout)["_id"]
+    for arguments, code, said in [
+        (["transfer", ada, ben, "5000"], 5, "the account does not hold that much"),
+        (["show", "nobody"], 3, "there is no account nobody"),
+        (["transfer", ada, ada, "1"], 2, "src and dst must be two accounts"),
+        (["close", ada], 5, "only an account at zero"),
+    ]:
+        result = squinney("ledger", *arguments)
+        assert result.returncode == code
+        assert said in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_server_that_is_away_is_one_sentence(squinney: Any) -> None:
+    result = squinney("ledger", "list", MONGODB_URI="mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
+    assert result.returncode == 7
+    assert result.stderr.startswith("squinney: MongoDB")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_bad_setting_names_its_variable(squinney: Any) -> None:
+    result = squinney("ledger", "list", SQUINNEY_TRANSACTIONS="sometimes")
+    assert result.returncode == 2
+    assert "SQUINNEY_TRANSACTIONS" in result.stderr
+
+
+def test_indexes_says_what_differs(squinney: Any, ready_db: Db) -> None:
+    assert squinney("indexes").returncode == 0
+    ready_db["accounts"].drop_index("currency_1")
+    result = squinney("indexes", "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["drift"] == ["accounts: missing-index currency_1"]
+    assert squinney("indexes", "--apply").returncode == 0
+
+
+def test_prove_holds_every_promise(squinney: Any) -> None:
+    """A tenth of the full proof, which `make prove` runs."""
+    result = squinney("prove", "ledger", "--operations", "2000", "--seconds", "120", "--kill-every", "0.7", "--json")
+    figures = json.loads(result.stdout)
+    assert result.returncode == 0, figures
+    assert figures["operations"] >= 2_000
+    assert figures["kills"] >= 3
+    assert all(figures["promises"].values())
+
+
+def test_prove_knows_what_it_can_prove(squinney: Any) -> None:
+    result = squinney("prove", "nothing")
+    assert result.returncode == 3
+    assert "ledger" in result.stderr
+
+
+def test_the_shell_has_everything_at_hand(squinney: Any, ready_db: Db) -> None:
+    result = squinney("shell", typed="print(accounts.open('EUR', 700)['balance'], db.name)\n")
+    assert f"700 {ready_db.name}" in result.stdout
+    assert ready_db["accounts"].count_documents({"balance": 700}) == 1
+
+
+def test_the_version(squinney: Any) -> None:
+    assert squinney("--version").stdout == f"squinney {__version__}\n"

@@ -1,0 +1,93 @@
+"""`squinney doctor` on healthy and on damaged databases."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from bson import ObjectId
+
+from squinney.ledger import Accounts
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Step, Transactions
+from squinney.patterns.transactions.steps import stored_form
+
+
+def problems(result: Any) -> list[str]:
+    """The messages of everything that is wrong."""
+    found = json.loads(result.stdout)["findings"]
+    return [finding["message"] for finding in found if finding["level"] == "problem"]
+
+
+def test_a_healthy_database_is_well(squinney: Any, ready_db: Db) -> None:
+    accounts = Accounts(ready_db)
+    accounts.transfer(accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"], 10)
+    result = squinney("doctor", "--json")
+    assert result.returncode == 0, result.stderr
+    assert problems(result) == []
+
+
+def test_an_empty_database_lacks_its_indexes_until_repaired(squinney: Any, db: Db) -> None:
+    result = squinney("doctor", "--json")
+    assert result.returncode == 1
+    assert any("missing-collection" in message for message in problems(result))
+    assert squinney("doctor", "--repair").returncode == 0
+    assert squinney("doctor").returncode == 0
+
+
+def _wrong_balance(db: Db) -> None:
+    account = Accounts(db).open("EUR", 100)
+    db["accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
+
+
+def _missing_index(db: Db) -> None:
+    db["entries"].drop_index("account_id_1_at_-1__id_-1")
+
+
+def _stuck_transaction(db: Db) -> None:
+    """A debit that was taken by a process that died an hour ago."""
+    account = Accounts(db).open("EUR", 100)
+    txn = ObjectId()
+    step = Step("accounts", account["_id"], take={"$inc": {"balance": -30}}, undo={"$inc": {"balance": 30}})
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    record = {"_id": txn, "txn": txn, "kind": "transfer", "mode": "two-phase", "fingerprint": None, "state": "new"}
+    times = {"at": long_ago, "deadline": long_ago, "due_at": long_ago}
+    db["transactions"].insert_one({**record, **times, "steps": [stored_form(step)]})
+    db["accounts"].update_one({"_id": account["_id"]}, {"$inc": {"balance": -30}, "$push": {"txns": txn}})
+
+
+DAMAGE = [
+    (_wrong_balance, "wrong-balance"),
+    (_missing_index, "missing-index"),
+    (_stuck_transaction, "stuck-transaction"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGE, ids=[said for _, said in DAMAGE])
+def test_damage_is_named_and_mended(squinney: Any, ready_db: Db, damage: Any, said: str) -> None:
+    damage(ready_db)
+    result = squinney("doctor", "--json")
+    assert result.returncode == 1
+    assert any(said in message for message in problems(result)), result.stdout
+    assert squinney("doctor", "--repair").returncode == 0
+    assert squinney("doctor").returncode == 0
+    assert all(account["balance"] == 100 for account in ready_db["accounts"].find())
+
+
+def test_what_needs_a_person_is_not_mended(squinney: Any, ready_db: Db) -> None:
+    accounts = Accounts(ready_db)
+    ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
+    transfer = accounts.transfer(ada, ben, 10)
+    ready_db["entries"].delete_one({"_id": f"{transfer['_id']}-in"})
+    result = squinney("doctor", "--repair", "--json")
+    assert result.returncode == 1
+    assert any("unbalanced-transfer" in message for message in problems(result))
+
+
+def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:
+    _stuck_transaction(ready_db)
+    result = squinney("ledger", "recover", "--json")
+    assert json.loads(result.stdout) == {"rolled back": 1}
+    assert Transactions(ready_db).recover() == {}

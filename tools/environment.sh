@@ -1,0 +1,40 @@
+# What ./serve, ./test and .ci/run share: a virtual environment with the pinned packages, made once.
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3.13 python3.12 python3.11 python3; do
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "squinney: Python 3.11 or newer with venv is needed. On Debian 12 or Ubuntu 24.04: apt install python3 python3-venv;" \
+        "on Ubuntu 22.04: apt install python3.11 python3.11-venv" >&2
+    return 1
+}
+
+# prepare EXTRA: installs nothing, and touches no network, while pyproject.toml and constraints.txt are as they were.
+prepare() {
+    local extra=$1 python stamp wanted
+    stamp=.venv/.stamp-$extra
+    wanted=$(cat pyproject.toml constraints.txt | cksum)
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then return; fi
+    python=$(find_python)
+    echo "squinney: installing into .venv (the first time takes a minute)" >&2
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$extra]"
+    rm -f .venv/.stamp-*
+    echo "$wanted" >"$stamp"
+    if [ "$extra" = dev ]; then echo "$wanted" >.venv/.stamp-all; fi
+}
+
+# Browser tests use chromium on PATH, else Debian's package where we may install it.
+find_browser() {
+    if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then return; fi
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "squinney: installing chromium for the browser tests" >&2
+        { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium; } \
+            >/dev/null 2>&1 || true
+    fi
+    command -v chromium >/dev/null || echo "browser: not run (no chromium on PATH; apt install chromium)" >&2
+}

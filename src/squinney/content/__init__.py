@@ -1,11 +1,12 @@
 """Systems 9 and 10: pages, blog entries and photos, and the comments on them."""
 
 from squinney.content.access import ANYBODY, TRUSTED, Viewer
+from squinney.content.comments import Comments
+from squinney.content.discussions import CAPABILITIES
 from squinney.content.documents import COLLECTIONS, Access, Author, Comment, Node, Revision
 from squinney.content.errors import (
     BadMedia,
     DiscussionFull,
-    EditConflict,
     NotEmpty,
     SlugTaken,
     StrategyCannot,
@@ -13,11 +14,15 @@ from squinney.content.errors import (
     UnknownNode,
     UploadLost,
 )
+from squinney.content.moderation import Moderation
 from squinney.content.nodes import Nodes
+from squinney.content.people import People
 from squinney.content.queries import QUERIES
+from squinney.patterns.nonces import EditConflict
 
 __all__ = [
     "ANYBODY",
+    "CAPABILITIES",
     "COLLECTIONS",
     "QUERIES",
     "TRUSTED",
@@ -25,11 +30,14 @@ __all__ = [
     "Author",
     "BadMedia",
     "Comment",
+    "Comments",
     "DiscussionFull",
     "EditConflict",
+    "Moderation",
     "Node",
     "Nodes",
     "NotEmpty",
+    "People",
     "Revision",
     "SlugTaken",
     "StrategyCannot",

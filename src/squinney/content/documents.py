@@ -53,10 +53,11 @@ class Access(TypedDict):
 
 
 class Discussion(TypedDict):
-    """Where a node's comments live; each conversion raises the epoch. `frozen` is a conversion about to switch."""
+    """Where a node's comments live. A conversion claims the next epoch; `frozen` is one that is about to switch."""
 
     strategy: Strategy
     epoch: int
+    claimed: int
     frozen: NotRequired[dict[str, Any]]
 
 
@@ -179,7 +180,10 @@ COLLECTIONS = [
     ),
     Collection(
         FLAGS,
-        indexes=[Index([("state", 1), ("first_at", 1), ("_id", 1)], why="the moderators' queue, oldest first")],
+        indexes=[
+            Index([("state", 1), ("first_at", 1), ("_id", 1)], why="the moderators' queue, oldest first"),
+            Index([("by", 1)], why="the flags a person set, to erase them"),
+        ],
         shard_key={"_id": "hashed"},
     ),
     Collection(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 
 
@@ -17,18 +15,6 @@ class UnknownComment(NotFound):
     """There is no such comment."""
 
     code = "unknown-comment"
-
-
-class EditConflict(Conflict):
-    """Somebody else has saved since; carries the base, their version and yours."""
-
-    code = "edit-conflict"
-
-    def __init__(self, message: str = "", *, base: Any = None, theirs: Any = None, mine: Any = None) -> None:
-        super().__init__(message, base=base, theirs=theirs, mine=mine)
-        self.base = base
-        self.theirs = theirs
-        self.mine = mine
 
 
 class SlugTaken(Conflict):

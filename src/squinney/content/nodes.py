@@ -14,13 +14,14 @@ from squinney.content import access as access_rules
 from squinney.content import queries, rules
 from squinney.content.access import DEFAULT_ACCESS, TRUSTED, Viewer
 from squinney.content.documents import MOST_DEPTH, MOST_TAGS, NODES, WITHOUT_COMMENTS, Access, Author, Node, Revision
-from squinney.content.errors import EditConflict, SlugTaken, UnknownNode
+from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo.connect import operation
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
+from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.patterns.paging import Page, cursor_after, page
 from squinney.patterns.transactions import Plan, Transactions
 
@@ -95,7 +96,7 @@ class Nodes:
         return {
             "_id": new_id(),
             "metadata": {
-                "nonce": rules.new_nonce(),
+                "nonce": new_nonce(),
                 "version": 1,
                 "type": type_,
                 "parent_id": None,
@@ -244,7 +245,7 @@ class Nodes:
 
         Atomic: the node, found by its nonce, and the revision are one transaction.
         After a crash: nothing, or in two-phase mode a held node that `recover-transactions` settles.
-        Raises: `EditConflict` with base, theirs and mine; `Invalid`, `UnknownNode`, `Forbidden`.
+        Raises: `EditConflict` with base, theirs and yours; `Invalid`, `UnknownNode`, `Forbidden`.
         """
         checks.text(nonce, "nonce", least=1, most=64)
         editor = rules.checked_author(by, "by") if by else None
@@ -262,7 +263,7 @@ class Nodes:
 
     def _edit_plan(self, current: Node, changes: Document, by: Author | None, session: str | None = None) -> Plan:
         now = self._clock()
-        after = rules.changed(current, changes, now, rules.new_nonce())
+        after = rules.changed(current, changes, now, new_nonce())
         revision = rules.revision_step(after, by or current["metadata"]["author"], now, session=session)
         return Plan([rules.edit_step(current, after), revision], result=after)
 
@@ -274,15 +275,15 @@ class Nodes:
             )
             if all(saved["session"] == session for saved in since):
                 return
-        mine = None
+        yours = None
         if base:
             as_node = cast(Node, {"_id": current["_id"], "metadata": base["metadata"]})
-            mine = rules.changed(as_node, changes, self._clock(), nonce)["metadata"]
+            yours = rules.changed(as_node, changes, self._clock(), nonce)["metadata"]
         raise EditConflict(
             "somebody else has saved since you began",
             base=base["metadata"] if base else None,
             theirs=current["metadata"],
-            mine=mine or changes,
+            yours=yours or changes,
         )
 
     @operation(reads_only=True)
@@ -431,7 +432,7 @@ class Nodes:
         now = self._clock()
         place = {"parent_id": above["_id"] if above else None, "slug": slug or current["metadata"]["slug"]}
         self._require_free(place, current)
-        after = rules.changed(current, place, now, rules.new_nonce())
+        after = rules.changed(current, place, now, new_nonce())
         steps = [rules.move_step(current, after)]
         old_parent_id = current["metadata"]["parent_id"]
         if old_parent_id != place["parent_id"]:
@@ -493,11 +494,11 @@ class Nodes:
 
     def _current(self, node: Node | str) -> Node:
         """As it is now; by its place where that is known, by its id where it was moved since."""
-        if not isinstance(node, str):
+        node_id = _id_of(node)
+        if not isinstance(node, str) and "metadata" in node:
             found = self._db[NODES].find_one({**rules.place(node), "txn_stub": None}, WITHOUT_COMMENTS)
             if found:
                 return cast(Node, found)
-        node_id = _id_of(node)
         found = self._db[NODES].find_one(queries.NODE(node_id=node_id), WITHOUT_COMMENTS)
         if found is None:
             raise UnknownNode(f"there is no node {node_id}", node_id=node_id)

@@ -146,21 +146,21 @@ CHUNKS_OF = Query("content.chunks", CHUNKS, where=lambda file_id: {"files_id": f
 COMMENT = Query(
     "comments.comment",
     COMMENTS,
-    where=lambda node_id, slug: visible({"node_id": node_id, "slug": slug}),
-    example={"node_id": "n", "slug": "s"},
+    where=lambda node_id, epoch, slug: visible({"node_id": node_id, "slug": slug, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "slug": "s"},
 )
 CHRONOLOGICAL = Query(
     "comments.chronological",
     COMMENTS,
-    where=lambda node_id: visible({"node_id": node_id}),
-    example={"node_id": "n"},
+    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1},
     sort=[("posted", 1), ("_id", 1)],
 )
 THREADED = Query(
     "comments.threaded",
     COMMENTS,
-    where=lambda node_id: visible({"node_id": node_id}),
-    example={"node_id": "n"},
+    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1},
     sort=[("full_slug", 1)],
 )
 
@@ -173,8 +173,8 @@ def below(full_slug: str) -> Document:
 DISCUSSION = Query(
     "comments.discussion",
     COMMENTS,
-    where=lambda node_id, full_slug: visible({"node_id": node_id, **below(full_slug)}),
-    example={"node_id": "n", "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
+    where=lambda node_id, epoch, full_slug: visible({"node_id": node_id, "epoch": epoch, **below(full_slug)}),
+    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
     sort=[("full_slug", 1)],
 )
 BY_AUTHOR = Query(
@@ -229,14 +229,14 @@ EMBEDDED_BY = Query(
 PAGE_OF = Query(
     "comments.page-of",
     PAGES,
-    where=lambda node_id, slug: visible({"node_id": node_id, "comments.slug": slug}),
-    example={"node_id": "n", "slug": "s"},
+    where=lambda node_id, epoch, slug: visible({"node_id": node_id, "comments.slug": slug, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "slug": "s"},
 )
 PAGES_FROM = Query(
     "comments.pages-from",
     PAGES,
-    where=lambda node_id, number: visible({"node_id": node_id, "page": {"$gte": number}}),
-    example={"node_id": "n", "number": 1},
+    where=lambda node_id, epoch, number: visible({"node_id": node_id, "page": {"$gte": number}, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "number": 1},
     sort=[("page", 1)],
 )
 PAGED_BY = Query(
@@ -257,6 +257,14 @@ QUEUE = Query(
     sort=[("first_at", 1), ("_id", 1)],
     routing="broadcast",
     reason="moderators see the flags of every shard in one list",
+)
+FLAGGED_BY = Query(
+    "comments.flagged-by",
+    FLAGS,
+    where=lambda author_id: {"by": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person flags comments of every shard",
 )
 
 QUERIES: list[Query | Pipeline] = [
@@ -287,4 +295,5 @@ QUERIES: list[Query | Pipeline] = [
     PAGES_FROM,
     PAGED_BY,
     QUEUE,
+    FLAGGED_BY,
 ]

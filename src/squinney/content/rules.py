@@ -136,11 +136,6 @@ def checked_time(at: Any, field: str) -> datetime:
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
-def new_nonce() -> str:
-    """What the next edit must know."""
-    return secrets.token_hex(8)
-
-
 def is_published(node: Node, now: datetime) -> bool:
     """Whether its time has come."""
     published = node["metadata"]["published"]

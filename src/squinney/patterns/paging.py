@@ -104,7 +104,7 @@ def after(sort: Sort, cursor: str) -> Document:
 
     Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
     """
-    keys = _keys(sort, cursor)
+    keys = keys_in(sort, cursor)
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
@@ -115,7 +115,11 @@ def after(sort: Sort, cursor: str) -> Document:
     return {"$or": branches} if branches else {"_id": {"$in": []}}
 
 
-def _keys(sort: Sort, cursor: Any) -> Document:
+def keys_in(sort: Sort, cursor: Any) -> Document:
+    """The sort keys that `cursor_after` put into the cursor, for lists that no query pages.
+
+    Raises: `Invalid`.
+    """
     if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
         raise _malformed()
     try:

@@ -90,8 +90,8 @@ def test_an_edit_needs_the_newest_nonce(nodes: Nodes) -> None:
     conflict = caught.value
     assert conflict.base["detail"]["text"] == "a"
     assert conflict.theirs["detail"]["text"] == "b"
-    assert conflict.mine["title"] == "Mine"
-    assert conflict.mine["detail"]["text"] == "a"
+    assert conflict.yours["title"] == "Mine"
+    assert conflict.yours["detail"]["text"] == "a"
     assert nodes.by_path("/page") == theirs
 
 
@@ -112,7 +112,7 @@ def test_an_unknown_nonce_is_a_conflict_without_a_base(nodes: Nodes) -> None:
     page = nodes.create(None, "page", "basic-page", "One", ADA)
     with pytest.raises(EditConflict) as caught:
         nodes.edit(page, "guessed", {"title": "Two"}, session="mine")
-    assert (caught.value.base, caught.value.mine) == (None, {"title": "Two"})
+    assert (caught.value.base, caught.value.yours) == (None, {"title": "Two"})
 
 
 def test_history_holds_every_version_and_restores_any(nodes: Nodes, hand: Hand) -> None:

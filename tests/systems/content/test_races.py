@@ -55,9 +55,9 @@ def test_200_editors_on_one_page(nodes: Nodes) -> None:
         assert kept[result["metadata"]["nonce"]]["metadata"]["title"] == result["metadata"]["title"]
     assert sorted(revision["version"] for revision in kept.values()) == list(range(1, len(accepted) + 2))
     for conflict in refused:
-        assert conflict.base["title"] != conflict.mine["title"]
+        assert conflict.base["title"] != conflict.yours["title"]
         assert conflict.theirs["version"] > conflict.base["version"]
-        assert conflict.mine["title"].startswith("By ")
+        assert conflict.yours["title"].startswith("By ")
 
 
 def test_one_persons_queued_saves_all_arrive(nodes: Nodes) -> None:

@@ -11,8 +11,9 @@ from squinney import ledger
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import transactions
+from squinney.patterns import migrations, sequences, transactions
 from squinney.patterns.jobs import Job
+from squinney.patterns.migrations import Migration
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Mode, Transactions
 
@@ -49,6 +50,7 @@ class System:
     demo: Callable[[Db], None] = lambda db: None
     figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
+    migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
     path: str = ""
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ SYSTEMS = (
 )
 
 DEMO = Collection("demo", unsharded="one small document per system")
-CORE_COLLECTIONS = [*transactions.COLLECTIONS, DEMO]
+CORE_COLLECTIONS = [*transactions.COLLECTIONS, *sequences.COLLECTIONS, *migrations.COLLECTIONS, DEMO]
 CORE_QUERIES = [*transactions.QUERIES]
 CORE_JOBS = [
     Job(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pymongo.errors import OperationFailure
+
 from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
@@ -15,6 +17,7 @@ from squinney.mongo.schema import Db
 Level = Literal["ok", "notice", "problem"]
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
+LONGEST_TRANSACTION_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,27 @@ def _server(db: Db) -> Iterator[Finding]:
             f"MongoDB {version} is past its maker's end of life",
             "fine for development; in production point MONGODB_URI at a newer server",
         )
+    yield from _transaction_lifetime(db)
     statistics = db.command("dbStats", freeStorage=1)
     free = statistics.get("fsTotalSize", 0) - statistics.get("fsUsedSize", 0)
     if statistics.get("fsTotalSize") and free < LEAST_FREE_BYTES:
         yield Finding("problem", "disk", f"only {free >> 20} MiB are free", "make room: MongoDB stops when it is full")
+
+
+def _transaction_lifetime(db: Db) -> Iterator[Finding]:
+    """What a process that is killed in the middle of a native transaction leaves: locks, until the server ends it."""
+    name = "transactionLifetimeLimitSeconds"
+    try:
+        seconds = db.client.admin.command({"getParameter": 1, name: 1}).get(name, 0)
+    except OperationFailure:  # a router does not have it, and not every user may ask
+        return
+    if seconds > LONGEST_TRANSACTION_SECONDS:
+        yield Finding(
+            "notice",
+            "server",
+            f"a process that dies in a transaction holds its documents for up to {seconds} s",
+            f"set the server's {name} to {LONGEST_TRANSACTION_SECONDS}",
+        )
 
 
 def _schema(db: Db) -> Iterator[Finding]:

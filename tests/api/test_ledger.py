@@ -72,9 +72,10 @@ def test_bad_input_names_the_field(site: TestClient, bad: dict[str, Any]) -> Non
     assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 1_000
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/static/site.css"]
-)
+PATHS = ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/static/site.css"]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_every_answer_carries_the_security_headers(site: TestClient, path: str) -> None:
     response = site.get(path, headers={"Accept": "text/html"})
     assert response.status_code < 500

@@ -89,5 +89,5 @@ def test_what_needs_a_person_is_not_mended(squinney: Any, ready_db: Db) -> None:
 def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:
     _stuck_transaction(ready_db)
     result = squinney("ledger", "recover", "--json")
-    assert json.loads(result.stdout) == {"rolled back": 1}
+    assert json.loads(result.stdout)["rolled back"] == 1
     assert Transactions(ready_db).recover() == {}

@@ -49,7 +49,7 @@ def test_a_stale_nonce_is_refused_with_all_three_versions(db, node):
     assert refused.value.theirs == theirs
     assert refused.value.yours == {"title": "yours"}
     assert refused.value.base == {"title": "old"}
-    assert refused.value.details["theirs"] == theirs
+    assert refused.value.details == {}, "details reach the outside"
     assert db.nodes.find_one({"_id": "n"}) == theirs
 
 
@@ -65,9 +65,11 @@ def test_a_nonce_that_is_no_string_matches_nothing(db, node):
     assert db.nodes.find_one({"_id": "n"}) == node
 
 
-def test_an_edit_may_not_set_the_nonce_itself(db, node):
+@pytest.mark.parametrize("path", ["metadata.nonce", "metadata", "metadata.nonce.x"])
+def test_an_edit_may_not_set_the_nonce_itself(db, node, path):
     with pytest.raises(ValueError, match="nonce"):
-        edit(db.nodes, {"_id": "n"}, "x", {"$set": {"nonce": "mine"}})
+        edit(db.nodes, {"_id": "n"}, node["metadata"]["nonce"], {"$set": {path: "mine"}}, field="metadata.nonce")
+    assert db.nodes.find_one() == node
 
 
 def test_a_repeat_with_the_same_new_nonce_finds_that_it_has_happened(db, node):

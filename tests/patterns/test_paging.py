@@ -195,3 +195,27 @@ def test_a_page_is_mapped(db):
 def test_an_array_cannot_be_paged_by():
     with pytest.raises(TypeError, match="cannot page by a"):
         cursor_after([("a", 1)], {"a": [1]})
+
+
+@pytest.mark.parametrize(
+    ("projection", "kept"),
+    [
+        (None, True),
+        ({"in.a": 1}, True),
+        ({"in": 1, "b": 1}, True),
+        ({"b": 0}, True),
+        ({"b": 1}, False),
+        ({"in": 0}, False),
+        ({"in.a": 1, "_id": 0}, False),
+        ({"_id": 0}, False),
+    ],
+)
+def test_a_projection_must_keep_the_sort(db, projection, kept):
+    db.things.insert_many({"group": 1, "in": {"a": n}} for n in range(3))
+    listed = query(("in.a", 1), ("_id", 1))
+    if kept:
+        first = page(db, listed, limit=2, projection=projection)
+        assert page(db, listed, limit=2, projection=projection, cursor=first.next).items[0]["in"] == {"a": 2}
+    else:
+        with pytest.raises(ValueError, match="projection"):
+            page(db, listed, projection=projection)

@@ -29,9 +29,10 @@ def connected(context: typer.Context) -> Iterator[Connection]:
 
 @contextmanager
 def ready(context: typer.Context) -> Iterator[assembly.Assembled]:
-    """All systems, on a database whose collections and indexes are there."""
+    """All systems, on a database whose collections are there; `serve` and `indexes --apply` look at each index."""
     with connected(context) as connection:
-        schema.apply(connection.db, assembly.collections())
+        there = set(connection.db.list_collection_names())
+        schema.apply(connection.db, [one for one in assembly.collections() if one.name not in there])
         yield assembly.assemble(connection.db, mode=settings_of(context).transaction_mode)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from squinney import __version__
 from squinney.assembly import SYSTEMS
-from squinney.cli import doctor, indexes, prove, serve, shell
+from squinney.cli import doctor, indexes, migrate, prove, serve, shell
 from squinney.cli.context import errors
 from squinney.cli.errors import INTERRUPTED, exit_code_of
 from squinney.errors import SquinneyError
@@ -29,6 +29,7 @@ app.command("serve")(serve.serve)
 app.command("demo")(serve.demo)
 app.command("doctor")(doctor.doctor)
 app.command("indexes")(indexes.indexes)
+app.command("migrate")(migrate.migrate)
 app.command("prove")(prove.prove)
 app.command("shell")(shell.shell)
 for system in SYSTEMS:

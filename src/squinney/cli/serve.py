@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from typing import Annotated
 
 import typer
-import uvicorn
 
 from squinney import assembly
 from squinney.cli.context import connected, console, ready, settings_of
@@ -15,7 +15,6 @@ from squinney.errors import Invalid
 from squinney.jobs.periodic import Periodic
 from squinney.mongo import schema
 from squinney.settings import Settings
-from squinney.web.app import create_site
 
 
 def serve(
@@ -25,9 +24,12 @@ def serve(
     demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
 ) -> None:
     """Serve the web front and the API, and run the jobs."""
+    from squinney.web.app import create_site  # the web framework is slow to load, and only this command needs it
+
     context.obj.update(host=host, port=port)
     settings = settings_of(context)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
         schema.apply(connection.db, assembly.collections())
         if demo:
@@ -40,6 +42,11 @@ def serve(
             _run(site, listener)
         finally:
             jobs.stop()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """End as by Ctrl-C, so that whoever stops us this way leaves no server behind either."""
+    raise KeyboardInterrupt
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -63,6 +70,8 @@ def _say_where(listener: socket.socket) -> None:
 
 
 def _run(site: object, listener: socket.socket) -> None:
+    import uvicorn
+
     config = uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=10)  # type: ignore[arg-type]
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -60,7 +60,7 @@ class Accounts:
         outcome = self._transactions.run("open", plan, key=key, scope=scope, arguments=arguments)
         return cast(Account, outcome.result)
 
-    @operation()
+    @operation(reads_only=True)
     def get(self, account_id: str) -> Account:
         """The account.
 
@@ -143,7 +143,7 @@ class Accounts:
             raise AccountClosed(f"account {account_id} is closed", account_id=account_id)
         raise AccountNotEmpty("only an account at zero, with nothing under way, can be closed", account_id=account_id)
 
-    @operation()
+    @operation(reads_only=True)
     def statement(self, account_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Entry]:
         """The account's entries, newest first.
 
@@ -153,12 +153,12 @@ class Accounts:
         found = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
         return cast(Page[Entry], found)
 
-    @operation()
+    @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
         """Every account, oldest first."""
         return cast(Page[Account], page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit))
 
-    @operation()
+    @operation(reads_only=True)
     def total(self, currency: str) -> int:
         """The sum of all balances in a currency. Two-phase transfers under way are missing from it for a moment."""
         checks.text(currency, "currency", most=3, pattern=CURRENCY)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
+import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -49,6 +52,8 @@ DEFAULTS: dict[str, Any] = {
     "connectTimeoutMS": 5_000,
     "maxPoolSize": 100,
 }
+
+_ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -169,7 +174,7 @@ class operation:  # noqa: N801 - it reads as a statement
     Raises: Unavailable.
     """
 
-    __slots__ = ("_bound", "reads_only", "seconds")
+    __slots__ = ("_bound", "_ends", "reads_only", "seconds")
 
     def __init__(self, seconds: float = 10, *, reads_only: bool = False) -> None:
         self.seconds = seconds
@@ -178,10 +183,12 @@ class operation:  # noqa: N801 - it reads as a statement
     def __enter__(self) -> None:
         self._bound = pymongo.timeout(self.seconds)
         self._bound.__enter__()
+        self._ends = _ends_at.set(min(_ends_at.get(), time.monotonic() + self.seconds))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _ends_at.reset(self._ends)
         self._bound.__exit__(kind, error, trace)
         if error is None:
             return
@@ -200,6 +207,11 @@ class operation:  # noqa: N801 - it reads as a statement
                 return function(*args, **kwargs)
 
         return bounded
+
+
+def seconds_left() -> float:
+    """How long the operation around this call may still take; infinite outside of one."""
+    return _ends_at.get() - time.monotonic()
 
 
 def is_away(error: PyMongoError) -> bool:

@@ -52,6 +52,8 @@ _HOUSE = [
     *("--logRotate", "reopen"),
     "--quiet",  # no two log lines for each connection
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+    # A killed process's open transaction holds its documents for this long; the server's own default is a minute.
+    *("--setParameter", "transactionLifetimeLimitSeconds=10"),
 ]
 
 

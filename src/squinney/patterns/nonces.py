@@ -16,18 +16,23 @@ from pymongo.collection import Collection
 
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.schema import Document
+from squinney.patterns.paths import value_at
 
 Update = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Base = Callable[[str], Any]
 
 
 class EditConflict(Conflict):
-    """Someone else has changed it since; merge the two versions and save again."""
+    """Someone else has changed it since; merge the two versions and save again.
+
+    The versions are attributes and not `details`, which every adapter shows: who may see a stored document whole is for
+    the system to say.
+    """
 
     code = "edit-conflict"
 
     def __init__(self, message: str = "", *, theirs: Any = None, yours: Any = None, base: Any = None) -> None:
-        super().__init__(message, theirs=theirs, yours=yours, base=base)
+        super().__init__(message)
         self.theirs = theirs
         self.yours = yours
         self.base = base
@@ -70,7 +75,7 @@ def edit(
     if changed is not None:
         return changed
     current = collection.find_one(where, session=session)
-    if current is not None and nonce_of(current, field) == new:
+    if current is not None and value_at(current, field) == new:
         return current
     raise conflict(current, nonce, yours=yours, base=base)
 
@@ -79,7 +84,7 @@ def stamped(update: Update, new: str, *, field: str = "nonce") -> Any:
     """The update, operators or pipeline, that also sets the new nonce."""
     if not isinstance(update, Mapping):
         return [*update, {"$set": {field: {"$literal": new}}}]
-    if any(field in (fields or ()) for fields in update.values()):
+    if any(_overlap(field, path) for fields in update.values() for path in fields):
         raise ValueError(f"an edit must not touch {field} itself")
     return {**update, "$set": {**update.get("$set", {}), field: new}}
 
@@ -91,12 +96,8 @@ def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None =
     return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
 
 
-def nonce_of(document: Mapping[str, Any], field: str = "nonce") -> Any:
-    """The nonce of a document, None where it has none."""
-    value: Any = document
-    for name in field.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _plain(nonce: Any) -> str:

@@ -30,6 +30,7 @@ from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
+from squinney.patterns.paths import value_at
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -74,6 +75,8 @@ def page(
     Raises: `Invalid` for a cursor that is not one of this list's, or a limit outside 1 to `most`.
     """
     limit = checks.integer(limit, "limit", least=1, most=most)
+    if projection and not all(_keeps(projection, field) for field, _ in query.sort):
+        raise ValueError(f"the projection must keep what {query.name} is sorted by")
     where = query(**arguments)
     if cursor is not None:
         where = {"$and": [where, after(query.sort, cursor)]}
@@ -92,7 +95,7 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
 
     Raises: `TypeError` where a sort key of the item is an array or a document, which has no place in an order.
     """
-    keys = {field: _value_at(item, field) for field, _ in sort}
+    keys = {field: value_at(item, field) for field, _ in sort}
     for field, value in keys.items():
         if type(value) not in PAGEABLE:
             raise TypeError(f"cannot page by {field}: it holds a {type(value).__name__}")
@@ -115,6 +118,13 @@ def after(sort: Sort, cursor: str) -> Document:
     return {"$or": branches} if branches else {"_id": {"$in": []}}
 
 
+def _keeps(projection: Mapping[str, Any], path: str) -> bool:
+    named = [shown for name, shown in projection.items() if f"{path}.".startswith(f"{name}.")]
+    if path.split(".")[0] == "_id" or not any(shown for name, shown in projection.items() if name != "_id"):
+        return all(named)
+    return any(named)
+
+
 def keys_in(sort: Sort, cursor: Any) -> Document:
     """The sort keys that `cursor_after` put into the cursor, for lists that no query pages.
 
@@ -134,10 +144,3 @@ def keys_in(sort: Sort, cursor: Any) -> Document:
 
 def _malformed() -> Invalid:
     return Invalid("cursor is not one that this list gave", field="cursor")
-
-
-def _value_at(item: Mapping[str, Any], path: str) -> Any:
-    value: Any = item
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

@@ -10,6 +10,7 @@ from threading import Lock
 from pymongo import ReturnDocument, WriteConcern
 from pymongo.errors import DuplicateKeyError
 
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns import checks
 
@@ -39,7 +40,7 @@ class Sequences:
 
         Atomic: one update takes the batch.
         After a crash: the rest of the batch is never given.
-        Raises: `Invalid` for a bad name.
+        Raises: `Invalid` for a bad name; `Unavailable`.
         """
         name = checks.identifier(name, "name")
         self._forget_numbers_of_a_parent()
@@ -50,12 +51,13 @@ class Sequences:
                 number = next(self._waiting[name])
             return number
 
+    @operation()
     def take(self, name: str, count: int) -> range:
         """`count` numbers in a row, for the caller alone.
 
         Atomic: one update.
         After a crash: the numbers are never given again.
-        Raises: `Invalid` for a bad name, or a count outside 1 to 1,000,000.
+        Raises: `Invalid` for a bad name, or a count outside 1 to 1,000,000; `Unavailable`.
         """
         name = checks.identifier(name, "name")
         count = checks.integer(count, "count", least=1, most=LARGEST_TAKE)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from bson import ObjectId
 from pymongo import DeleteOne, InsertOne, UpdateOne
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -62,7 +62,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
                     return outcome
                 _pause(attempt, until)
             except PyMongoError as error:
-                if not error.has_error_label("TransientTransactionError"):
+                if error.timeout or not error.has_error_label("TransientTransactionError"):
                     raise
                 _pause(attempt, until, error)
     raise AssertionError("unreachable")
@@ -189,5 +189,7 @@ def _refuse_unless_held(db: Db, step: Step) -> None:
 def _pause(attempt: int, until: float, cause: Exception | None = None) -> None:
     """Wait a little longer each time, at random, so that contenders part."""
     if time.monotonic() >= until:
+        if isinstance(cause, ConnectionFailure):
+            raise cause
         raise Busy("the documents stayed in use by other operations; try again") from cause
     time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(attempt, 10))))

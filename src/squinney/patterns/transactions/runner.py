@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from pymongo.errors import OperationFailure
 
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import operation, seconds_left, server_now
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import native, records, two_phase
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 Mode = Literal["auto", "native", "two-phase"]
 Steps = Sequence[Step] | Plan
 STUCK_AFTER_SECONDS = 60
+SHARE_FOR_WAITING = 0.8  # of a run's time; the rest is for undoing what it holds and saying so
 
 
 class Transactions:
@@ -76,8 +77,8 @@ class Transactions:
         """
         found = records.key_for(kind, key, scope, arguments)
         mode = prefer if self._mode == "auto" else self._mode
-        until = time.monotonic() + self._limits.timeout_seconds
         with operation(self._limits.timeout_seconds):
+            until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
             while True:
                 try:
                     return self._once(kind, _plan(steps), found, mode, until)

@@ -1,0 +1,96 @@
+"""A proxy that loses one reply, and with it the server."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote_plus
+
+HEADER = struct.Struct("<iiii")  # length, request, response to, opcode
+
+
+def uri_of(path: Path) -> str:
+    """What a client connects to, for a server at a socket."""
+    return f"mongodb://{quote_plus(str(path))}/?directConnection=true"
+
+
+class Proxy:
+    """Stands between a client and the server's socket until the reply to `lose` comes: nobody gets it, or any other."""
+
+    def __init__(self, server: str) -> None:
+        self.lose: int | None = None
+        self.dead = False
+        self._server = server
+        self._folder = tempfile.TemporaryDirectory(prefix="sqp-")
+        self.path = Path(self._folder.name) / "s.sock"
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def uri(self) -> str:
+        """What the client connects to."""
+        return uri_of(self.path)
+
+    def close(self) -> None:
+        """Go dead and remove the socket."""
+        self._die()
+        self._folder.cleanup()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._server)
+                self._open += [client, server]
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._return, args=(server, client), daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while (received := client.recv(65_536)) and not self.dead:
+                server.sendall(received)
+        _shut(server)
+
+    def _return(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError, EOFError):
+            while not self.dead:
+                header = _exactly(server, HEADER.size)
+                length, _, answers, _ = HEADER.unpack(header)
+                rest = _exactly(server, length - HEADER.size)
+                if answers == self.lose:
+                    self._die()
+                    return
+                client.sendall(header + rest)
+        _shut(client)
+
+    def _die(self) -> None:
+        self.dead = True
+        self.path.unlink(missing_ok=True)
+        _shut(self._listener)
+        for one in self._open:
+            _shut(one)
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        part = source.recv(size - len(received))
+        if not part:
+            raise EOFError
+        received += part
+    return bytes(received)
+
+
+def _shut(one: socket.socket) -> None:
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):
+        one.close()

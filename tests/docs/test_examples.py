@@ -1,0 +1,39 @@
+"""The Python examples of every page of the docs run, in order, in one namespace with a fresh `db`.
+
+A block is left out only as ```` ```python no-run ````, and then says why in a comment on its first line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+FENCE = re.compile(r"^```python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
+    text = page.read_text()
+    for found in FENCE.finditer(text):
+        yield found["mark"].strip(), found["code"], text.count("\n", 0, found.start("code"))
+
+
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if any(True for _ in blocks(page))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_examples_run(page, db):
+    names = {"db": db, "__name__": page.stem}
+    for mark, code, line in blocks(page):
+        if mark == "no-run":
+            assert code.lstrip().startswith("#"), f"{page.name}:{line}: say in a comment why this is not run"
+            continue
+        assert mark == "", f"{page.name}:{line}: unknown mark {mark!r}"
+        exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
+
+
+def test_there_are_examples():
+    assert DOCS / "patterns.md" in PAGES

@@ -17,13 +17,16 @@ from squinney.content.errors import (
 from squinney.content.moderation import Moderation
 from squinney.content.nodes import Nodes
 from squinney.content.people import People
+from squinney.content.photos import Photos
 from squinney.content.queries import QUERIES
+from squinney.content.sweep import JOBS
 from squinney.patterns.nonces import EditConflict
 
 __all__ = [
     "ANYBODY",
     "CAPABILITIES",
     "COLLECTIONS",
+    "JOBS",
     "QUERIES",
     "TRUSTED",
     "Access",
@@ -38,6 +41,7 @@ __all__ = [
     "Nodes",
     "NotEmpty",
     "People",
+    "Photos",
     "Revision",
     "SlugTaken",
     "StrategyCannot",

@@ -166,7 +166,11 @@ COLLECTIONS = [
         ],
         shard_key={"node_id": 1, "nonce": 1},
     ),
-    Collection(FILES, shard_key={"_id": "hashed"}),
+    Collection(
+        FILES,
+        indexes=[Index([("filename", 1), ("uploadDate", 1)], why="every GridFS driver makes it where it is missing")],
+        shard_key={"_id": "hashed"},
+    ),
     Collection(
         CHUNKS,
         indexes=[Index([("files_id", 1), ("n", 1)], unique=True, why="reads a file in order")],

@@ -268,8 +268,13 @@ def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
     if parent:
         steps.append(children_step(parent, -1))
     if file_id := node["metadata"]["detail"].get("file_id"):
-        steps.append(removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS)))
+        steps.append(old_file_step(file_id, now))
     return steps
+
+
+def old_file_step(file_id: str, now: datetime) -> Step:
+    """A file that no node shows any more is deleted an hour later, so that open readers finish."""
+    return removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS))
 
 
 def removal_step(kind: str, target_id: str, due_at: datetime, **more: Any) -> Step:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import ledger
+from squinney import identity, ledger
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import migrations, sequences, transactions
+from squinney.patterns import follow, leases, migrations, queue, sequences, transactions
+from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
 from squinney.patterns.migrations import Migration
 from squinney.patterns.problems import Problem
@@ -34,7 +35,8 @@ class System:
     """One system as the adapters see it.
 
     `build(db, transactions)` makes its nouns, by name. `figures` are the live numbers of its card on the home page,
-    cheap enough to be asked for at every view; `path` is where its pages begin. The adapters find its routes, pages and
+    cheap enough to be asked for at every view; `path` is where its pages begin, `listed` whether the menu
+    and the home page show it. The adapters find its routes, pages and
     commands in the module of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
     """
 
@@ -52,6 +54,7 @@ class System:
     proof: Proof | None = None
     migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
     path: str = ""
+    listed: bool = True
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -78,11 +81,28 @@ SYSTEMS = (
             ledger_proof.check,
         ),
     ),
+    System(
+        name="identity",
+        title="People",
+        what="People who sign in, what they may do, and the keys of trusted servers.",
+        collections=identity.COLLECTIONS,
+        queries=identity.QUERIES,
+        build=lambda db, transactions: {
+            "people": identity.People(db, transactions=transactions),
+            "sessions": identity.Sessions(db),
+            "keys": identity.Keys(db),
+            "invitations": identity.Invitations(db, transactions=transactions),
+        },
+        find_problems=identity.find_problems,
+        repair=identity.repair,
+        listed=False,
+    ),
 )
 
 DEMO = Collection("demo", unsharded="one small document per system")
-CORE_COLLECTIONS = [*transactions.COLLECTIONS, *sequences.COLLECTIONS, *migrations.COLLECTIONS, DEMO]
-CORE_QUERIES = [*transactions.QUERIES]
+CORE = (transactions, sequences, migrations, leases, queue, follow, job_records)
+CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), DEMO]
+CORE_QUERIES = [query for pattern in (transactions, leases, queue, follow, job_records) for query in pattern.QUERIES]
 CORE_JOBS = [
     Job(
         "recover-transactions",

@@ -2,9 +2,14 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
-│   └── UnknownAccount       ledger
+│   ├── UnknownAccount       ledger
+│   ├── UnknownKey           identity
+│   └── UnknownPerson        identity
 ├── Invalid                  the input breaks a rule; names the field and the limit
 ├── Forbidden                the caller may not do this
+│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
+│   ├── SignInNeeded         web: nobody has signed in
+│   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Busy                 another operation holds a document; try again
 │   ├── Stale                the plan was made from a document that has changed since
@@ -17,9 +22,12 @@ SquinneyError
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
-│   └── InsufficientFunds    ledger
+│   ├── InsufficientFunds    ledger
+│   └── LoginTaken           identity
 ├── LimitReached             a size, depth or rate limit is used up
-│   └── BalanceLimit         ledger
+│   ├── BalanceLimit         ledger
+│   ├── RateLimited          api: too many requests
+│   └── TooManyTries         identity: too many attempts to sign in
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     └── TimedOut             the deadline passed; nothing was changed

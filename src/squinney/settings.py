@@ -24,6 +24,9 @@ VARIABLES = {
     "secret": "SQUINNEY_SECRET",
     "host": "HOST",
     "port": "PORT",
+    "log_format": "SQUINNEY_LOG",
+    "rate_per_key": "SQUINNEY_RATE_PER_KEY",
+    "rate_per_address": "SQUINNEY_RATE_PER_ADDRESS",
 }
 
 
@@ -43,6 +46,9 @@ class Settings(BaseModel):
     secret: SecretStr | None = Field(None, description="Signs cursors and sessions; required with a URI")
     host: str = Field("127.0.0.1", description="The address the service listens on")
     port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")
+    log_format: Literal["human", "json"] = Field("human", description="Logs for people or for machines")
+    rate_per_key: float = Field(200, ge=0, description="Requests a second with one API key; 0 is no limit")
+    rate_per_address: float = Field(50, ge=0, description="Requests a second from one address; 0 is no limit")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **overrides: object) -> Self:

@@ -8,14 +8,38 @@ import pytest
 from starlette.testclient import TestClient
 
 from squinney import assembly
+from squinney.api.options import Options
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.web.app import create_site
+from squinney.web.visitor import SIGNED_IN, Visitor
+
+SECRET = b"the secret of the tests, long enough"
 
 
 @pytest.fixture
-def site(db: Db) -> Iterator[TestClient]:
-    """A client of the whole site."""
+def systems(db: Db) -> assembly.Assembled:
+    """All systems on the test's database."""
     schema.apply(db, assembly.collections())
-    with TestClient(create_site(assembly.assemble(db)), raise_server_exceptions=False) as client:
+    return assembly.assemble(db)
+
+
+@pytest.fixture
+def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
+    """A client of the whole site, with neither key nor session."""
+    app = create_site(systems, options=Options(secret=SECRET))
+    with TestClient(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
+    """A client that may do everything: it has an API key for all scopes, and is signed in as an admin."""
+    nouns = systems.nouns["identity"]
+    _, key = nouns["keys"].create("tests", ["*:admin"])
+    systems.db["people"].insert_one({"_id": "admin", "login": "admin", "name": "Admin", "role": "admin"})
+    token = SIGNED_IN + nouns["sessions"].start("admin")
+    stranger.cookies.set("squinney", token)
+    stranger.headers["Authorization"] = f"Bearer {key}"
+    stranger.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
+    return stranger

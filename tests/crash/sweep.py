@@ -75,7 +75,7 @@ def _run_child(case: Case, mode: Mode, way: Way, at_write: int, db: Db, socket: 
     child.join(CHILD_SECONDS)
     if child.exitcode is None:
         child.kill()
-    _forget_open_transactions(db, app)
+    forget_open_transactions(db, app)
     said = ours.recv() if child.exitcode == deaths.BROKE else ""
     assert child.exitcode in (deaths.DIED, deaths.COMPLETED), (
         f"{case.name}, {mode}, write {at_write}, {way}: exit {child.exitcode}\n{said}"
@@ -83,7 +83,7 @@ def _run_child(case: Case, mode: Mode, way: Way, at_write: int, db: Db, socket: 
     return child.exitcode == deaths.DIED
 
 
-def _forget_open_transactions(db: Db, app: str) -> None:
+def forget_open_transactions(db: Db, app: str) -> None:
     """What the server does by itself after `transactionLifetimeLimitSeconds`: a minute, as it comes."""
     idle = [
         {"$currentOp": {"idleSessions": True, "allUsers": True}},

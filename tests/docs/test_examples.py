@@ -25,7 +25,9 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if any(True for _ in blocks
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_examples_run(page, db):
+def test_examples_run(page, db, mongod, monkeypatch):
+    monkeypatch.setenv("MONGODB_URI", mongod.uri)  # programs that connect by the settings meet the same database
+    monkeypatch.setenv("SQUINNEY_DATABASE", db.name)
     names = {"db": db, "__name__": page.stem}
     for mark, code, line in blocks(page):
         if mark == "no-run":
@@ -37,3 +39,9 @@ def test_examples_run(page, db):
 
 def test_there_are_examples():
     assert DOCS / "patterns.md" in PAGES
+
+
+def test_examples_of_library_use_are_short():
+    programs = [code for _, code, _ in blocks(DOCS / "getting-started.md") if "Accounts(" in code]
+    assert len(programs) == 4
+    assert all(sum(1 for line in code.splitlines() if line.strip()) < 20 for code in programs)

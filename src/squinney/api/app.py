@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from squinney import __version__
-from squinney.api import health, problems
+from squinney import __version__, assembly
+from squinney.api import health, openapi, problems
+from squinney.api.metrics import Metrics
+from squinney.api.options import Options
 from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 
 
-def create_app(assembled: Assembled) -> FastAPI:
+def create_app(assembled: Assembled, *, options: Options | None = None) -> FastAPI:
     """The HTTP interface to systems that are built already."""
     app = FastAPI(
         title="Squinney",
         version=__version__,
         summary="Crash-safe application back ends on MongoDB",
         openapi_url="/api/openapi.json",
-        docs_url="/api/docs",
+        docs_url=None,
         redoc_url=None,
     )
     app.state.assembled = assembled
+    app.state.options = options or Options()
+    app.state.metrics = Metrics(assembled.db, assembly.jobs())
     app.include_router(health.router)
-    for router in adapters("squinney.api"):
-        app.include_router(router)
+    for module in adapters("squinney.api"):
+        app.include_router(module.router)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, problems.squinney_problem),
         (RequestValidationError, problems.validation_problem),
@@ -37,10 +42,11 @@ def create_app(assembled: Assembled) -> FastAPI:
     ]
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)
+    app.openapi = lambda: openapi.describe(app)  # type: ignore[method-assign]
     return app
 
 
-def adapters(package: str) -> list[APIRouter]:
-    """The `router` of each system's module in an adapter package, where it has one."""
+def adapters(package: str) -> list[ModuleType]:
+    """Each system's module in an adapter package, where it has one; its routes are its `router`."""
     names = [f"{package}.{system.name}" for system in SYSTEMS]
-    return [import_module(name).router for name in names if find_spec(name)]
+    return [import_module(name) for name in names if find_spec(name)]

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar, cast
 
-from fastapi import Request
+from fastapi import Depends, Header, Request
 
 from squinney.assembly import Assembled
 
 T = TypeVar("T")
 
 
-def assembled(request: Request) -> Assembled:
-    """The systems this process serves."""
+async def assembled(request: Request) -> Assembled:
+    """The systems this process serves.
+
+    Dependencies that only look something up are `async`: the framework would send a plain one to another thread.
+    """
     return cast(Assembled, request.app.state.assembled)
 
 
-def noun(system: str, name: str, kind: type[T]) -> Callable[[Request], T]:
+def noun(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
     """A dependency that gives a system's noun, which is built once per process."""
 
-    def give(request: Request) -> T:
-        return cast(T, assembled(request).nouns[system][name])
+    async def give(request: Request) -> T:
+        systems = cast(Assembled, request.app.state.assembled)
+        return cast(T, systems.nouns[system][name])
 
     return give
+
+
+async def caller(request: Request) -> str:
+    """What keeps one caller's idempotency keys apart from another's."""
+    key = getattr(request.state, "key", None)
+    return f"api:{key['_id']}" if key else "api"
+
+
+Caller = Annotated[str, Depends(caller)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="Repeat a request with the same key and it happens once",
+        examples=["5f0c6f0e-0b0e-4c55-9d6c-0a3e6a1b7f11"],
+    ),
+]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import Response
 
 from squinney.api.dependencies import assembled
 from squinney.assembly import Assembled
+from squinney.assembly import jobs as jobs_of_all
 from squinney.errors import Unavailable
+from squinney.jobs import statuses
 from squinney.mongo.connect import operation
 
 router = APIRouter(tags=["health"])
@@ -23,11 +27,19 @@ def healthz() -> dict[str, str]:
 
 @router.get("/readyz", responses={503: {"description": "MongoDB is away"}})
 def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
-    """MongoDB answers and takes writes."""
+    """MongoDB answers and takes writes; which jobs are late or fail."""
     try:
         with operation(2, reads_only=True):
             writable = systems.db.client.admin.command("hello").get("isWritablePrimary", False)
+            jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all())}
     except Unavailable:
-        writable = False
-    status = "ready" if writable else "MongoDB is away"
-    return JSONResponse({"status": status}, status_code=200 if writable else 503)
+        writable, jobs = False, {}
+    told = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
+    headers = None if writable else {"Retry-After": "2"}
+    return JSONResponse(told, status_code=200 if writable else 503, headers=headers)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(request: Request) -> Response:
+    """Figures for Prometheus."""
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

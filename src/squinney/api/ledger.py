@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from squinney.api.dependencies import noun
+from squinney.api.cursors import Cursor, Signing
+from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
 from squinney.errors import Conflict
 from squinney.ledger import (
@@ -27,11 +28,6 @@ from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 router = APIRouter(prefix="/api/ledger", tags=["ledger"])
 
 Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(min_length=1, max_length=200, description="Repeat a request with the same key and it happens once"),
-]
-Cursor = Annotated[str | None, Query(max_length=16_384, description="`next` of the page before")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
@@ -117,16 +113,16 @@ def _out(document: Any) -> Any:
 
 
 @router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
-def open_account(ledger: Ledger, body: NewAccount, idempotency_key: IdempotencyKey = None) -> Any:
+def open_account(ledger: Ledger, body: NewAccount, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Open an account."""
-    return _out(ledger.open(body.currency, body.opening, name=body.name, key=idempotency_key, scope="api"))
+    return _out(ledger.open(body.currency, body.opening, name=body.name, key=idempotency_key, scope=caller))
 
 
 @router.get("/accounts", response_model=AccountPage, responses=responses())
-def list_accounts(ledger: Ledger, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_accounts(ledger: Ledger, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Every account, oldest first."""
     page = ledger.all(cursor=cursor, limit=limit)
-    return {"items": [_out(account) for account in page.items], "next": page.next}
+    return {"items": [_out(account) for account in page.items], "next": signed(page.next)}
 
 
 @router.get("/accounts/{account_id}", response_model=AccountModel, responses=responses(UnknownAccount))
@@ -146,10 +142,10 @@ def close_account(ledger: Ledger, account_id: str) -> Any:
 
 
 @router.get("/accounts/{account_id}/statement", response_model=EntryPage, responses=responses(UnknownAccount))
-def read_statement(ledger: Ledger, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_statement(ledger: Ledger, signed: Signing, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The account's entries, newest first."""
     page = ledger.statement(account_id, cursor=cursor, limit=limit)
-    return {"items": [_out(entry) for entry in page.items], "next": page.next}
+    return {"items": [_out(entry) for entry in page.items], "next": signed(page.next)}
 
 
 TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMismatch, InsufficientFunds, BalanceLimit]
@@ -161,9 +157,9 @@ TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMisma
     response_model=TransferModel,
     responses=responses(*TRANSFER_ERRORS, KeyReused, StillRunning, Busy, Conflict),
 )
-def make_transfer(ledger: Ledger, body: NewTransfer, idempotency_key: IdempotencyKey = None) -> Any:
+def make_transfer(ledger: Ledger, body: NewTransfer, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Move money from one account to another."""
-    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=idempotency_key, scope="api"))
+    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=idempotency_key, scope=caller))
 
 
 @router.get("/totals/{currency}", response_model=Total, responses=responses())

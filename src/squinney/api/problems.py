@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
 
+from squinney.api.errors import RateLimited
 from squinney.errors import (
     Conflict,
     Forbidden,
@@ -21,10 +24,16 @@ from squinney.errors import (
     SquinneyError,
     Unavailable,
 )
+from squinney.identity import KeyRefused, SignInRefused, TooManyTries
 
 log = logging.getLogger(__name__)
 
+# The first that fits counts, so that the few exceptions to a family stand before it.
 STATUSES: dict[type[SquinneyError], int] = {
+    KeyRefused: 401,
+    SignInRefused: 401,
+    TooManyTries: 429,
+    RateLimited: 429,
     NotFound: 404,
     Invalid: 422,
     Forbidden: 403,
@@ -44,7 +53,15 @@ class ProblemModel(BaseModel):
     status: int = Field(examples=[409])
     detail: str = Field(examples=["the account does not hold that much"])
     code: str = Field(examples=["insufficient-funds"])
-    details: dict[str, Any] = {}
+    details: dict[str, Any] = Field({}, examples=[{"account_id": "01k9x3v0k2f8m4q7r5t6w8y9za"}])
+
+
+class _Problem(JSONResponse):
+    """In ASCII: what callers sent may hold half characters, which UTF-8 cannot."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 def status_of(error: SquinneyError) -> int:
@@ -64,12 +81,25 @@ def responses(*errors: type[SquinneyError]) -> dict[int | str, dict[str, Any]]:
     return documented
 
 
+def answer(scope: Scope, error: SquinneyError | HTTPException) -> Response:
+    """What the application's own handler makes of an error that a layer around the routes met."""
+    kind = SquinneyError if isinstance(error, SquinneyError) else HTTPException
+    return cast(Response, scope["app"].exception_handlers[kind](Request(scope), error))
+
+
 def problem(status: int, title: str, detail: str, code: str, details: dict[str, Any]) -> JSONResponse:
     """A problem response."""
     body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body["details"] = json.loads(json.dumps(details, default=str))
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if status == 503 else None
-    return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+    return _Problem(body, status_code=status, media_type=MEDIA_TYPE, headers=_headers(status, details))
+
+
+def _headers(status: int, details: dict[str, Any]) -> dict[str, str]:
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="squinney"'}
+    if status in (429, 503):
+        return {"Retry-After": str(details.get("retry_after_seconds", RETRY_AFTER_SECONDS))}
+    return {}
 
 
 def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
@@ -80,6 +110,7 @@ def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
     details = dict(error.details)
     if isinstance(error, Unavailable):
         details["outcome_unknown"] = error.outcome_unknown
+        request.state.mongodb_away = isinstance(error.__cause__, PyMongoError)
     return problem(status, error.code.replace("-", " ").capitalize(), error.message, error.code, details)
 
 

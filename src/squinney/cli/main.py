@@ -13,7 +13,7 @@ import typer
 
 from squinney import __version__
 from squinney.assembly import SYSTEMS
-from squinney.cli import doctor, indexes, migrate, prove, serve, shell
+from squinney.cli import doctor, indexes, keys, migrate, prove, serve, shell, users, worker
 from squinney.cli.context import errors
 from squinney.cli.errors import INTERRUPTED, exit_code_of
 from squinney.errors import SquinneyError
@@ -32,6 +32,10 @@ app.command("indexes")(indexes.indexes)
 app.command("migrate")(migrate.migrate)
 app.command("prove")(prove.prove)
 app.command("shell")(shell.shell)
+app.command("worker")(worker.worker)
+app.add_typer(worker.jobs_app, name="jobs")
+app.add_typer(keys.app, name="keys")
+app.add_typer(users.app, name="users")
 for system in SYSTEMS:
     if find_spec(f"squinney.cli.{system.name}"):
         app.add_typer(import_module(f"squinney.cli.{system.name}").app, name=system.name)

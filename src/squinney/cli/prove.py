@@ -35,6 +35,7 @@ class Figures:
     operations: int = 0
     kills: int = 0
     recovered: Counter[str] = field(default_factory=Counter)
+    server: str = ""
 
 
 def prove(
@@ -62,6 +63,7 @@ def prove(
             found.proof.prepare(db)
             crew = Crew(system, uri, db.name, workers)
             figures = _run(found.proof, db, crew, seconds, operations, kill_every, quiet=as_json)
+            figures.server = connection.client.admin.command("buildInfo")["version"]
             verdict = dict(found.proof.check(db))
         finally:
             connection.client.drop_database(db.name)
@@ -155,6 +157,7 @@ def _report(figures: Figures, verdict: dict[str, str], as_json: bool) -> None:
                 "seconds": round(figures.seconds, 1),
                 "operations": figures.operations,
                 "kills": figures.kills,
+                "server": figures.server,
                 "recovered": dict(figures.recovered),
                 "promises": {promise: not broken for promise, broken in verdict.items()},
                 "broken": {promise: broken for promise, broken in verdict.items() if broken},

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import socket
 from typing import Annotated
 
 import typer
 
-from squinney import assembly
+from squinney import assembly, logs
+from squinney.api.options import Options
+from squinney.api.secret import secret_for
 from squinney.cli.context import connected, console, ready, settings_of
 from squinney.errors import Invalid
-from squinney.jobs.periodic import Periodic
+from squinney.jobs import Worker
 from squinney.mongo import schema
+from squinney.mongo.connect import Connection
 from squinney.settings import Settings
 
 
@@ -28,20 +30,32 @@ def serve(
 
     context.obj.update(host=host, port=port)
     settings = settings_of(context)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(settings.log_format)
+    if settings.uri:
+        secret_for(settings, None)  # refuse before anything is started
     signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
         schema.apply(connection.db, assembly.collections())
         if demo:
             assembly.load_demo(connection.db)
-        site = create_site(assembly.assemble(connection.db, mode=settings.transaction_mode))
-        jobs = Periodic(connection.db, assembly.jobs())
+        systems = assembly.assemble(connection.db, mode=settings.transaction_mode)
+        site = create_site(systems, options=_options(settings, connection))
+        jobs = Worker(connection.db, assembly.jobs(), observe=site.state.metrics.job_run)
         jobs.start()
         try:
-            _say_where(listener)
+            _say_where(listener, systems)
             _run(site, listener)
         finally:
             jobs.stop()
+
+
+def _options(settings: Settings, connection: Connection) -> Options:
+    folder = connection.embedded.folder if connection.embedded else None
+    return Options(
+        secret=secret_for(settings, folder),
+        rate_per_key=settings.rate_per_key,
+        rate_per_address=settings.rate_per_address,
+    )
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -63,10 +77,15 @@ def _listening(settings: Settings) -> socket.socket:
     return listener
 
 
-def _say_where(listener: socket.socket) -> None:
+def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
+    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    console.print(f"Squinney is at http://{shown}:{port} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+    base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+    if token := systems.nouns["identity"]["invitations"].first_admin():
+        console.print(
+            f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def _run(site: object, listener: socket.socket) -> None:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, cast
 
 from pymongo import ReturnDocument
-from pymongo.errors import DuplicateKeyError
 
 from squinney.clock import Clock, utcnow
 from squinney.content import access as access_rules
@@ -415,10 +414,7 @@ class Nodes:
         if slug is not None:
             rules.checked_slug(slug)
         editor = rules.checked_author(by, "by") if by else None
-        try:
-            moved = self._transactions.run("move-node", lambda: self._move_plan(node, parent, slug, editor, viewer))
-        except DuplicateKeyError as error:
-            raise SlugTaken("the slug is taken there", slug=slug) from error
+        moved = self._transactions.run("move-node", lambda: self._move_plan(node, parent, slug, editor, viewer))
         return cast(Node, moved.result)
 
     def _move_plan(

@@ -221,13 +221,19 @@ def move_step(before: Node, after: Node) -> Step:
     """Take the new place, or be refused by the unique index; a rollback gives the old one back."""
     fields = ("parent_id", "slug", "nonce", "version", "updated")
     new, old = after["metadata"], before["metadata"]
+
+    def error_for(found: Document | None) -> SquinneyError:
+        if found and found["metadata"]["nonce"] == old["nonce"]:
+            return SlugTaken(f"{new['slug']!r} is taken there", slug=new["slug"])
+        return Stale("the node has changed")
+
     return Step(
         NODES,
         before["_id"],
         guard={"metadata.nonce": old["nonce"], **route(old)},
         take={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
         undo={"$set": {f"metadata.{name}": old[name] for name in fields}},  # type: ignore[literal-required]
-        refused=lambda _: Stale("the node has changed"),
+        refused=error_for,
     )
 
 

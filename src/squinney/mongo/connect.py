@@ -24,6 +24,7 @@ from pymongo.errors import (
     InvalidOperation,
     OperationFailure,
     PyMongoError,
+    WriteConcernError,
 )
 
 from squinney.errors import Invalid, NoServer, Unavailable
@@ -218,8 +219,10 @@ def is_away(error: PyMongoError) -> bool:
     """Whether the error says that the server was away, stepping down or too slow, rather than that it refused."""
     if isinstance(error, ConnectionFailure | ExecutionTimeout) or error.timeout:
         return True
+    if isinstance(error, WriteConcernError):  # it was done, but too few members said so
+        return True
     if isinstance(error, BulkWriteError):
-        return False
+        return not (error.details or {}).get("writeErrors")
     if isinstance(error, InvalidOperation):  # the client was closed under a running operation
         return "after close" in str(error)
     return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")

@@ -1,4 +1,12 @@
-"""A periodic job as a system declares it; `jobs/` runs them."""
+"""A periodic job as a system declares it, and the record kept of its runs; `jobs/` runs them.
+
+```
+jobs { _id: name, next_at, runs, failures: in a row, term: of the lease of the last run that was recorded,
+       running: {holder, started_at} while it runs,
+       last: {outcome: ok | failed, result, error, holder, started_at, finished_at, duration_seconds} }
+```
+All times are the server's.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from squinney.mongo.schema import Db
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Collection, Db
+
+NAME = "jobs"
+COLLECTIONS = [Collection(NAME, unsharded="one document per job: some dozens in all")]
+
+RECORD = Query("jobs.record", NAME, where=lambda name: {"_id": name}, example={"name": "j"})
+RECORDS = Query("jobs.records", NAME, where=lambda names: {"_id": {"$in": names}}, example={"names": ["j", "k"]})
+DUE = Query(
+    "jobs.due",
+    NAME,
+    where=lambda names: {"_id": {"$in": names}, "$expr": {"$lte": ["$next_at", "$$NOW"]}},
+    example={"names": ["j", "k"]},
+)
+QUERIES: list[Query | Pipeline] = [RECORD, RECORDS, DUE]
 
 
 @dataclass(frozen=True)

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from squinney.api import problems
 from squinney.api.app import adapters, create_app
 from squinney.api.dependencies import assembled
+from squinney.api.gate import Gate
+from squinney.api.limits import BodyLimit, Shedding
+from squinney.api.observe import Observe
+from squinney.api.options import Options
 from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
+from squinney.web import admin
 from squinney.web.pages import render
-from squinney.web.security import SecurityMiddleware
+from squinney.web.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
+from squinney.web.visitor import Visiting
 
 STATIC = Path(__file__).parent / "static"
 
 home = APIRouter(include_in_schema=False)
 
 
-def create_site(systems: Assembled) -> FastAPI:
+def create_site(systems: Assembled, *, options: Options | None = None) -> FastAPI:
     """The application that `squinney serve` runs."""
-    app = create_app(systems)
+    app = create_app(systems, options=options)
+    modules = adapters("squinney.web")
     app.include_router(home)
-    for router in adapters("squinney.web"):
-        app.include_router(router, include_in_schema=False)
+    app.include_router(admin.router, include_in_schema=False, dependencies=[csrf_checked, needs("admin")])
+    for module in modules:
+        dependencies = [csrf_checked, writes_need(getattr(module, "WRITES_NEED", "member"))]
+        app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, show_error),
@@ -40,14 +51,35 @@ def create_site(systems: Assembled) -> FastAPI:
     ]
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)
-    app.add_middleware(SecurityMiddleware)
+    _surround(app, [*adapters("squinney.api"), *modules])
     return app
+
+
+def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
+    """The layers around every route, from the inside out. A module's `BODY_LIMITS` raise the limit for its uploads."""
+    options: Options = app.state.options
+    limits = dict(options.body_limits)
+    for module in modules:
+        limits.update(getattr(module, "BODY_LIMITS", {}))
+    nouns = app.state.assembled.nouns["identity"]
+    app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
+    app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
+    app.add_middleware(Gate, keys=nouns["keys"], options=options)
+    app.add_middleware(Shedding, options=options)
+    app.add_middleware(SecurityMiddleware)
+    app.add_middleware(Observe, metrics=app.state.metrics)
+
+
+@home.get("/api/docs", response_class=HTMLResponse)
+def show_api(request: Request) -> Response:
+    """The API's documentation, from its OpenAPI document."""
+    return render(request, "api.html", document=request.app.openapi())
 
 
 @home.get("/", response_class=HTMLResponse)
 def show_home(request: Request, systems: Annotated[Assembled, Depends(assembled)]) -> Response:
     """Every system with its live numbers."""
-    cards = [(system, system.figures(systems.db)) for system in SYSTEMS]
+    cards = [(system, system.figures(systems.db)) for system in SYSTEMS if system.listed]
     return render(request, "home.html", cards=cards)
 
 
@@ -58,9 +90,15 @@ def for_a_person(request: Request) -> bool:
 
 def show_error(request: Request, error: SquinneyError) -> Response:
     """Our own errors, as a page or as a problem."""
+    told = problems.squinney_problem(request, error)
     if not for_a_person(request):
-        return problems.squinney_problem(request, error)
-    return render(request, "error.html", status=problems.status_of(error), message=error.message, code=error.code)
+        return told
+    if isinstance(error, SignInNeeded):
+        return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", status_code=303)
+    page = render(request, "error.html", status=told.status_code, message=error.message, code=error.code)
+    if "retry-after" in told.headers:
+        page.headers["Retry-After"] = told.headers["retry-after"]
+    return page
 
 
 def show_validation_error(request: Request, error: RequestValidationError) -> Response:
@@ -78,7 +116,12 @@ def show_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def show_failure(request: Request, error: Exception) -> Response:
-    """A fault of ours: the log has the traceback, the answer says nothing of it."""
-    if not for_a_person(request):
-        return problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
-    return render(request, "error.html", status=500, message="Something went wrong on our side.", code="internal")
+    """A fault of ours: the log has the traceback, the answer says nothing of it. It is made outside all layers."""
+    if for_a_person(request):
+        answer: Response = render(
+            request, "error.html", status=500, message="Something went wrong on our side.", code="internal"
+        )
+    else:
+        answer = problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
+    answer.headers.update(HEADERS)
+    return answer

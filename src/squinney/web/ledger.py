@@ -17,6 +17,7 @@ from squinney.patterns.ids import new_id
 from squinney.web.pages import render
 
 router = APIRouter(prefix="/ledger")
+WRITES_NEED = "member"
 
 Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
 Text = Annotated[str, Form()]

@@ -1,16 +1,27 @@
-"""Headers that every answer carries, and the check that a form was sent from our own pages."""
+"""Headers that every answer carries, that a form was sent from our own pages, and who may do what."""
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
+from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from squinney.api import problems
+from squinney.errors import Forbidden
+from squinney.identity import may_act_as
+from squinney.web.visitor import visitor_of
 
 POLICY = "; ".join(
     [
-        "default-src 'self'",
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "media-src 'self'",
+        "font-src 'self'",
         "img-src 'self' data:",
         "object-src 'none'",
         "base-uri 'none'",
@@ -23,6 +34,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
@@ -39,7 +52,7 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         if scope["method"] not in SAFE_METHODS and _from_elsewhere(Headers(scope=scope)):
-            await PlainTextResponse("That form was not sent from this site.", 403)(scope, receive, send)
+            await problems.answer(scope, _forged())(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -58,3 +71,55 @@ def _from_elsewhere(headers: Headers) -> bool:
         return True
     origin = headers.get("origin")
     return origin is not None and urlsplit(origin).netloc != headers.get("host")
+
+
+def _forged() -> Forbidden:
+    return Forbidden("that form was not sent from this site, or its page is too old: load it again")
+
+
+class SignInNeeded(Forbidden):
+    """Somebody who has not signed in wants what needs a role."""
+
+    code = "sign-in-needed"
+
+
+async def _check_csrf(request: Request) -> None:
+    """A write carries the visitor's token, in its form or, from our scripts, in a header."""
+    if request.method in SAFE_METHODS:
+        return
+    given: object = request.headers.get("x-csrf-token")
+    if given is None:
+        given = (await request.form()).get("csrf")
+    if not isinstance(given, str) or not visitor_of(request).may_send(given):
+        raise _forged()
+
+
+csrf_checked = Depends(_check_csrf)
+
+
+def needs(role: str) -> Any:
+    """A dependency that lets in whoever has this role or a higher one."""
+
+    async def check(request: Request) -> None:
+        _require(request, role)
+
+    return Depends(check)
+
+
+def writes_need(role: str) -> Any:
+    """The same, for writes alone."""
+
+    async def check(request: Request) -> None:
+        if request.method not in SAFE_METHODS:
+            _require(request, role)
+
+    return Depends(check)
+
+
+def _require(request: Request, role: str) -> None:
+    visitor = visitor_of(request)
+    if may_act_as(visitor.role, role):
+        return
+    if visitor.person is None:
+        raise SignInNeeded("sign in first")
+    raise Forbidden(f"this needs the role of {role}", role=role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -93,11 +94,15 @@ def commonmark_examples(tmp_path_factory: pytest.TempPathFactory) -> list[dict[s
         ":all:",
         "--no-build-isolation",
     ]
-    done = subprocess.run([*command, "markdown-it-py", "-d", str(folder)], capture_output=True, timeout=120)
+    done = subprocess.run([*command, "markdown-it-py", "-d", str(folder)], capture_output=True, timeout=120, cwd=folder, env=_own_environment())
     archives = list(folder.glob("*.tar.gz"))
     if not archives:
         pytest.skip(f"markdown-it-py's source archive cannot be had here: {done.stderr.decode()[-200:]}")
     return _examples(archives[0])
+
+
+def _own_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def _examples(archive: Path) -> list[dict[str, Any]]:

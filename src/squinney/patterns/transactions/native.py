@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from bson import ObjectId
 from pymongo import DeleteOne, InsertOne, UpdateOne
@@ -17,21 +18,21 @@ from pymongo.write_concern import WriteConcern
 from squinney.clock import utcnow
 from squinney.errors import Unavailable
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import records
+from squinney.patterns.transactions import duplicates, records
 from squinney.patterns.transactions.errors import Busy
 from squinney.patterns.transactions.records import Key, Outcome
 from squinney.patterns.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
 SNAPSHOT = ReadConcern("snapshot")
 MAJORITY = WriteConcern("majority")
-DUPLICATE_KEY = 11000
 
 
 class Unmatched(Exception):
-    """A step did not find its document. Without a step: one of a batch did not."""
+    """A step did not find its document, or found its place taken. Without a step: one of a batch did."""
 
-    def __init__(self, step: Step | None) -> None:
+    def __init__(self, step: Step | None, duplicate: Mapping[str, Any] | None = None) -> None:
         self.step = step
+        self.duplicate = duplicate
 
 
 class Repeated(Exception):
@@ -54,7 +55,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
                 if unmatched.step is not None:
-                    _refuse_unless_held(db, unmatched.step)
+                    _refuse_unless_held(db, unmatched.step, unmatched.duplicate)
                     _pause(attempt, until)
                 send = _send_singly
             except Repeated:
@@ -139,7 +140,7 @@ def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None
         try:
             result = db[name].bulk_write(requests, session=session)
         except BulkWriteError as error:
-            raise _as_unmatched(error) from error
+            raise _as_unmatched(error) from None
         if result.matched_count + result.deleted_count + result.inserted_count < len(batch):
             raise Unmatched(None)
 
@@ -149,20 +150,15 @@ def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
         try:
             result = db[step.collection].bulk_write([_request(step)], session=session)
         except BulkWriteError as error:
-            if step.insert is None and _is_duplicate(error):  # a take that claims a unique value, as in two-phase mode
-                raise DuplicateKeyError("a unique value is taken", DUPLICATE_KEY, error.details) from error
-            raise _as_unmatched(error, step) from error
+            raise _as_unmatched(error, step) from None
         if result.matched_count + result.deleted_count + result.inserted_count < 1:
             raise Unmatched(step)
 
 
 def _as_unmatched(error: BulkWriteError, step: Step | None = None) -> Exception:
     """A duplicate key is a step that found its place taken; anything else stays what it is."""
-    return Unmatched(step) if _is_duplicate(error) else error
-
-
-def _is_duplicate(error: BulkWriteError) -> bool:
-    return DUPLICATE_KEY in {write_error["code"] for write_error in (error.details or {}).get("writeErrors", [])}
+    duplicate = duplicates.in_batch(error)
+    return Unmatched(step, duplicate) if duplicate else error
 
 
 def _kind_of_write(step: Step) -> int:
@@ -178,11 +174,11 @@ def _request(step: Step) -> InsertOne[Document] | UpdateOne | DeleteOne:
     return UpdateOne(native_filter(step), update, array_filters=array_filters_for(update, step.array_filters))
 
 
-def _refuse_unless_held(db: Db, step: Step) -> None:
+def _refuse_unless_held(db: Db, step: Step, duplicate: Mapping[str, Any] | None) -> None:
     """Raise the step's error, unless its guard holds now: then only a two-phase run was in the way."""
-    if step.insert is not None:
-        raise step.refusal(None)
-    if db[step.collection].find_one({**step.place, "$and": [dict(step.guard)]}, {"_id": 1}) is None:
+    if duplicate:
+        duplicates.refuse_if_settled(db, step, duplicate)
+    elif db[step.collection].find_one({**step.place, "$and": [dict(step.guard)]}, {"_id": 1}) is None:
         raise step.refusal(db[step.collection].find_one(step.place))
 
 

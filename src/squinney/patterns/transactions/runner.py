@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
+from pymongo import ReadPreference
 from pymongo.errors import OperationFailure
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from squinney.mongo.connect import operation, seconds_left, server_now
 from squinney.mongo.schema import Db
@@ -49,7 +52,7 @@ class Transactions:
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
-        self._db = db
+        self._db = _with_guarantees(db)
         self._mode = mode
         self._tombs_for_seconds = tombs_for_seconds
         self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
@@ -125,6 +128,16 @@ class Transactions:
             return "swept"
         two_phase.roll_back(self._db, record, tombs_for_seconds=self._tombs_for_seconds)
         return "rolled back"
+
+
+def _with_guarantees(db: Db) -> Db:
+    """The database as the protocol needs it, however the caller's client was made."""
+    return db.with_options(
+        codec_options=db.codec_options.with_options(tz_aware=True),
+        read_preference=ReadPreference.PRIMARY,
+        read_concern=ReadConcern("majority"),
+        write_concern=WriteConcern("majority"),
+    )
 
 
 def _plan(steps: Steps | Callable[[], Steps]) -> Plan:

@@ -73,11 +73,15 @@ class Step:
 
     def refusal(self, document: Document | None) -> SquinneyError:
         """The error to raise where the guard did not match."""
-        if self.insert is not None and self.refused is Conflict:
-            return AlreadyExists(f"{self.collection} has a document like {self.id!r} already")
         if isinstance(self.refused, type):
             return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
         return self.refused(document)
+
+    def taken(self, document: Document | None) -> SquinneyError:
+        """The error to raise where the step's id or unique value is another document's."""
+        if self.refused is Conflict:
+            return AlreadyExists(f"{self.collection} has a document like {self.id!r} already")
+        return self.refusal(document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,10 @@ def require_one_step_per_document(steps: Sequence[Step]) -> None:
 
 def native_filter(step: Step) -> Document:
     """Found, permitted, and not held by a two-phase run that excludes it."""
-    where = {**step.place, **step.guard, "txn_lock": None}
+    protocol: Document = {"txn_lock": None}
     if step.exclusive:
-        where["txns.0"] = {"$exists": False}
-    return where
+        protocol["txns.0"] = {"$exists": False}
+    return {**step.place, "$and": [dict(step.guard), protocol]}
 
 
 def native_update(step: Step) -> Document:

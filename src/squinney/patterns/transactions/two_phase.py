@@ -22,14 +22,13 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError,
 from squinney.errors import SquinneyError, Unavailable
 from squinney.mongo.connect import server_now
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import records, steps
+from squinney.patterns.transactions import duplicates, records, steps
 from squinney.patterns.transactions.errors import Busy, TimedOut
 from squinney.patterns.transactions.records import Key, Outcome
 from squinney.patterns.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
 
-DUPLICATE_KEY = 11000
 DIVIDE_BY_ZERO = (2, 16608, 4848401)
 
 
@@ -128,7 +127,7 @@ def _prepare(db: Db, plan: Sequence[Step], txn: ObjectId, deadline: datetime, un
         _prepare_one(db, step, txn, deadline, until, others=[other for other in plan if other not in updates[:done]])
     inserts = [step for step in plan if step.insert is not None]
     for name in dict.fromkeys(step.collection for step in inserts):
-        _prepare_inserts(db, name, [step for step in inserts if step.collection == name], txn, deadline)
+        _prepare_inserts(db, name, [step for step in inserts if step.collection == name], txn, deadline, until)
 
 
 def _prepare_one(
@@ -138,13 +137,22 @@ def _prepare_one(
     where = steps.prepare_filter(step, txn, deadline)
     array_filters = steps.array_filters_for(update, step.array_filters)
     for attempt in range(1_000_000):
-        if db[step.collection].update_one(where, update, array_filters=array_filters).matched_count:
-            return
-        _refuse_unless_held(db, step, others)
-        _require_time(db, deadline)
-        if time.monotonic() >= until:
-            raise Busy("the documents stayed in use by other operations; try again")
-        time.sleep(random.uniform(0, min(0.1, 0.002 * 2 ** min(attempt, 6))))
+        try:
+            if db[step.collection].update_one(where, update, array_filters=array_filters).matched_count:
+                return
+        except DuplicateKeyError as error:
+            duplicates.refuse_if_settled(db, step, error.details or {})
+        else:
+            _refuse_unless_held(db, step, others)
+        _pause(db, attempt, deadline, until)
+
+
+def _pause(db: Db, attempt: int, deadline: datetime, until: float) -> None:
+    if server_now(db) >= deadline:
+        raise TimedOut("the operation took longer than it may; nothing was changed")
+    if time.monotonic() >= until:
+        raise Busy("the documents stayed in use by other operations; try again")
+    time.sleep(random.uniform(0, min(0.1, 0.002 * 2 ** min(attempt, 6))))
 
 
 def _refuse_unless_held(db: Db, step: Step, others: Sequence[Step]) -> None:
@@ -161,25 +169,27 @@ def _guard_holds(db: Db, step: Step) -> bool:
     return db[step.collection].find_one(where, {"_id": 1}) is not None
 
 
-def _require_time(db: Db, deadline: datetime) -> None:
-    if server_now(db) >= deadline:
-        raise TimedOut("the operation took longer than it may; nothing was changed")
-
-
-def _prepare_inserts(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime) -> None:
+def _prepare_inserts(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime, until: float) -> None:
     requests = [
         UpdateOne({**step.place, "txn_stub": txn}, steps.insert_update(step, txn, deadline), upsert=True)
         for step in batch
     ]
-    try:
-        db[name].bulk_write(requests)
-    except BulkWriteError as error:
-        first = (error.details or {"writeErrors": []})["writeErrors"][0]
-        if first["code"] == DUPLICATE_KEY:
-            raise batch[first["index"]].refusal(None) from error
-        if first["code"] in DIVIDE_BY_ZERO:
-            raise TimedOut("the operation took longer than it may; nothing was changed") from error
-        raise
+    for attempt in range(1_000_000):
+        try:
+            db[name].bulk_write(requests)
+            return
+        except BulkWriteError as error:
+            _refuse_insert_if_settled(db, batch, error)
+        _pause(db, attempt, deadline, until)
+
+
+def _refuse_insert_if_settled(db: Db, batch: Sequence[Step], error: BulkWriteError) -> None:
+    if duplicate := duplicates.in_batch(error):
+        duplicates.refuse_if_settled(db, batch[duplicate["index"]], duplicate)
+    elif any(report["code"] in DIVIDE_BY_ZERO for report in (error.details or {}).get("writeErrors", [])):
+        raise TimedOut("the operation took longer than it may; nothing was changed") from error
+    else:
+        raise error
 
 
 # ---- decide ----

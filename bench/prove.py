@@ -1,0 +1,66 @@
+"""`make prove`: every proof at full size; writes the figures to `docs/benchmarks/proofs.md`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from bench import report
+from squinney import assembly
+
+OPERATIONS = {"ledger": 20_000}
+SECONDS = 600
+
+
+def prove(name: str) -> dict[str, object]:
+    """One system's proof, as a person would run it, on a MongoDB of its own."""
+    with tempfile.TemporaryDirectory(prefix="squinney-prove-") as folder:
+        command = [sys.executable, "-m", "squinney.cli.main", "--data", f"{folder}/data", "prove", name]
+        limits = ["--operations", str(OPERATIONS.get(name, 5_000)), "--seconds", str(SECONDS), "--json"]
+        environment = {key: value for key, value in os.environ.items() if key != "MONGODB_URI"}
+        result = subprocess.run([*command, *limits], env=environment, stdout=subprocess.PIPE, text=True)
+    if not result.stdout:
+        raise SystemExit(f"the proof of {name} did not run: exit code {result.returncode}")
+    figures: dict[str, object] = json.loads(result.stdout)
+    return figures
+
+
+def sweep() -> str:
+    """The crash sweep and the cluster tests in full; returns the line that counts the crash points."""
+    command = [sys.executable, "-m", "pytest", "tests/crash", "tests/cluster", "-n", "2"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    print(result.stdout)
+    if result.returncode:
+        raise SystemExit("the crash sweep failed")
+    return next((line for line in result.stdout.splitlines() if line.startswith("crash points")), "")
+
+
+def main() -> None:
+    """Prove everything, then write the page; exits with 1 where a promise is broken."""
+    proofs = {system.name: prove(system.name) for system in assembly.SYSTEMS if system.proof}
+    points = sweep()
+    rows = [
+        [name, f"{figures['operations']:,}", f"{figures['seconds']}", str(figures["kills"]), _verdict(figures)]
+        for name, figures in proofs.items()
+    ]
+    head = ["system", "operations acknowledged", "seconds", "kill -9", "promises"]
+    print(report.table(head, rows))
+    machine = report.machine(str(next(iter(proofs.values()))["server"]))
+    report.write_page("proofs", "Proofs at full size", [report.table(head, rows), f"{points}.", machine])
+    report.copy_to_readme("proofs", report.table(head, rows))
+    if any(figures["broken"] for figures in proofs.values()):
+        raise SystemExit(1)
+
+
+def _verdict(figures: dict[str, object]) -> str:
+    promises = figures["promises"]
+    assert isinstance(promises, dict)
+    held = sum(promises.values())
+    return f"all {held} hold" if held == len(promises) else f"{len(promises) - held} broken: {figures['broken']}"
+
+
+if __name__ == "__main__":
+    main()

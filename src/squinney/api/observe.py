@@ -1,0 +1,67 @@
+"""Every request gets an id, a line in the log, and its place in the metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from squinney.api.metrics import Metrics
+from squinney.logs import request_id
+from squinney.patterns.ids import new_id
+
+log = logging.getLogger("squinney.requests")
+
+HEADER = "X-Request-ID"
+GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
+
+
+class Observe:
+    """The outermost layer. The log has paths without their queries, which may hold what is nobody's business."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(HEADER, "")
+        identifier = given if GIVEN.fullmatch(given) else new_id()
+        began, status = time.perf_counter(), 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[HEADER] = identifier
+                self._tell(scope, status, time.perf_counter() - began)
+            await send(message)
+
+        token = request_id.set(identifier)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            request_id.reset(token)
+
+    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        self._metrics.request(scope["method"], route, status, seconds)
+        if scope["path"].startswith(QUIET) and status < 400:
+            return
+        key = scope.get("state", {}).get("key")
+        extra = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
+        if key:
+            extra["key"] = key["_id"]
+        log.info("%s %s %d", scope["method"], quoted(scope["path"]), status, extra={"fields": extra})
+
+
+def quoted(path: str) -> str:
+    """A path that cannot break a line of the log."""
+    return path.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,25 @@
+"""How one service behaves: what a process is started with, apart from its systems."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """Rates are requests per second, 0 for no limit; a burst of ten seconds' worth is let through.
+
+    `body_limits` are bytes by path prefix, the longest that fits counts. `most_waiting` requests may wait for an answer
+    at once. `secret` signs cursors and forms: several processes that serve one site must share it.
+    """
+
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    rate_per_key: float = 0
+    rate_per_address: float = 0
+    body_limits: Mapping[str, int] = field(default_factory=lambda: {"/": MEBIBYTE})
+    body_seconds: float = 20
+    most_waiting: int = 500

@@ -1,0 +1,88 @@
+"""`Invitations`: one-time links, for the first admin and for whoever forgot a password."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from squinney.clock import Clock, utcnow
+from squinney.errors import NotFound
+from squinney.identity import queries
+from squinney.identity.documents import Person
+from squinney.identity.errors import LoginTaken
+from squinney.identity.people import People, checked_role
+from squinney.identity.rules import digest
+from squinney.identity.sessions import new_token
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
+
+LASTS = timedelta(hours=24)
+
+
+class Invitations:
+    """Links that let one person choose a login and a password, once, with the role the link gives."""
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = db
+        self._transactions = transactions or Transactions(db)
+        self._people = People(db, transactions=self._transactions, clock=clock)
+        self._clock = clock
+
+    @operation()
+    def first_admin(self) -> str | None:
+        """A token for the first admin; None where there is an admin already.
+
+        Atomic: one insert.
+        After a crash: a token that nobody knows, until it runs out.
+        Raises: `Unavailable`.
+        """
+        return None if self._people.is_there_an_admin() else self.create("admin")
+
+    @operation()
+    def create(self, role: str) -> str:
+        """A token that makes one person with this role; it lasts a day.
+
+        Atomic: one insert.
+        After a crash: a token that nobody knows, until it runs out.
+        Raises: `Invalid`, `Unavailable`.
+        """
+        token = new_token()
+        invitation = {"_id": digest(token), "role": checked_role(role), "expires_at": self._clock() + LASTS}
+        self._db["invitations"].insert_one(invitation)
+        return token
+
+    @operation(reads_only=True)
+    def role_of(self, token: str) -> str:
+        """The role that a token gives.
+
+        Raises: `NotFound` where it was used or ran out.
+        """
+        return str(self._find(token)["role"])
+
+    @operation()
+    def accept(self, token: str, login: str, password: str, *, name: str = "") -> Person:
+        """Use a token up and add its person.
+
+        Atomic: the token, the person and their login, in one `Transactions` run.
+        After a crash: nothing, or in two-phase mode what `recover-transactions` settles.
+        Raises: `NotFound` where it was used or ran out, `Invalid`, `LoginTaken`, `Unavailable`.
+        """
+        invitation = self._find(token)
+        person, steps = self._people.sign_up_steps(login, password, name=name, role=invitation["role"])
+        used = Step("invitations", invitation["_id"], delete=True, refused=lambda found: _gone())
+        try:
+            self._transactions.run("accept-invitation", Plan([used, *steps]))
+        except AlreadyExists as error:
+            raise LoginTaken("somebody else has this login", field="login") from error
+        return person
+
+    def _find(self, token: str) -> Document:
+        where = queries.INVITATION(digest=digest(token[:100]), now=self._clock())
+        found = self._db["invitations"].find_one(where)
+        if found is None:
+            raise _gone()
+        return found
+
+
+def _gone() -> NotFound:
+    return NotFound("this link was used or ran out")

@@ -1,0 +1,159 @@
+"""`Keys`: API keys for trusted servers."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.identity import queries
+from squinney.identity.documents import ApiKey
+from squinney.identity.errors import KeyRefused, UnknownKey
+from squinney.identity.rules import checked_scopes, digest, is_live
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+
+PREFIX = "sqy"
+CACHED_SECONDS = 5.0
+MOST_CACHED = 10_000
+USE_NOTED_EVERY_SECONDS = 60.0
+_NO_DIGEST = "0" * 64
+_PUBLIC = {"digest": 0}
+
+
+class Keys:
+    """API keys: 256 random bits, shown once, stored as SHA-256.
+
+    `find` remembers a key for 5 seconds: one that is revoked by another process is refused everywhere after that.
+    """
+
+    def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
+        self._db = db
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cached: dict[str, tuple[float, Document | None]] = {}
+        self._noted: dict[str, float] = {}
+
+    @operation()
+    def create(
+        self, name: str, scopes: Iterable[str], *, expires_at: datetime | None = None, created_by: str = ""
+    ) -> tuple[ApiKey, str]:
+        """Make a key: its document, and the one and only sight of the key itself.
+
+        Atomic: one insert.
+        After a crash: a key that nobody knows; revoke it.
+        Raises: `Invalid`, `Unavailable`.
+        """
+        key_id, secret, now = new_id(), secrets.token_urlsafe(32), self._clock()
+        key: ApiKey = {
+            "_id": key_id,
+            "name": checks.text(name, "name", least=1, most=100),
+            "scopes": checked_scopes(scopes),
+            "created_at": now,
+            "created_by": created_by,
+        }
+        if expires_at is not None:
+            key["expires_at"] = _checked_end(expires_at, now)
+        self._db["api_keys"].insert_one({**key, "digest": digest(secret)})
+        return key, f"{PREFIX}_{key_id}_{secret}"
+
+    @operation()
+    def find(self, presented: str) -> ApiKey:
+        """The key that was presented.
+
+        Atomic: its last use is noted by one update, at most once a minute.
+        After a crash: a use may not be noted.
+        Raises: `KeyRefused`, whatever is wrong with it; `Unavailable`.
+        """
+        key_id, secret = _parts(presented)
+        key = _checked(self._stored(key_id) if key_id else None, secret, self._clock())
+        if key is None:
+            raise KeyRefused("the API key is unknown, expired or revoked")
+        self._note_use(key_id)
+        return key
+
+    def remembered(self, presented: str) -> ApiKey | None:
+        """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
+        key_id, secret = _parts(presented)
+        now = time.monotonic()
+        with self._lock:
+            until, stored = self._cached.get(key_id, (0.0, None))
+            noted_until = self._noted.get(key_id, 0.0)
+        return _checked(stored, secret, self._clock()) if now < min(until, noted_until) else None
+
+    def _stored(self, key_id: str) -> Document | None:
+        now = time.monotonic()
+        with self._lock:
+            until, stored = self._cached.get(key_id, (0.0, None))
+        if now < until:
+            return stored
+        stored = self._db["api_keys"].find_one(queries.KEY(key_id=key_id))
+        with self._lock:
+            if len(self._cached) >= MOST_CACHED:
+                self._cached.clear()
+            self._cached[key_id] = (now + CACHED_SECONDS, stored)
+        return stored
+
+    def _note_use(self, key_id: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now < self._noted.get(key_id, 0.0):
+                return
+            self._noted[key_id] = now + USE_NOTED_EVERY_SECONDS
+        self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
+
+    @operation()
+    def revoke(self, key_id: str) -> ApiKey:
+        """Refuse a key from now on; in other processes within 5 seconds.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownKey`.
+        """
+        change: list[Any] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", self._clock()]}}}]
+        where = queries.KEY(key_id=checks.identifier(key_id, "key"))
+        revoked = self._db["api_keys"].find_one_and_update(where, change, projection=_PUBLIC, return_document=True)
+        if revoked is None:
+            raise UnknownKey(f"there is no API key {key_id}", key_id=key_id)
+        with self._lock:
+            self._cached.pop(key_id, None)
+        return cast(ApiKey, revoked)
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[ApiKey]:
+        """Every key, oldest first, without their digests."""
+        return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
+
+
+def _parts(presented: str) -> tuple[str, str]:
+    """The key's id, empty where it cannot be one, and its secret."""
+    prefix, _, rest = presented.partition("_")
+    key_id, _, secret = rest.partition("_")
+    return (key_id, secret) if prefix == PREFIX and len(key_id) == 26 and len(secret) < 100 else ("", "")
+
+
+def _checked(stored: Document | None, secret: str, now: datetime) -> ApiKey | None:
+    """Compared in constant time, and compared even where there is no such key."""
+    same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
+    if stored is None or not same or not is_live(cast(ApiKey, stored), now):
+        return None
+    return cast(ApiKey, {name: value for name, value in stored.items() if name != "digest"})
+
+
+def _checked_end(expires_at: datetime, now: datetime) -> datetime:
+    if expires_at.tzinfo is None:
+        raise Invalid("expires_at must have a time zone", field="expires_at")
+    if expires_at <= now:
+        raise Invalid("expires_at must lie in the future", field="expires_at")
+    if expires_at > now + timedelta(days=3650):
+        raise Invalid("expires_at must lie within ten years", field="expires_at")
+    return expires_at

@@ -1,0 +1,68 @@
+"""Passwords: argon2id, a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from squinney.errors import Unavailable
+from squinney.patterns import checks
+
+SHORTEST = 10
+LONGEST = 200
+AT_ONCE = 4  # each takes 64 MB and a core for some 50 ms: a flood of sign-ins must not take the machine
+WAIT_SECONDS = 5.0
+
+_HASHER = PasswordHasher()
+_turn = threading.BoundedSemaphore(AT_ONCE)
+
+
+def checked(password: str) -> str:
+    """The password if it may be chosen.
+
+    Raises: `Invalid`.
+    """
+    return checks.text(password, "password", least=SHORTEST, most=LONGEST)
+
+
+def hashed(password: str) -> str:
+    """What is stored of it.
+
+    Raises: `Unavailable` where too many wait already.
+    """
+    with _Turn():
+        return _HASHER.hash(password)
+
+
+def matches(stored: str | None, password: str) -> bool:
+    """Whether it is the one. Takes as long where nothing is stored, so that nobody learns which logins exist.
+
+    Raises: `Unavailable` where too many wait already.
+    """
+    with _Turn():
+        try:
+            return _HASHER.verify(stored or _nobodys(), password[:LONGEST]) and stored is not None
+        except (VerificationError, InvalidHashError):
+            return False
+
+
+def is_outdated(stored: str) -> bool:
+    """Whether today's parameters are stronger than those it was hashed with."""
+    return _HASHER.check_needs_rehash(stored)
+
+
+@lru_cache(maxsize=1)
+def _nobodys() -> str:
+    return _HASHER.hash("the password of nobody")
+
+
+class _Turn:
+    def __enter__(self) -> None:
+        if not _turn.acquire(timeout=WAIT_SECONDS):
+            raise Unavailable("too many people are signing in at this moment")
+
+    def __exit__(self, *_: object) -> None:
+        _turn.release()

@@ -1,0 +1,203 @@
+"""`People`: sign up, sign in, roles."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.identity import passwords, queries
+from squinney.identity.documents import ROLES, Person
+from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
+from squinney.identity.rules import LOGIN
+from squinney.identity.throttle import Throttle
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
+
+TRIES_PER_LOGIN = 10
+TRIES_PER_ADDRESS = 50
+TRIES_SECONDS = 15 * 60.0
+
+
+class People:
+    """Everybody who can sign in."""
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = db
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+        self._by_login = Throttle(db, "login", most=TRIES_PER_LOGIN, seconds=TRIES_SECONDS)
+        self._by_address = Throttle(db, "address", most=TRIES_PER_ADDRESS, seconds=TRIES_SECONDS)
+
+    @operation()
+    def sign_up(self, login: str, password: str, *, name: str = "", role: str = "member") -> Person:
+        """Add a person.
+
+        Atomic: the person and their login, in one `Transactions` run.
+        After a crash: nothing, or in two-phase mode invisible stubs that `recover-transactions` removes.
+        Raises: `Invalid`, `LoginTaken`, `Unavailable`.
+        """
+        person, steps = self.sign_up_steps(login, password, name=name, role=role)
+        try:
+            self._transactions.run("sign-up", Plan(steps))
+        except AlreadyExists as error:
+            raise LoginTaken("somebody else has this login", field="login") from error
+        return person
+
+    def sign_up_steps(self, login: str, password: str, *, name: str, role: str) -> tuple[Person, list[Step]]:
+        """What signing up writes, for operations that do more in the same transaction.
+
+        Raises: `Invalid`, `Unavailable`.
+        """
+        login = checked_login(login)
+        checks.text(name, "name", most=100)
+        person: Person = {
+            "_id": new_id(),
+            "login": login,
+            "name": name.strip() or login,
+            "role": checked_role(role),
+            "created_at": self._clock(),
+        }
+        stored = passwords.hashed(passwords.checked(password))
+        credentials = {"_id": login, "person_id": person["_id"], "password": stored}
+        return person, [Step("logins", login, insert=credentials), Step("people", person["_id"], insert=person)]
+
+    @operation()
+    def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
+        """The person with this login and password. Guessing is slowed by login and by address.
+
+        Atomic: each count is one update.
+        After a crash: the attempt may count.
+        Raises: `SignInRefused`, whatever of the two is wrong; `TooManyTries`; `Unavailable`.
+        """
+        login = checks.text(login, "login", most=200).strip().lower()
+        checks.text(password, "password", most=10_000)
+        if address:
+            self._by_address.count(address)
+        self._by_login.count(login)
+        credentials = self._db["logins"].find_one(queries.LOGIN(login=login)) or {}
+        if not passwords.matches(credentials.get("password"), password):
+            raise SignInRefused("the login or the password is wrong")
+        person = self._find(credentials["person_id"])
+        if person is None or person.get("disabled_at"):
+            raise SignInRefused("the login or the password is wrong")
+        self._by_login.forget(login)
+        self._strengthen(credentials, password)
+        return person
+
+    def _strengthen(self, credentials: Document, password: str) -> None:
+        if passwords.is_outdated(credentials["password"]):
+            self._set_password(credentials["_id"], passwords.hashed(password))
+
+    @operation(reads_only=True)
+    def get(self, person_id: str) -> Person:
+        """The person.
+
+        Raises: `UnknownPerson`.
+        """
+        person = self._find(checks.identifier(person_id, "person"))
+        if person is None:
+            raise UnknownPerson(f"there is no person {person_id}", person_id=person_id)
+        return person
+
+    @operation(reads_only=True)
+    def by_login(self, login: str) -> Person:
+        """The person with this login.
+
+        Raises: `UnknownPerson`.
+        """
+        wanted = checks.text(login, "login", most=200).strip().lower()
+        credentials = self._db["logins"].find_one(queries.LOGIN(login=wanted))
+        person = self._find(credentials["person_id"]) if credentials else None
+        if person is None:
+            raise UnknownPerson(f"nobody has the login {wanted}", login=wanted)
+        return person
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Person]:
+        """Everybody, oldest first."""
+        return cast(Page[Person], page(self._db, queries.PEOPLE, cursor=cursor, limit=limit))
+
+    @operation()
+    def set_role(self, person_id: str, role: str) -> Person:
+        """Give a person a role; it counts from their next request on.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownPerson`.
+        """
+        return self._change(person_id, {"$set": {"role": checked_role(role)}})
+
+    @operation()
+    def disable(self, person_id: str) -> Person:
+        """Let a person in no more; their sessions count no more from their next request on.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownPerson`.
+        """
+        return self._change(person_id, {"$set": {"disabled_at": self._clock()}})
+
+    @operation()
+    def enable(self, person_id: str) -> Person:
+        """Let a disabled person in again.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownPerson`.
+        """
+        return self._change(person_id, {"$unset": {"disabled_at": ""}})
+
+    @operation()
+    def set_password(self, person_id: str, password: str) -> Person:
+        """Give a person another password and end all their sessions.
+
+        Atomic: the password is one update.
+        After a crash: the password is changed; sessions may remain, and end when called again or by themselves.
+        Raises: `Invalid`, `UnknownPerson`, `Unavailable`.
+        """
+        person = self.get(person_id)
+        self._set_password(person["login"], passwords.hashed(passwords.checked(password)))
+        self._db["sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id))
+        return person
+
+    def _set_password(self, login: str, stored: str) -> None:
+        self._db["logins"].update_one(queries.LOGIN(login=login), {"$set": {"password": stored}})
+
+    @operation(reads_only=True)
+    def is_there_an_admin(self) -> bool:
+        """Whether anybody has the role of admin."""
+        return self._db["people"].find_one(queries.ADMINS(), {"_id": 1}) is not None
+
+    def _find(self, person_id: str) -> Person | None:
+        return cast(Person | None, self._db["people"].find_one(queries.PERSON(person_id=person_id)))
+
+    def _change(self, person_id: str, update: Document) -> Person:
+        where = queries.PERSON(person_id=checks.identifier(person_id, "person"))
+        changed = self._db["people"].find_one_and_update(where, update, return_document=True)
+        if changed is None:
+            raise UnknownPerson(f"there is no person {person_id}", person_id=person_id)
+        return cast(Person, changed)
+
+
+def checked_login(login: str) -> str:
+    """The login as stored: in small letters, 2 to 100 of them.
+
+    Raises: `Invalid`.
+    """
+    lowered = checks.text(login, "login", most=100).strip().lower()
+    return checks.text(lowered, "login", least=2, most=100, pattern=LOGIN)
+
+
+def checked_role(role: str) -> str:
+    """The role if there is such a one; nobody signs up as a visitor.
+
+    Raises: `Invalid`.
+    """
+    if role not in ROLES[1:]:
+        raise Invalid(f"role must be one of {', '.join(ROLES[1:])}", field="role")
+    return role

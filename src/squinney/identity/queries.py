@@ -1,0 +1,80 @@
+"""Every query of identity, named once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Document
+from squinney.patterns.transactions import visible
+
+PERSON = Query(
+    "identity.person", "people", where=lambda person_id: visible({"_id": person_id}), example={"person_id": "p"}
+)
+PEOPLE = Query(
+    "identity.people",
+    "people",
+    where=lambda: visible({}),
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="lists the people of all shards, a page at a time",
+)
+LOGIN = Query("identity.login", "logins", where=lambda login: visible({"_id": login}), example={"login": "ada"})
+SESSION = Query(
+    "identity.session",
+    "sessions",
+    where=lambda session_id, now: {"_id": session_id, "expires_at": {"$gt": now}},
+    example={"session_id": "s", "now": datetime(2026, 1, 1)},  # noqa: DTZ001 - a sample value
+)
+SESSIONS_OF = Query(
+    "identity.sessions-of",
+    "sessions",
+    where=lambda person_id: {"person_id": person_id},
+    example={"person_id": "p"},
+    routing="broadcast",
+    reason="a person's sessions lie on all shards; ended together when a password changes",
+)
+KEY = Query("identity.key", "api_keys", where=lambda key_id: {"_id": key_id}, example={"key_id": "k"})
+KEYS = Query("identity.keys", "api_keys", where=dict, sort=[("_id", 1)])
+TRIES = Query("identity.tries", "sign_in_tries", where=lambda name: {"_id": name}, example={"name": "login:ada"})
+INVITATION = Query(
+    "identity.invitation",
+    "invitations",
+    where=lambda digest, now: visible({"_id": digest, "expires_at": {"$gt": now}}),
+    example={"digest": "d", "now": datetime(2026, 1, 1)},  # noqa: DTZ001 - a sample value
+)
+ADMINS = Query(
+    "identity.admins",
+    "people",
+    where=lambda: visible({"role": "admin"}),
+    routing="broadcast",
+    reason="asked once at the start of a service, whether there is an admin at all",
+)
+
+
+def _without(other: str, own: str, theirs: str) -> list[Document]:
+    return [
+        {"$match": visible({})},
+        {"$lookup": {"from": other, "localField": own, "foreignField": theirs, "as": "found"}},
+        {"$match": {"found": []}},
+        {"$project": {"found": 0, "password": 0}},
+    ]
+
+
+PEOPLE_WITHOUT_LOGIN = Pipeline(
+    "identity.people-without-login",
+    "people",
+    stages=lambda: _without("logins", "login", "_id"),
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+LOGINS_WITHOUT_PERSON = Pipeline(
+    "identity.logins-without-person",
+    "logins",
+    stages=lambda: _without("people", "person_id", "_id"),
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
+QUERIES: list[Query | Pipeline] = [PERSON, PEOPLE, LOGIN, SESSION, SESSIONS_OF, KEY, KEYS, TRIES, INVITATION]
+CHECKS: list[Query | Pipeline] = [ADMINS, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON]

@@ -1,0 +1,41 @@
+"""What can be wrong between people and logins, which are made together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from squinney.identity import queries
+from squinney.mongo.schema import Db
+from squinney.patterns.problems import Problem
+
+
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in."""
+    with db.client.start_session(snapshot=True) as session:
+        for login in db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON(), session=session):
+            yield Problem(
+                "login-without-person",
+                f"the login {login['_id']} belongs to nobody",
+                documents={"logins": login["_id"]},
+                repairable=True,
+            )
+        for person in db["people"].aggregate(queries.PEOPLE_WITHOUT_LOGIN(), session=session):
+            yield Problem(
+                "person-without-login",
+                f"{person['_id']} cannot sign in: there is no login {person['login']}",
+                documents={"people": person["_id"]},
+            )
+
+
+def repair(db: Db) -> Counter[str]:
+    """Remove logins that belong to nobody.
+
+    Atomic: each login by itself, only where it still names the missing person.
+    After a crash: run it again.
+    """
+    done: Counter[str] = Counter()
+    for login in list(db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON())):
+        where = {"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}
+        done["logins removed"] += db["logins"].delete_one(where).deleted_count
+    return +done

@@ -1,0 +1,58 @@
+"""Who may do what. Nothing here talks to the database."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from squinney.errors import Invalid
+from squinney.identity.documents import ROLES, ApiKey
+
+LOGIN = r"[a-z0-9][a-z0-9._@+-]{1,99}"
+SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write|admin)")
+LEVELS = ("read", "write", "admin")
+MOST_SCOPES = 50
+
+
+def allows(scopes: Iterable[str], needed: str) -> bool:
+    """Whether the scopes include the needed one: `*` stands for every system, and a level includes those below it."""
+    system, _, level = needed.partition(":")
+    for scope in scopes:
+        has_system, _, has_level = scope.partition(":")
+        if has_system in ("*", system) and LEVELS.index(has_level) >= LEVELS.index(level):
+            return True
+    return False
+
+
+def checked_scopes(scopes: Iterable[str]) -> list[str]:
+    """The scopes, sorted, each once.
+
+    Raises: `Invalid`.
+    """
+    wanted = list(scopes)
+    if not 1 <= len(wanted) <= MOST_SCOPES:
+        raise Invalid(f"a key needs 1 to {MOST_SCOPES} scopes", field="scopes", limit=MOST_SCOPES)
+    for scope in wanted:
+        if not isinstance(scope, str) or not SCOPE.fullmatch(scope):
+            raise Invalid(
+                "a scope is <system>:read, <system>:write or <system>:admin; * is every system", field="scopes"
+            )
+    return sorted(set(wanted))
+
+
+def may_act_as(role: str, needed: str) -> bool:
+    """Whether a role includes another."""
+    return ROLES.index(role) >= ROLES.index(needed)
+
+
+def is_live(key: ApiKey, now: datetime) -> bool:
+    """Whether a key is neither revoked nor expired."""
+    expires_at = key.get("expires_at")
+    return key.get("revoked_at") is None and (expires_at is None or now < expires_at)
+
+
+def digest(secret: str) -> str:
+    """What is stored of a random secret: 256 random bits need no slow hash."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

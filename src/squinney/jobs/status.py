@@ -1,0 +1,66 @@
+"""What is known of each job: for `squinney jobs`, the admin page, `/readyz` and `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.schema import Db
+from squinney.patterns import jobs as records
+from squinney.patterns.jobs import Job
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """One job now. `late_seconds` is how long it has been due without running."""
+
+    name: str
+    what: str
+    every_seconds: float
+    next_at: datetime | None = None
+    late_seconds: float = 0.0
+    runs: int = 0
+    failures: int = 0
+    running: Mapping[str, Any] | None = None
+    last: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """In a word: never run, running, failing, late or fine."""
+        if self.running:
+            return "running"
+        if not self.last:
+            return "never run"
+        if self.failures:
+            return "failing"
+        return "late" if self.late_seconds > max(60.0, 2 * self.every_seconds) else "fine"
+
+
+@operation(reads_only=True)
+def statuses(db: Db, jobs: Sequence[Job]) -> list[JobStatus]:
+    """The status of each job, in the order given.
+
+    Raises: `Unavailable`.
+    """
+    now = server_now(db)
+    found = {record["_id"]: record for record in records.RECORDS.find(db, names=[job.name for job in jobs])}
+    return [_status(job, found.get(job.name, {}), now) for job in jobs]
+
+
+def _status(job: Job, record: Mapping[str, Any], now: datetime) -> JobStatus:
+    next_at = record.get("next_at")
+    late = (now - next_at).total_seconds() if next_at and not record.get("running") else 0.0
+    return JobStatus(
+        name=job.name,
+        what=job.what,
+        every_seconds=job.every_seconds,
+        next_at=next_at,
+        late_seconds=max(0.0, late),
+        runs=record.get("runs", 0),
+        failures=record.get("failures", 0),
+        running=record.get("running"),
+        last=record.get("last") or {},
+    )

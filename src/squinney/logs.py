@@ -1,0 +1,53 @@
+"""Logs for people or for machines, each line with its request's id."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+
+class Human(logging.Formatter):
+    """One line for a person."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with the request's id where there is one."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        told = f"{at:%H:%M:%S} {record.levelname.lower():7} {record.getMessage()}"
+        if "ms" in fields:
+            told += f" {fields['ms']} ms"
+        if request_id.get():
+            told += f" [{request_id.get()}]"
+        return told + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+
+
+class Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object."""
+        told: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **({"request_id": request_id.get()} if request_id.get() else {}),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, ensure_ascii=False, default=str)
+
+
+def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
+    """Send every log line of this process to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Json() if how == "json" else Human())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # The driver's own debug lines could hold documents; they stay off whatever the level.
+    logging.getLogger("pymongo").setLevel(logging.WARNING)

@@ -1,0 +1,313 @@
+"""Work that outlives a request: tasks handed out at least once.
+
+```
+tasks { _id: "<queue>/<key or id>", queue, state: ready | dead, due_at, body, tries, put_at,
+        receipt: who has it, while handed out, again: it was put once more meanwhile, error, failed_at }
+```
+A task that is taken stays in the collection and becomes due again after `visibility_seconds`; whoever took it says
+`done` before that. So a crash costs time and a second try, never the task: handlers are idempotent. All times are the
+server's.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NotRequired, TypedDict, cast
+
+import bson
+from pymongo import ReturnDocument
+from pymongo.client_session import ClientSession
+
+from squinney.errors import Invalid, LimitReached
+from squinney.mongo.connect import operation
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Collection, Db, Document, Index
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.leases import after
+from squinney.patterns.paging import Page, page
+from squinney.patterns.transactions import Step, visible
+
+log = logging.getLogger(__name__)
+
+NAME = "tasks"
+MOST_BODY_BYTES = 1_000_000
+LONGEST_ERROR = 500
+AT_ONCE = datetime(1970, 1, 1, tzinfo=UTC)
+
+COLLECTIONS = [
+    Collection(
+        NAME,
+        indexes=[Index([("queue", 1), ("state", 1), ("due_at", 1), ("_id", 1)], why="take() and the lists, in order")],
+        # One queue lives on one shard: taking is a find-and-modify, which must know its shard.
+        shard_key={"queue": 1},
+    )
+]
+
+DUE = Query(
+    "tasks.due",
+    NAME,
+    where=lambda queue: visible({"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}}),
+    example={"queue": "q"},
+    sort=[("due_at", 1), ("_id", 1)],
+)
+TASK = Query(
+    "tasks.task",
+    NAME,
+    where=lambda queue, task_id: {"queue": queue, "_id": task_id},
+    example={"queue": "q", "task_id": "q/1"},
+)
+HANDED_OUT = Query(
+    "tasks.handed-out",
+    NAME,
+    where=lambda queue, task_id, receipt: {"queue": queue, "_id": task_id, "receipt": receipt},
+    example={"queue": "q", "task_id": "q/1", "receipt": "r"},
+)
+DEAD = Query(
+    "tasks.dead",
+    NAME,
+    where=lambda queue: {"queue": queue, "state": "dead"},
+    example={"queue": "q"},
+    sort=[("due_at", 1), ("_id", 1)],
+)
+
+
+def _counts(queue: str) -> list[Document]:
+    return [{"$match": {"queue": queue}}, {"$group": {"_id": "$state", "count": {"$sum": 1}}}]
+
+
+COUNTS = Pipeline("tasks.counts", NAME, stages=_counts, example={"queue": "q"})
+QUERIES: list[Query | Pipeline] = [DUE, TASK, HANDED_OUT, DEAD, COUNTS]
+
+
+class Task(TypedDict):
+    """A task as it is handed out."""
+
+    _id: str
+    queue: str
+    state: str
+    body: dict[str, Any]
+    tries: int
+    due_at: datetime
+    put_at: datetime
+    receipt: NotRequired[str]
+    error: NotRequired[str]
+
+
+class Queue:
+    """One named queue. Any number of processes may put and take."""
+
+    def __init__(
+        self,
+        db: Db,
+        name: str,
+        *,
+        visibility_seconds: float = 60,
+        most_tries: int = 8,
+        backoff_seconds: float = 1,
+        most_backoff_seconds: float = 600,
+    ) -> None:
+        self._db = db
+        self._tasks = db[NAME]
+        self.name = checks.text(name, "name", least=1, most=50, pattern=r"[a-z][a-z0-9-]*")
+        self._visibility_seconds = visibility_seconds
+        self._most_tries = most_tries
+        self._backoff_seconds = backoff_seconds
+        self._most_backoff_seconds = most_backoff_seconds
+
+    # ---- putting ----
+
+    @operation()
+    def put(
+        self,
+        body: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        delay_seconds: float = 0,
+        session: ClientSession | None = None,
+    ) -> str:
+        """Add a task and return its id. A `key` names it: while such a task waits, putting it again only renews its
+        body; while it is being worked on, it will run once more; if it is dead, it lives again.
+
+        Atomic: one upsert; or with a `session` whatever its transaction decides.
+        After a crash: it is there or it is not.
+        Raises: `Invalid`, `LimitReached` for a body over 1 MB, `Unavailable`.
+        """
+        task_id = self._id_for(key)
+        content = {"queue": self.name, "state": "ready", "body": {"$literal": _checked(body)}}
+        fresh = {"tries": 0, "due_at": after(delay_seconds), "put_at": "$$NOW", "receipt": None}
+        is_handed_out = {"$ne": [{"$ifNull": ["$receipt", None]}, None]}
+        change = {"$cond": [{"$ne": ["$state", "ready"]}, fresh, {"again": is_handed_out}]}
+        update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", content, change]}}]
+        self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
+        return task_id
+
+    def step(self, body: Mapping[str, Any]) -> Step:
+        """The same as a guarded step, so that a task comes to be exactly when its operation is decided."""
+        task_id = self._id_for(None)
+        task = {
+            "_id": task_id,
+            "queue": self.name,
+            "state": "ready",
+            "body": _checked(body),
+            "tries": 0,
+            "due_at": AT_ONCE,  # in order of their ids, whatever this machine's clock says
+            "put_at": datetime.now(UTC),
+        }
+        return Step(NAME, task_id, insert=task, route={"queue": self.name})
+
+    def _id_for(self, key: str | None) -> str:
+        return f"{self.name}/{new_id() if key is None else checks.text(key, 'key', least=1, most=150)}"
+
+    # ---- working ----
+
+    @operation()
+    def take(self) -> Task | None:
+        """The task that has been due longest, for `visibility_seconds`; None when none is due.
+
+        One that was taken `most_tries` times and never done is put with the dead letters instead.
+
+        Atomic: one find-and-modify, decided by the server's clock.
+        After a crash: the task is due again when its time has run out.
+        Raises: `Unavailable`.
+        """
+        while True:
+            receipt = secrets.token_hex(12)
+            found = self._tasks.find_one_and_update(
+                DUE(queue=self.name), self._hand_out(receipt), sort=list(DUE.sort), return_document=ReturnDocument.AFTER
+            )
+            if found is None or found["state"] == "ready":
+                return cast(Task | None, found)
+            log.warning("task %s is dead after %d tries", found["_id"], found["tries"])
+
+    def _hand_out(self, receipt: str) -> list[Document]:
+        out = {"receipt": receipt, "tries": {"$add": ["$tries", 1]}, "due_at": after(self._visibility_seconds)}
+        dead = {
+            "state": "dead",
+            "receipt": None,
+            "due_at": "$$NOW",
+            "failed_at": "$$NOW",
+            "error": {"$ifNull": ["$error", "it was taken and never done"]},
+        }
+        spent = {"$gte": ["$tries", self._most_tries]}
+        return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [spent, dead, out]}]}}]
+
+    @operation()
+    def extend(self, task: Task, seconds: float | None = None) -> bool:
+        """Keep a taken task from others for so long from now; False where it is no longer this taker's.
+
+        Atomic: one update.
+        After a crash: the task is due again when its time has run out.
+        """
+        longer = [{"$set": {"due_at": after(self._visibility_seconds if seconds is None else seconds)}}]
+        return self._tasks.update_one(self._mine(task), longer).matched_count > 0
+
+    @operation()
+    def done(self, task: Task) -> bool:
+        """Remove a finished task, or let it wait again if it was put once more meanwhile; False where it is no longer
+        this taker's.
+
+        Atomic: one delete, or one update.
+        After a crash: the task is due again when its time has run out.
+        """
+        if self._tasks.delete_one({**self._mine(task), "again": {"$ne": True}}).deleted_count:
+            return True
+        again: Document = {"due_at": "$$NOW", "put_at": "$$NOW", "tries": 0, "receipt": None, "again": False}
+        return self._tasks.update_one(self._mine(task), [{"$set": again}]).matched_count > 0
+
+    @operation()
+    def fail(self, task: Task, error: str) -> bool:
+        """Give a task back: it is due again later, each time twice as late, or dead after the last try. False where it
+        is no longer this taker's.
+
+        Atomic: one update.
+        After a crash: the task is due again when its time has run out.
+        """
+        told = {"error": {"$literal": error[:LONGEST_ERROR]}, "failed_at": "$$NOW", "receipt": None, "again": False}
+        later: Document = {"due_at": after(self._pause(task))}
+        dead: Document = {"state": "dead", "due_at": "$$NOW"}
+        renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, with all its tries
+        spent = task["tries"] >= self._most_tries
+        change = {"$cond": ["$again", renewed, dead if spent else later]}
+        update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", told, change]}}]
+        return self._tasks.update_one(self._mine(task), update).matched_count > 0
+
+    def _pause(self, task: Task) -> float:
+        longest = min(self._backoff_seconds * 2 ** (task["tries"] - 1), self._most_backoff_seconds)
+        return random.uniform(longest / 2, longest)
+
+    def _mine(self, task: Task) -> Document:
+        return HANDED_OUT(queue=self.name, task_id=task["_id"], receipt=task.get("receipt", ""))
+
+    def work(self, handle: Callable[[Task], object], *, most: int = 100) -> Counter[str]:
+        """Take and handle up to `most` due tasks; what a handler raises fails its task alone. For use as a job.
+
+        Atomic: each task by itself.
+        After a crash: the task at hand is due again when its time has run out.
+        Raises: `Unavailable`.
+        """
+        counts: Counter[str] = Counter()
+        for _ in range(most):
+            task = self.take()
+            if task is None:
+                break
+            counts[self._handle(handle, task)] += 1
+        return counts
+
+    def _handle(self, handle: Callable[[Task], object], task: Task) -> str:
+        try:
+            handle(task)
+        except Exception as error:
+            log.exception("task %s failed, try %d", task["_id"], task["tries"])
+            self.fail(task, f"{type(error).__name__}: {error}")
+            return "failed"
+        return "done" if self.done(task) else "late"
+
+    # ---- looking after ----
+
+    @operation(reads_only=True)
+    def counts(self) -> dict[str, int]:
+        """How many tasks are ready (waiting or handed out) and dead."""
+        found = {group["_id"]: group["count"] for group in self._tasks.aggregate(COUNTS(queue=self.name))}
+        return {"ready": found.get("ready", 0), "dead": found.get("dead", 0)}
+
+    @operation(reads_only=True)
+    def dead(self, *, cursor: str | None = None, limit: int = 50) -> Page[Task]:
+        """The dead letters, longest dead first."""
+        return cast(Page[Task], page(self._db, DEAD, cursor=cursor, limit=limit, queue=self.name))
+
+    @operation()
+    def revive(self, task_id: str) -> bool:
+        """Give a dead letter all its tries again; False where there is none such.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        """
+        where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
+        alive: Document = {"state": "ready", "tries": 0, "due_at": "$$NOW", "again": False}
+        return self._tasks.update_one(where, [{"$set": alive}]).matched_count > 0
+
+    @operation()
+    def drop(self, task_id: str) -> bool:
+        """Delete a dead letter; False where there is none such.
+
+        Atomic: one delete.
+        After a crash: it happened or it did not.
+        """
+        where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
+        return self._tasks.delete_one(where).deleted_count > 0
+
+
+def _checked(body: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        size = len(bson.encode(dict(body)))
+    except (bson.errors.BSONError, TypeError, OverflowError) as error:
+        raise Invalid(f"body cannot be stored: {error}", field="body") from error
+    if size > MOST_BODY_BYTES:
+        raise LimitReached(f"body must have at most {MOST_BODY_BYTES} bytes, not {size}", field="body")
+    return dict(body)

@@ -1,0 +1,213 @@
+"""Every route of the table, whoever wrote it: permission, CSRF, size and rate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.api.options import Options
+from squinney.web.app import create_site
+from squinney.web.visitor import ANONYMOUS, SIGNED_IN, Visitor
+
+SECRET = b"the secret of the tests, long enough"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+OPEN = {"/healthz", "/readyz", "/metrics", "/api/docs", "/api/openapi.json"}
+FOR_ADMINS = "/admin"
+
+
+@pytest.fixture
+def app(systems: assembly.Assembled) -> FastAPI:
+    return create_site(systems, options=Options(secret=SECRET))
+
+
+@pytest.fixture
+def anybody(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client:
+        yield client
+
+
+def flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """The routes, also those of included routers, which newer FastAPI keeps as they are."""
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        yield from flat(inner.routes) if inner is not None else [route]
+
+
+def table(app: FastAPI) -> list[tuple[str, str]]:
+    """Every method and path, with something in place of its parameters."""
+    found = []
+    for route in flat(app.routes):
+        if isinstance(route, Mount):
+            continue
+        for method in sorted((getattr(route, "methods", None) or set()) - {"HEAD"}):
+            found.append((method, re.sub(r"\{[^}]+\}", "x", route.path)))
+    return found
+
+
+def api(app: FastAPI) -> list[tuple[str, str]]:
+    return [(method, path) for method, path in table(app) if path.startswith("/api/") and path not in OPEN]
+
+
+def pages(app: FastAPI) -> list[tuple[str, str]]:
+    return [(method, path) for method, path in table(app) if not path.startswith("/api/") and path not in OPEN]
+
+
+def test_the_table_is_what_it_seems(app: FastAPI) -> None:
+    assert ("POST", "/api/ledger/transfers") in api(app)
+    assert ("POST", "/sign-in") in pages(app)
+    assert {path for _, path in table(app)} >= OPEN
+    assert all(isinstance(route, APIRoute | Mount) or route.path == "/api/openapi.json" for route in flat(app.routes))
+
+
+def test_each_api_route_needs_a_key_with_its_scope(
+    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+) -> None:
+    keys = systems.nouns["identity"]["keys"]
+    _, other = keys.create("of another system", ["nothing:admin"])
+    _, reader = keys.create("reads only", ["*:read"])
+    for method, path in api(app):
+        refused = anybody.request(method, path)
+        assert (refused.status_code, refused.json()["code"]) == (401, "key-refused"), (method, path)
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+        told = anybody.request(method, path, headers={"Authorization": f"Bearer {other}"})
+        assert (told.status_code, told.json()["code"]) == (403, "forbidden"), (method, path)
+        read = anybody.request(method, path, headers={"Authorization": f"Bearer {reader}"})
+        assert (read.status_code == 403) == (method not in SAFE), (method, path, read.text)
+        assert read.status_code < 500, (method, path, read.text)
+
+
+def test_each_page_that_writes_needs_the_visitors_token(
+    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+) -> None:
+    token = _session(systems, "admin")
+    others = Visitor(SECRET, ANONYMOUS + "somebody-elses-token").csrf
+    for method, path in pages(app):
+        if method in SAFE:
+            continue
+        for given in ({}, {"csrf": ""}, {"csrf": others}):
+            anybody.cookies.set("squinney", token)
+            refused = anybody.request(method, path, data=given)
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), (method, path)
+            assert "not sent from this site" in refused.text
+        for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
+            assert anybody.request(method, path, headers={**headers, **csrf}).status_code == 403, (method, path)
+
+
+def _session(systems: assembly.Assembled, role: str) -> str:
+    systems.db["people"].insert_one({"_id": role, "login": role, "name": role, "role": role})
+    return SIGNED_IN + str(systems.nouns["identity"]["sessions"].start(role))
+
+
+def test_each_page_answers_strangers_without_failing_and_admin_pages_not_at_all(
+    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+) -> None:
+    for method, path in pages(app):
+        for accept in ("text/html", "application/json"):
+            anybody.cookies.clear()
+            token = ANONYMOUS + "a-visitors-token"
+            anybody.cookies.set("squinney", token)
+            csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
+            answer = anybody.request(method, path, headers={"Accept": accept, **csrf})
+            assert answer.status_code < 500, (method, path, answer.text)
+            if path.startswith(FOR_ADMINS):
+                _is_refused(answer, accept)
+    token = _session(systems, "editor")
+    for method, path in pages(app):
+        if path.startswith(FOR_ADMINS):
+            anybody.cookies.set("squinney", token)
+            csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
+            assert anybody.request(method, path, headers=csrf).status_code == 403, (method, path)
+
+
+def _is_refused(answer: object, accept: str) -> None:
+    assert answer.status_code == (303 if accept == "text/html" else 403)  # type: ignore[attr-defined]
+    if accept == "text/html":
+        assert answer.headers["location"].startswith("/sign-in?next=/admin")  # type: ignore[attr-defined]
+
+
+def test_each_route_refuses_a_body_that_is_too_large(
+    app: FastAPI, anybody: TestClient, systems: assembly.Assembled
+) -> None:
+    _, key = systems.nouns["identity"]["keys"].create("everything", ["*:admin"])
+    anybody.headers["Authorization"] = f"Bearer {key}"
+    small = create_site(systems, options=Options(secret=SECRET, body_limits={"/": 1_000}))
+    allowed = _body_limits()
+    with TestClient(small, raise_server_exceptions=False, headers=anybody.headers) as client:
+        for method, path in table(app):
+            if method in SAFE or path.startswith(allowed):
+                continue
+            refused = client.request(method, path, content=b"x" * 1_001)
+            assert refused.status_code == 413, (method, path, refused.text)
+
+
+def _body_limits() -> tuple[str, ...]:
+    """Uploads have limits of their own, tested where they are declared."""
+    from squinney.api.app import adapters
+
+    modules = [*adapters("squinney.api"), *adapters("squinney.web")]
+    return tuple(prefix for module in modules for prefix in getattr(module, "BODY_LIMITS", {}))
+
+
+def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
+    limited = create_site(systems, options=Options(secret=SECRET, rate_per_key=1e-9, rate_per_address=1e-9))
+    _, key = systems.nouns["identity"]["keys"].create("everything", ["*:admin"])
+    with TestClient(limited, raise_server_exceptions=False) as client:
+        assert client.get("/").status_code == 200
+        assert client.get("/api/identity/key", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        for method, path in table(limited):
+            answer = client.request(method, path, headers={"Authorization": f"Bearer {key}"})
+            if path in OPEN - {"/api/docs", "/api/openapi.json"}:
+                assert answer.status_code == 200, path
+            else:
+                assert answer.status_code == 429, (method, path)
+                assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_each_route_is_documented_with_its_errors(app: FastAPI) -> None:
+    document = app.openapi()
+    documented = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    routes = {(method, path) for method, path in table(app) if path.startswith("/api/") and path not in OPEN}
+    assert {(method, re.sub(r"\{[^}]+\}", "x", path)) for method, path in documented} >= routes
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert operation["summary"], path
+            if path.startswith("/api/"):
+                wanted = {"401", "403", "422", "429", "503"} | ({"413"} if "requestBody" in operation else set())
+                assert wanted <= operation["responses"].keys(), (method, path)
+                assert operation["security"], path
+                for status, answer in operation["responses"].items():
+                    if status >= "400":
+                        assert "application/problem+json" in answer["content"], (path, status)
+            names = {parameter["name"] for parameter in operation.get("parameters", [])}
+            if "cursor" in names and path.startswith("/api/"):
+                assert _signs_cursors(app, method, path), f"{path} must take its cursor as api.cursors.Cursor"
+
+
+def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
+    from squinney.api.cursors import signed_cursor
+
+    route = next(
+        r for r in flat(app.routes) if isinstance(r, APIRoute) and r.path == path and method.upper() in r.methods
+    )
+    return any(dependency.call is signed_cursor for dependency in route.dependant.dependencies)
+
+
+def test_each_answer_carries_the_security_headers(app: FastAPI, anybody: TestClient) -> None:
+    for method, path in table(app):
+        answer = anybody.request(method, path, headers={"Accept": "text/html"})
+        assert answer.status_code < 500, (method, path, answer.text)
+        headers = answer.headers
+        policy = headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "default-src 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-request-id"]

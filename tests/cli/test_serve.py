@@ -1,0 +1,72 @@
+"""`squinney serve`, from its first start to its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.serving import Serving
+
+from squinney.mongo import process
+
+
+def fetch(url: str) -> str:
+    """What a GET answers."""
+    with urllib.request.urlopen(url, timeout=20) as response:
+        return str(response.read().decode())
+
+
+def test_it_serves_and_leaves_nothing_behind_but_the_data(tmp_path: Path) -> None:
+    with Serving(tmp_path / "data") as serving:
+        assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
+        assert "Corner bakery" in fetch(f"{serving.url}/ledger")
+        first = fetch(f"{serving.url}/ledger")
+        assert process.is_running(tmp_path / "data")
+        assert serving.interrupt() == 130
+    assert not process.is_running(tmp_path / "data")
+    with Serving(tmp_path / "data") as serving:
+        again = fetch(f"{serving.url}/ledger")
+    assert [line for line in first.splitlines() if "/ledger/" in line][:4] == [
+        line for line in again.splitlines() if "/ledger/" in line
+    ][:4]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_its_mongod_when_it_is_asked_to_end(tmp_path: Path, sign: signal.Signals) -> None:
+    with Serving(tmp_path / "data", "--no-demo") as serving:
+        serving.interrupt(sign)
+    assert "Traceback" not in serving.said
+    assert not process.is_running(tmp_path / "data")
+
+
+def test_after_kill_9_the_next_one_takes_over(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "data", "--no-demo")
+    serving.interrupt(signal.SIGKILL)
+    assert process.is_running(tmp_path / "data")
+    with Serving(tmp_path / "data", "--no-demo") as serving:
+        assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
+    assert not process.is_running(tmp_path / "data")
+
+
+def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = subprocess.run(
+            [sys.executable, "-m", "squinney.cli.main", "--data", str(tmp_path / "data"), "serve", "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 2
+    assert f"127.0.0.1:{port}" in result.stderr
+    assert "PORT=" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,153 @@
+"""`squinney keys | users | jobs | worker | serve`, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from squinney import assembly
+from squinney.identity import Keys, People
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
+Squinney = Any
+
+
+def test_keys_are_made_listed_and_revoked(squinney: Squinney, ready_db: Db) -> None:
+    made = squinney("keys", "create", "--name", "shop", "--scope", "ledger:read", "--days", "30")
+    assert made.returncode == 0, made.stderr
+    shown = made.stdout.split()[0]
+    key = Keys(ready_db).find(shown)
+    assert key["scopes"] == ["ledger:read"]
+    listed = squinney("keys", "list", "--json")
+    assert json.loads(listed.stdout)["items"][0]["name"] == "shop"
+    assert shown.rpartition("_")[2] not in listed.stdout
+    assert squinney("keys", "revoke", key["_id"]).returncode == 0
+    assert "revoked" in squinney("keys", "list").stdout
+    assert squinney("keys", "revoke", "nothing").returncode == 3
+    assert squinney("keys", "create", "--name", "shop", "--scope", "nonsense").returncode == 2
+
+
+def test_people_are_added_and_changed(squinney: Squinney, ready_db: Db) -> None:
+    password = "correct horse battery"
+    added = squinney("users", "add", "ada", "--role", "editor", typed=f"{password}\n{password}\n")
+    assert added.returncode == 0, added.stderr
+    assert password not in added.stdout + added.stderr
+    people = People(ready_db)
+    assert people.sign_in("ada", password)["role"] == "editor"
+    assert squinney("users", "role", "ada", "admin").returncode == 0
+    assert people.by_login("ada")["role"] == "admin"
+    assert squinney("users", "disable", "ada").returncode == 0
+    assert json.loads(squinney("users", "list", "--json").stdout)["items"][0]["disabled_at"]
+    assert squinney("users", "enable", "ada").returncode == 0
+    assert squinney("users", "password", "ada", "--password", "another password").returncode == 0
+    assert people.sign_in("ada", "another password")
+    assert "/welcome?token=" in squinney("users", "invite", "--role", "editor").stdout
+    assert squinney("users", "role", "nobody", "admin").returncode == 3
+    assert squinney("users", "add", "ada", "--password", "another password").returncode == 5
+
+
+def test_jobs_are_listed_and_run(squinney: Squinney, ready_db: Db) -> None:
+    name = assembly.jobs()[0].name
+    assert "never run" in squinney("jobs", "list").stdout
+    ran = squinney("jobs", "run", name)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(squinney("jobs", "list", "--json").stdout)
+    assert next(job for job in found if job["name"] == name)["last"]["outcome"] == "ok"
+    assert squinney("jobs", "run", "nothing").returncode == 3
+
+
+@contextmanager
+def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "squinney.cli.main", *arguments],
+        env={**os.environ, "COLUMNS": "200", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_a_worker_runs_the_jobs_and_stops_when_told(mongod: Embedded, ready_db: Db) -> None:
+    with running("worker", MONGODB_URI=mongod.uri, SQUINNEY_DATABASE=ready_db.name) as worker:
+        until = time.monotonic() + 30
+        while ready_db["jobs"].count_documents({"runs": {"$gte": 1}}) != len(assembly.jobs()):
+            assert time.monotonic() < until
+            assert worker.poll() is None
+            time.sleep(0.1)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+    assert ready_db["leases"].count_documents({"token": {"$exists": True}}) == 0, "released"
+
+
+def test_serve_refuses_a_uri_without_a_secret(mongod: Embedded, db: Db) -> None:
+    environment = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name, "PORT": "0"}
+    for secret, told in (("", "must be set"), ("short", "at least 32")):
+        with running("serve", **environment, SQUINNEY_SECRET=secret) as served:
+            assert served.wait(30) == 2
+            assert served.stderr
+            assert told in served.stderr.read()
+
+
+SECRET = "a secret that is long enough for anybody"
+
+
+def test_serve_prints_the_admins_link_once_and_stops_gracefully(mongod: Embedded, ready_db: Db) -> None:
+    environment = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": ready_db.name, "PORT": "0", "SQUINNEY_LOG": "json"}
+    with running("serve", "--no-demo", **environment, SQUINNEY_SECRET=SECRET) as served:
+        assert served.stdout
+        base = re.search(r"http://\S+", served.stdout.readline())[0]  # type: ignore[index]
+        link = re.search(r"http://\S+", served.stdout.readline())[0]  # type: ignore[index]
+        with httpx.Client(follow_redirects=True) as browser:
+            page = browser.get(link)
+            csrf = re.search(r'name="csrf" value="([^"]+)"', page.text)[1]  # type: ignore[index]
+            token = link.partition("token=")[2]
+            form = {"csrf": csrf, "token": token, "login": "boss", "password": "correct horse battery"}
+            assert "Admin" in browser.post(f"{base}/welcome", data=form).text
+            assert browser.get(f"{base}/admin/jobs").status_code == 200
+            assert browser.get(link, headers={"Accept": "text/html"}).status_code == 404, "used up"
+            assert browser.get(f"{base}/metrics").text.count("squinney_requests_total") > 2
+        served.send_signal(signal.SIGTERM)
+        served.wait(30)
+        assert served.stderr
+        logged = served.stderr.read()
+    lines = [json.loads(line) for line in logged.splitlines() if line.startswith("{")]
+    requests = [line for line in lines if line["logger"] == "squinney.requests"]
+    assert {line["path"] for line in requests} >= {"/welcome", "/admin/jobs"}
+    assert all(line["request_id"] for line in requests)
+    assert not [secret for secret in (token, csrf, "correct horse battery", SECRET) if secret in logged]
+    assert "Traceback" not in logged
+
+
+def test_the_embedded_secret_is_made_once_and_private(tmp_path: Path) -> None:
+    from squinney.api.secret import secret_for
+    from squinney.settings import Settings
+
+    first = secret_for(Settings(), tmp_path)
+    assert len(first) >= 32
+    assert secret_for(Settings(), tmp_path) == first
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize("command", [["keys"], ["users"], ["jobs"]])
+def test_groups_explain_themselves(squinney: Squinney, command: list[str]) -> None:
+    assert "Usage" in squinney(*command).stdout

@@ -1,0 +1,57 @@
+"""Round trips that the pages state are counted here, on the wire."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+
+import pytest
+from pymongo.monitoring import CommandListener, CommandStartedEvent
+
+from squinney import ledger
+from squinney.ledger import Accounts
+from squinney.mongo.connect import client_for
+from squinney.mongo.schema import apply
+from squinney.patterns import transactions
+from squinney.patterns.transactions import Transactions
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+class Counter(CommandListener):
+    """Counts the commands a client sends."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.names.append(event.command_name)
+
+    def succeeded(self, event: object) -> None: ...
+
+    def failed(self, event: object) -> None: ...
+
+
+def stated(row: str) -> dict[str, int]:
+    found = re.search(rf"^\| {row} \| (\d+) \| (\d+) \|$", (DOCS / "ledger.md").read_text(), re.MULTILINE)
+    assert found
+    return {"native": int(found[1]), "two-phase": int(found[2])}
+
+
+@pytest.mark.parametrize("mode", ["native", "two-phase"])
+@pytest.mark.parametrize(("row", "key"), [("round trips", None), ("round trips with a key", "once")])
+def test_a_transfer_takes_as_many_round_trips_as_the_ledgers_page_says(mongod, mode, row, key):
+    counter = Counter()
+    with client_for(mongod.uri, event_listeners=[counter]) as client:
+        db = client[f"test_{secrets.token_hex(8)}"]
+        try:
+            apply(db, [*transactions.COLLECTIONS, *ledger.COLLECTIONS])
+            accounts = Accounts(db, transactions=Transactions(db, mode))
+            src, dst = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
+            accounts.transfer(src, dst, 1)  # reads the currencies, once per process
+            counter.names.clear()
+            accounts.transfer(src, dst, 1, key=key)
+            assert len(counter.names) == stated(row)[mode], counter.names
+        finally:
+            client.drop_database(db.name)

@@ -1,0 +1,126 @@
+"""What is public is documented: exports, the error tree, and what each writing method says of crashes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import squinney
+from squinney import errors
+from squinney.assembly import SYSTEMS, assemble
+from squinney.errors import SquinneyError
+from squinney.mongo.connect import operation
+from squinney.patterns import transactions
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {page: page.read_text() for page in DOCS.rglob("*.md") if "_build" not in page.parts}
+ALL_PAGES = "\n".join(PAGES.values())
+
+
+def system_packages() -> Iterator[ModuleType]:
+    """The package of each system, as told by the module that declares what `build` makes."""
+    for system in SYSTEMS:
+        module = inspect.getmodule(system.find_problems)
+        assert module
+        yield importlib.import_module(module.__name__.rpartition(".")[0])
+
+
+EXPORTS = [
+    pytest.param(module.__name__, name, id=f"{module.__name__}.{name}")
+    for module in [*dict.fromkeys(system_packages()), transactions]
+    for name in module.__all__
+]
+
+
+@pytest.mark.parametrize(("module", "name"), EXPORTS)
+def test_every_export_is_documented(module, name):
+    """In code: `name`, `Class.name(...)`, or in an example; a word of the text is not enough."""
+    in_code = re.findall(r"```.*?^```|`[^`\n]+`", ALL_PAGES, re.DOTALL | re.MULTILINE)
+    assert any(re.search(rf"\b{name}\b", code) for code in in_code), f"{module}.{name} is on no page"
+
+
+# ---- the error tree ----
+
+
+def import_everything() -> None:
+    for module in pkgutil.walk_packages(squinney.__path__, "squinney."):
+        importlib.import_module(module.name)
+
+
+def real_tree(kind: type[SquinneyError]) -> dict[str, Any]:
+    ours = [child for child in kind.__subclasses__() if child.__module__.startswith("squinney.")]
+    return {child.__name__: real_tree(child) for child in ours}
+
+
+def drawn_tree(drawing: str) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    path = [root]
+    for branch, name in re.findall(r"^([ │]*[├└]── )(\w+)", drawing, re.MULTILINE):
+        depth = len(branch) // 4
+        children: dict[str, Any] = {}
+        path[depth - 1][name] = children
+        path[depth:] = [children]
+    return root
+
+
+def test_the_drawn_error_tree_is_the_real_one():
+    import_everything()
+    assert errors.__doc__
+    assert drawn_tree(errors.__doc__) == real_tree(SquinneyError)
+
+
+def test_every_error_has_a_code_of_its_own():
+    import_everything()
+    found = [SquinneyError]
+    for kind in found:
+        found += [child for child in kind.__subclasses__() if child.__module__.startswith("squinney.")]
+    assert len({kind.code for kind in found}) == len(found)
+
+
+# ---- docstrings ----
+
+
+def nouns(db: Any) -> Iterator[type]:
+    for made in assemble(db).nouns.values():
+        for noun in made.values():
+            yield type(noun)
+
+
+def bound_of(method: Any) -> operation | None:
+    """The `operation` that decorates a method: the one value its wrapper closes over besides the function."""
+    cells = [cell.cell_contents for cell in getattr(method, "__closure__", None) or ()]
+    return next((content for content in cells if isinstance(content, operation)), None)
+
+
+def public_methods(noun: type) -> Iterator[tuple[str, Any]]:
+    for name, method in inspect.getmembers(noun, inspect.isfunction):
+        if not name.startswith("_"):
+            yield f"{noun.__name__}.{name}", method
+
+
+def test_every_public_method_says_what_it_does_and_is_bounded_in_time(db):
+    for noun in {*nouns(db)}:
+        for name, method in public_methods(noun):
+            assert method.__doc__, f"{name} has no docstring"
+            assert bound_of(method), f"{name} is not decorated with `operation`"
+
+
+def test_every_public_method_that_writes_says_what_decides_and_what_a_crash_leaves(db):
+    writers = [
+        (name, method)
+        for noun in [*{*nouns(db)}, transactions.Transactions]
+        for name, method in public_methods(noun)
+        if (bound := bound_of(method)) is None or not bound.reads_only
+    ]
+    assert {"Accounts.open", "Accounts.transfer", "Accounts.close", "Transactions.run"} <= {name for name, _ in writers}
+    for name, method in writers:
+        for line in ("Atomic:", "After a crash:"):
+            assert re.search(rf"^\s*{line} \w", method.__doc__ or "", re.MULTILINE), f"{name} lacks {line!r}"

@@ -1,0 +1,247 @@
+"""Workers that share jobs, die and take over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from squinney import assembly
+from squinney.errors import NotFound
+from squinney.jobs import Worker, statuses
+from squinney.mongo import schema
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.patterns import jobs as records
+from squinney.patterns import leases
+from squinney.patterns.jobs import Job
+
+
+@pytest.fixture
+def ready(db: Db) -> Db:
+    schema.apply(db, assembly.collections())
+    return db
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_a_job_runs_when_due_and_its_result_is_kept(ready: Db) -> None:
+    job = Job("count", every_seconds=3600, run=lambda db: {"n": 7}, what="counts")
+    worker = Worker(ready, [job], holder="w1")
+    assert statuses(ready, [job])[0].state == "never run"
+    worker.enrol()
+    assert worker.run("count") == "ok"
+    assert worker.run("count") is None, "not due again yet"
+    assert worker.run("count", even_if_not_due=True) == "ok"
+    status = statuses(ready, [job])[0]
+    assert (status.state, status.runs, status.failures) == ("fine", 2, 0)
+    assert status.last["result"] == {"n": 7}
+    assert status.last["holder"] == "w1"
+    assert status.next_at
+    assert 0.8 * 3600 < (status.next_at - status.last["finished_at"]).total_seconds() < 1.2 * 3600
+
+
+def test_failures_are_kept_and_wait_longer_each_time(ready: Db) -> None:
+    def fail(db: Db) -> Mapping[str, Any]:
+        raise RuntimeError("no")
+
+    job = Job("bad", every_seconds=10, run=fail)
+    worker = Worker(ready, [job])
+    worker.enrol()
+    waits = []
+    for _ in range(3):
+        assert worker.run("bad", even_if_not_due=True) == "failed"
+        status = statuses(ready, [job])[0]
+        assert status.next_at
+        waits.append((status.next_at - status.last["finished_at"]).total_seconds())
+    assert status.state == "failing"
+    assert status.last["error"] == "RuntimeError: no"
+    assert "result" not in status.last
+    assert waits[0] < waits[1] < waits[2]
+
+
+@pytest.mark.parametrize("result", [{"x": object()}, {"x": "y" * 20_000}, {"$x": 1, "a.b": 2}])
+def test_odd_results_do_no_harm(ready: Db, result: dict[str, Any]) -> None:
+    worker = Worker(ready, [Job("odd", every_seconds=10, run=lambda db: result)])
+    worker.enrol()
+    assert worker.run("odd") == "ok"
+
+
+def test_an_unknown_job_is_refused(ready: Db) -> None:
+    with pytest.raises(NotFound):
+        Worker(ready, []).run("nothing")
+
+
+def test_many_workers_run_a_job_once_at_a_time(ready: Db) -> None:
+    inside, most, runs = Counter[str](), Counter[str](), Counter[str]()
+    lock = threading.Lock()
+
+    def run(db: Db) -> Mapping[str, Any]:
+        with lock:
+            inside["now"] += 1
+            most["now"] = max(most["now"], inside["now"])
+        time.sleep(0.05)
+        with lock:
+            inside["now"] -= 1
+            runs["all"] += 1
+        return {}
+
+    job = Job("one", every_seconds=0.01, run=run)
+    workers = [Worker(ready, [job], holder=f"w{n}", look_every_seconds=0.02, lease_seconds=1) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    wait_for(lambda: runs["all"] >= 15)
+    assert all(worker.stop() for worker in workers)
+    assert most["now"] == 1
+    assert ready[leases.NAME].find_one({"_id": "job:one"}, {"token": 1}) == {"_id": "job:one"}, "released"
+
+
+def test_a_long_job_keeps_its_lease(ready: Db) -> None:
+    job = Job("long", every_seconds=0.01, run=lambda db: time.sleep(1.2) or {})
+    first, second = (Worker(ready, [job], holder=name, lease_seconds=0.3) for name in ("first", "second"))
+    first.enrol()
+    thread = threading.Thread(target=first.run, args=("long",))
+    thread.start()
+    wait_for(lambda: statuses(ready, [job])[0].running)
+    while thread.is_alive():
+        if statuses(ready, [job])[0].running:
+            assert second.run("long") is None
+        time.sleep(0.05)
+    thread.join()
+
+
+def test_stop_waits_for_what_runs(ready: Db) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def run(db: Db) -> Mapping[str, Any]:
+        begun.set()
+        time.sleep(0.5)
+        ended.set()
+        return {"done": True}
+
+    job = Job("slow", every_seconds=60, run=run)
+    worker = Worker(ready, [job], look_every_seconds=0.02)
+    worker.start()
+    assert begun.wait(10)
+    assert worker.stop()
+    assert ended.is_set()
+    assert statuses(ready, [job])[0].last["result"] == {"done": True}
+
+
+# ---- processes: killed in the middle, and with clocks that differ ----
+
+KILLED = """
+import sys, time
+from pymongo import monitoring
+from squinney import assembly
+from squinney.jobs import Worker
+from squinney.mongo.connect import client_for
+
+class Hang(monitoring.CommandListener):
+    armed = False
+    def started(self, event):
+        if Hang.armed:
+            print("in the middle", flush=True)
+            time.sleep(600)
+    def succeeded(self, event): pass
+    def failed(self, event): pass
+
+uri, name, job_name = sys.argv[1:]
+db = client_for(uri, event_listeners=[Hang()])[name]
+job = next(job for job in assembly.jobs() if job.name == job_name)
+def run(db):
+    Hang.armed = True
+    return job.run(db)
+worker = Worker(db, [type(job)(job.name, job.every_seconds, run)], holder="doomed", lease_seconds=2)
+worker.enrol()
+worker._keeper._stop.set()
+worker.run(job_name)
+"""
+
+
+@pytest.mark.parametrize("name", [job.name for job in assembly.jobs()])
+def test_each_job_is_taken_over_when_its_worker_is_killed_in_the_middle(ready: Db, mongod: Embedded, name: str) -> None:
+    doomed = subprocess.Popen(
+        [sys.executable, "-c", KILLED, mongod.uri, ready.name, name], stdout=subprocess.PIPE, text=True
+    )
+    assert doomed.stdout
+    assert doomed.stdout.readline() == "in the middle\n"
+    os.kill(doomed.pid, signal.SIGKILL)
+    doomed.wait()
+    job = next(job for job in assembly.jobs() if job.name == name)
+    assert (statuses(ready, [job])[0].running or {})["holder"] == "doomed"
+    heir = Worker(ready, [job], holder="heir", look_every_seconds=0.1)
+    heir.start()
+    wait_for(lambda: statuses(ready, [job])[0].runs, seconds=15)
+    assert heir.stop()
+    assert statuses(ready, [job])[0].last["holder"] == "heir"
+
+
+SKEWED = """
+import datetime as module, sys, time
+hours = float(sys.argv[3])
+real_time = time.time
+time.time = lambda: real_time() + 3600 * hours
+time.time_ns = lambda: int(time.time() * 1e9)
+class Skewed(module.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+module.datetime = Skewed
+from squinney.jobs import Worker
+from squinney.mongo.connect import client_for
+from squinney.patterns.jobs import Job
+
+db = client_for(sys.argv[1])[sys.argv[2]]
+def run(db):
+    marks = db["marks"]
+    marks.insert_one({"_id": "inside"})  # a second one at once would be refused, and the run fail
+    time.sleep(0.03)
+    marks.delete_one({"_id": "inside"})
+    return {"hours": hours}
+worker = Worker(db, [Job("one", 0.01, run)], holder=sys.argv[3], lease_seconds=2, look_every_seconds=0.02)
+db["runs"].insert_one({"_id": hours, "clock": module.datetime.now(module.UTC)})
+worker.start()
+sys.stdin.readline()
+worker.stop()
+"""
+
+
+def test_workers_whose_clocks_are_an_hour_apart_never_run_a_job_at_once(ready: Db, mongod: Embedded) -> None:
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", SKEWED, mongod.uri, ready.name, hours], stdin=subprocess.PIPE, text=True
+        )
+        for hours in ("0", "1", "-1")
+    ]
+    holders: set[str] = set()
+
+    def all_had_a_turn() -> bool:
+        record = ready[records.NAME].find_one({"_id": "one"}) or {}
+        if last := record.get("last"):
+            assert last["outcome"] == "ok", last
+            holders.add(last["holder"])
+        return len(holders) == 3 and record["runs"] >= 30
+
+    try:
+        wait_for(all_had_a_turn, seconds=60)
+    finally:
+        for worker in workers:
+            worker.communicate("\n", timeout=30)
+    record = ready[records.NAME].find_one({"_id": "one"}) or {}
+    assert record["failures"] == 0
+    clocks = sorted(run["clock"] for run in ready["runs"].find())
+    assert (clocks[-1] - clocks[0]).total_seconds() > 7000, "the clocks did differ"

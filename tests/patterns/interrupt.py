@@ -1,0 +1,75 @@
+"""Listeners that hold up a client's n-th write, or lose its reply."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pymongo.monitoring import CommandListener, CommandStartedEvent
+from tests.crash.proxy import Proxy
+from tests.crash.sweep import forget_open_transactions
+from tests.plugins.writes import is_write
+
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
+
+class Stall(CommandListener):
+    """Holds the n-th write back, as a process does that the machine has put to sleep."""
+
+    def __init__(self, at_write: int) -> None:
+        self.asleep = threading.Event()
+        self.awake = threading.Event()
+        self._left = at_write
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if not is_write(event.command_name, event.command):
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.asleep.set()
+            self.awake.wait(30)
+
+    def succeeded(self, event: object) -> None:
+        pass
+
+    def failed(self, event: object) -> None:
+        pass
+
+
+class LoseReply(Stall):
+    """Lets the n-th write happen, and nobody know."""
+
+    def __init__(self, at_write: int, proxy: Proxy) -> None:
+        super().__init__(0)
+        self._to_go = at_write
+        self._proxy = proxy
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if is_write(event.command_name, event.command):
+            self._to_go -= 1
+            if self._to_go == 0:
+                self._proxy.lose = event.request_id
+
+
+@contextmanager
+def stalled_client(mongod: Embedded, db: Db, at_write: int) -> Iterator[tuple[Db, Stall]]:
+    """The database through a client that stalls at its n-th write."""
+    stall = Stall(at_write)
+    with client_for(mongod.uri, event_listeners=[stall]) as client:
+        yield client[db.name], stall
+        stall.awake.set()
+
+
+@contextmanager
+def client_losing_reply(mongod: Embedded, db: Db, at_write: int) -> Iterator[Db]:
+    """The database through a client that never gets the reply to its n-th write, nor any after it."""
+    proxy = Proxy(str(mongod.socket))
+    app = f"losing-{secrets.token_hex(6)}"
+    with client_for(proxy.uri, event_listeners=[LoseReply(at_write, proxy)], appname=app) as client:
+        yield client[db.name]
+    proxy.close()
+    forget_open_transactions(db, app)

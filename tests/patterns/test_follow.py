@@ -1,0 +1,227 @@
+"""Followers: nothing missed, nothing repeated beyond the contract."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from squinney.mongo import schema
+from squinney.mongo.connect import server_now
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.patterns import follow
+from squinney.patterns.follow import Change, Feed, Follower, Source
+
+NOTES = Source("notes", since="at")
+BATCH = 10
+
+
+@pytest.fixture
+def ready(db: Db) -> Db:
+    schema.apply(db, [*follow.COLLECTIONS, schema.Collection("notes", indexes=[schema.Index([("at", 1)])])])
+    return db
+
+
+@contextmanager
+def following(follower: Follower, read: Callable[[Change], object]) -> Iterator[None]:
+    stop = threading.Event()
+    follower.begin()
+    thread = threading.Thread(target=follower.follow, args=(read,), kwargs={"stop": stop})
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def note(db: Db, number: int) -> None:
+    db["notes"].insert_one({"_id": number, "at": server_now(db)})
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_changes_come_in_order(ready: Db, polling: bool) -> None:
+    seen: list[Change] = []
+    with following(Follower(ready, "f", [NOTES], polling=polling, poll_seconds=0.05), seen.append):
+        for number in range(30):
+            note(ready, number)
+        wait_for(lambda: len(seen) >= 30)
+    assert [change.document_id for change in seen] == list(range(30))
+    assert {change.kind for change in seen} == {"seen" if polling else "insert"}
+
+
+def test_updates_and_deletes_come_with_what_is_there_now(ready: Db) -> None:
+    seen: list[Change] = []
+    with following(Follower(ready, "f", ["notes"]), seen.append):
+        note(ready, 1)
+        ready["notes"].update_one({"_id": 1}, {"$set": {"text": "a"}})
+        ready["notes"].delete_one({"_id": 1})
+        ready["others"].insert_one({})
+        wait_for(lambda: len(seen) >= 3)
+    assert [change.kind for change in seen] == ["insert", "update", "delete"]
+
+
+@pytest.mark.parametrize("polling", [False, True])
+def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None:
+    seen: list[Any] = []
+    options: dict[str, Any] = {"polling": polling, "poll_seconds": 0.02, "overlap_seconds": 0.0}
+    with following(Follower(ready, "f", [NOTES], **options), lambda change: seen.append(change.document_id)):
+        note(ready, 1)
+        wait_for(lambda: seen)
+        time.sleep(0.1)
+    note(ready, 2)
+    with following(Follower(ready, "f", [NOTES], **options), lambda change: seen.append(change.document_id)):
+        wait_for(lambda: 2 in seen)
+    assert seen == [1, 2]
+
+
+def test_polling_sees_what_became_visible_late_and_repeats_nothing(ready: Db) -> None:
+    seen: list[Any] = []
+    follower = Follower(ready, "f", [NOTES], polling=True, poll_seconds=0.02)
+    with following(follower, lambda change: seen.append(change.document_id)):
+        earlier = server_now(ready)
+        time.sleep(0.05)
+        note(ready, 2)
+        wait_for(lambda: 2 in seen)
+        ready["notes"].insert_one({"_id": 1, "at": earlier})
+        wait_for(lambda: 1 in seen)
+        time.sleep(0.1)
+    assert seen == [2, 1]
+
+
+def test_a_forgotten_place_is_told_as_a_gap_and_following_goes_on(own_db: Db, failing: Any) -> None:
+    Follower(own_db, "f", ["notes"]).begin()
+    seen: list[Change] = []
+    history_lost = failing(["aggregate"], mode={"times": 1}, errorCode=286)
+    with history_lost, following(Follower(own_db, "f", ["notes"]), seen.append):
+        wait_for(lambda: seen)
+        note(own_db, 1)
+        wait_for(lambda: len(seen) >= 2)
+    assert [change.kind for change in seen] == ["gap", "insert"]
+
+
+def test_where_there_are_no_change_streams_it_polls(own_db: Db, failing: Any) -> None:
+    seen: list[Change] = []
+    with (
+        failing(["aggregate"], errorCode=40573),
+        following(Follower(own_db, "f", [NOTES], poll_seconds=0.02), seen.append),
+    ):
+        note(own_db, 1)
+        wait_for(lambda: seen)
+    assert [change.kind for change in seen] == ["seen"]
+
+
+def test_what_the_reader_raises_ends_it_before_the_place_is_saved(ready: Db) -> None:
+    follower = Follower(ready, "f", ["notes"])
+    follower.begin()
+    note(ready, 1)
+    with pytest.raises(ZeroDivisionError):
+        follower.follow(lambda change: 1 // 0, stop=threading.Event())
+    seen: list[Any] = []
+    with following(Follower(ready, "f", ["notes"]), lambda change: seen.append(change.document_id)):
+        wait_for(lambda: seen)
+    assert seen == [1]
+
+
+READER = """
+import sys, threading
+from squinney.mongo.connect import client_for
+from squinney.patterns.follow import Follower
+uri, name, batch = sys.argv[1:]
+db = client_for(uri)[name]
+follower = Follower(db, "killed", ["notes"], batch=int(batch))
+follower.follow(lambda change: print(change.document_id, flush=True), stop=threading.Event())
+"""
+
+
+def test_killed_again_and_again_it_misses_nothing_and_repeats_at_most_a_batch(ready: Db, mongod: Embedded) -> None:
+    Follower(ready, "killed", ["notes"]).begin()
+    writer_done = threading.Event()
+
+    def write() -> None:
+        for number in range(600):
+            ready["notes"].insert_one({"_id": number})
+        writer_done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    lives: list[list[int]] = []
+    chance = random.Random(3)
+    while not (writer_done.is_set() and lives and lives[-1] and lives[-1][-1] == 599):
+        assert len(lives) < 60
+        lives.append(_life(mongod.uri, ready.name, chance.randint(20, 120)))
+    writer.join()
+    seen = [number for life in lives for number in life]
+    assert sorted(set(seen)) == list(range(600))
+    furthest = -1
+    for life in lives:
+        assert life == list(range(life[0], life[0] + len(life))), "in order, without holes"
+        assert furthest - BATCH < life[0] <= furthest + 1
+        furthest = max(furthest, life[-1])
+
+
+def _life(uri: str, name: str, length: int) -> list[int]:
+    """What one follower printed before it was killed at about its `length`-th line, or had read all."""
+    process = subprocess.Popen([sys.executable, "-c", READER, uri, name, str(BATCH)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    lines: list[int] = []
+    for line in process.stdout:
+        lines.append(int(line))
+        if len(lines) == length or lines[-1] == 599:
+            os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return lines
+
+
+def feed_threads() -> int:
+    return sum(thread.name == "squinney-feed" for thread in threading.enumerate())
+
+
+def test_a_feed_serves_many_readers_with_one_thread(ready: Db) -> None:
+    feed = Feed(ready, ["notes"])
+    try:
+        even = feed.read(lambda change: change.document_id % 2 == 0)
+        all_of_them = [feed.read() for _ in range(20)]
+        assert feed_threads() == 1
+        for number in range(4):
+            note(ready, number)
+        assert [even.next(10).document_id for _ in range(2)] == [0, 2]  # type: ignore[union-attr]
+        for reader in all_of_them:
+            assert [reader.next(10).document_id for _ in range(4)] == [0, 1, 2, 3]  # type: ignore[union-attr]
+        assert even.next(0.01) is None
+    finally:
+        feed.close()
+    assert even.closed
+    wait_for(lambda: feed_threads() == 0)
+
+
+def test_a_slow_reader_gets_a_gap_and_holds_up_nobody(ready: Db) -> None:
+    feed = Feed(ready, ["notes"])
+    try:
+        with feed.read(size=5) as slow, feed.read(size=100) as quick:
+            for number in range(20):
+                note(ready, number)
+            assert [quick.next(10).document_id for _ in range(20)] == list(range(20))  # type: ignore[union-attr]
+            kinds = [change.kind for change in slow.take_all()]
+        assert kinds[0] == "gap"
+        assert kinds.count("gap") == 1
+        assert len(kinds) <= 5
+    finally:
+        feed.close()

@@ -1,0 +1,210 @@
+"""Tasks handed out at least once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from squinney.errors import Conflict, Invalid, LimitReached
+from squinney.mongo import schema
+from squinney.mongo.queries import stages
+from squinney.mongo.schema import Db
+from squinney.patterns import queue, transactions
+from squinney.patterns.queue import Queue, Task
+from squinney.patterns.transactions import Mode, Step, Transactions
+
+
+@pytest.fixture
+def ready(db: Db) -> Db:
+    schema.apply(db, [*queue.COLLECTIONS, *transactions.COLLECTIONS])
+    return db
+
+
+@pytest.fixture
+def mail(ready: Db) -> Queue:
+    return Queue(ready, "mail", backoff_seconds=0.02, most_tries=3)
+
+
+def test_tasks_come_in_order_and_are_gone_when_done(mail: Queue) -> None:
+    for number in range(3):
+        mail.put({"n": number})
+    taken = [mail.take() for _ in range(4)]
+    assert [task["body"]["n"] for task in taken if task] == [0, 1, 2]
+    assert taken[3] is None
+    assert all(mail.done(task) for task in taken if task)
+    assert mail.counts() == {"ready": 0, "dead": 0}
+
+
+def test_many_takers_get_each_task_once(mail: Queue, ready: Db) -> None:
+    for number in range(60):
+        mail.put({"n": number})
+    seen: Counter[int] = Counter()
+
+    def work(_: int) -> Counter[str]:
+        return Queue(ready, "mail").work(lambda task: seen.update([task["body"]["n"]]))
+
+    with ThreadPoolExecutor(8) as pool:
+        done = sum(pool.map(work, range(8)), Counter())
+    assert done == {"done": 60}
+    assert set(seen.values()) == {1}
+
+
+def test_queues_do_not_see_each_other(mail: Queue, ready: Db) -> None:
+    mail.put({}, key="k")
+    other = Queue(ready, "other")
+    assert other.take() is None
+    other.put({}, key="k")
+    assert mail.counts()["ready"] == other.counts()["ready"] == 1
+
+
+def test_what_a_dead_worker_took_is_due_again(ready: Db) -> None:
+    short = Queue(ready, "mail", visibility_seconds=0.05)
+    short.put({"n": 1})
+    lost = short.take()
+    assert lost
+    assert short.take() is None
+    time.sleep(0.1)
+    again = short.take()
+    assert again
+    assert again["tries"] == 2
+    assert not short.done(lost), "the first taker came too late"
+    assert short.done(again)
+
+
+def test_extending_keeps_it_from_others(ready: Db) -> None:
+    short = Queue(ready, "mail", visibility_seconds=0.1)
+    short.put({})
+    task = short.take()
+    assert task
+    assert short.extend(task, 30)
+    time.sleep(0.15)
+    assert short.take() is None
+
+
+def test_failures_wait_longer_each_time_and_end_with_the_dead(mail: Queue) -> None:
+    task_id = mail.put({"n": 1})
+
+    def handle(task: Task) -> None:
+        raise RuntimeError("no")
+
+    counts: Counter[str] = Counter()
+    while mail.counts()["ready"]:
+        counts += mail.work(handle)
+    assert counts == {"failed": 3}
+    dead = mail.dead().items
+    assert [task["_id"] for task in dead] == [task_id]
+    assert dead[0]["error"] == "RuntimeError: no"
+    assert mail.revive(task_id)
+    assert mail.work(lambda task: None) == {"done": 1}
+
+
+def test_one_that_kills_its_takers_dies_too(ready: Db) -> None:
+    deadly = Queue(ready, "mail", visibility_seconds=0.01, most_tries=2)
+    task_id = deadly.put({})
+    for _ in range(2):
+        assert deadly.take()
+        time.sleep(0.02)
+    assert deadly.take() is None
+    assert [task["_id"] for task in deadly.dead().items] == [task_id]
+    assert deadly.drop(task_id)
+    assert not deadly.drop(task_id)
+
+
+def test_a_key_is_one_task_while_it_waits(mail: Queue) -> None:
+    assert mail.put({"n": 1}, key="k") == mail.put({"n": 2}, key="k")
+    assert mail.counts()["ready"] == 1
+    task = mail.take()
+    assert task
+    assert task["body"] == {"n": 2}
+
+
+def test_put_again_while_it_is_worked_on_runs_it_once_more(mail: Queue) -> None:
+    mail.put({"n": 1}, key="k")
+    task = mail.take()
+    assert task
+    mail.put({"n": 2}, key="k")
+    assert mail.take() is None, "one at a time"
+    assert mail.done(task)
+    again = mail.take()
+    assert again
+    assert (again["body"], again["tries"]) == ({"n": 2}, 1)
+    assert mail.done(again)
+    assert mail.counts()["ready"] == 0
+
+
+def test_put_again_before_the_last_try_fails_keeps_it_alive(mail: Queue) -> None:
+    mail.put({}, key="k")
+    for _ in range(2):
+        task = None
+        while task is None:
+            task = mail.take()
+        mail.fail(task, "no")
+    last = None
+    while last is None:
+        last = mail.take()
+    mail.put({}, key="k")
+    mail.fail(last, "no")
+    assert mail.counts() == {"ready": 1, "dead": 0}
+
+
+def test_a_dead_key_lives_again_when_put(ready: Db) -> None:
+    once = Queue(ready, "mail", most_tries=1)
+    once.put({}, key="k")
+    task = once.take()
+    assert task
+    once.fail(task, "no")
+    assert once.counts() == {"ready": 0, "dead": 1}
+    once.put({"n": 2}, key="k")
+    again = once.take()
+    assert again
+    assert again["tries"] == 1
+
+
+def test_a_delay_is_kept(mail: Queue) -> None:
+    mail.put({}, delay_seconds=60)
+    assert mail.take() is None
+
+
+@pytest.mark.parametrize("mode", ["native", "two-phase"])
+def test_a_step_puts_it_exactly_when_the_operation_is_decided(mail: Queue, ready: Db, mode: Mode) -> None:
+    run = Transactions(ready, mode).run
+    run("post", [Step("posts", "p", insert={"_id": "p"}), mail.step({"post": "p"})])
+    with pytest.raises(Conflict):
+        run("post", [Step("posts", "p", insert={"_id": "p"}), mail.step({"post": "p"})])
+    task = mail.take()
+    assert task
+    assert task["body"] == {"post": "p"}
+    assert mail.take() is None
+    assert mail.done(task)
+
+
+def test_bodies_are_checked_and_never_evaluated(mail: Queue) -> None:
+    with pytest.raises(LimitReached):
+        mail.put({"x": "y" * 1_000_001})
+    with pytest.raises(Invalid):
+        mail.put({"x": object()})
+    mail.put({"x": "$$NOW", "y": {"$add": [1, 2]}})
+    task = mail.take()
+    assert task
+    assert task["body"] == {"x": "$$NOW", "y": {"$add": [1, 2]}}
+
+
+def test_taking_reads_one_key_of_the_index(mail: Queue, ready: Db) -> None:
+    for number in range(50):
+        mail.put({"n": number})
+    plan = ready.command(
+        {
+            "explain": {
+                "findAndModify": queue.NAME,
+                "query": queue.DUE(queue="mail"),
+                "sort": dict(queue.DUE.sort),
+                "update": {"$set": {"x": 1}},
+            },
+            "verbosity": "executionStats",
+        }
+    )
+    assert not {"SORT", "COLLSCAN"} & stages(plan["queryPlanner"]["winningPlan"])
+    assert plan["executionStats"]["totalDocsExamined"] == 1

@@ -1,0 +1,58 @@
+"""A database with identity's collections."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from squinney.identity import COLLECTIONS, Invitations, Keys, People, Sessions
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+from squinney.patterns import transactions
+
+PASSWORD = "correct horse battery"
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ready(db: Db) -> Db:
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    return db
+
+
+@pytest.fixture
+def people(ready: Db) -> People:
+    return People(ready)
+
+
+@pytest.fixture
+def sessions(ready: Db) -> Sessions:
+    return Sessions(ready)
+
+
+@pytest.fixture
+def keys(ready: Db) -> Keys:
+    return Keys(ready)
+
+
+@pytest.fixture
+def invitations(ready: Db) -> Invitations:
+    return Invitations(ready)

@@ -1,0 +1,251 @@
+"""Signing up and in."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from squinney.errors import Invalid, NotFound, SquinneyError
+from squinney.identity import (
+    Invitations,
+    LoginTaken,
+    People,
+    Sessions,
+    SignInRefused,
+    TooManyTries,
+    UnknownPerson,
+    find_problems,
+    passwords,
+    repair,
+)
+from squinney.mongo.schema import Db
+
+PASSWORD = "correct horse battery"
+
+
+def test_a_person_signs_up_and_in(people: People) -> None:
+    ada = people.sign_up(" Ada@Example.org ", PASSWORD, name="Ada")
+    assert (ada["login"], ada["name"], ada["role"]) == ("ada@example.org", "Ada", "member")
+    assert people.sign_in("ADA@example.org", PASSWORD)["_id"] == ada["_id"]
+    assert people.get(ada["_id"]) == people.by_login("ada@example.org") == ada
+
+
+def test_nothing_but_an_argon2_hash_is_kept_and_not_with_the_person(people: People, ready: Db) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    stored = ready["logins"].find_one() or {}
+    assert stored["password"].startswith("$argon2id$")
+    assert "password" not in str(ada) + str(ready["people"].find_one())
+    everything = str([list(ready[name].find()) for name in ready.list_collection_names()])
+    assert PASSWORD not in everything
+
+
+def test_a_login_is_given_once_even_in_a_race(people: People, ready: Db) -> None:
+    def attempt(number: int) -> Any:
+        try:
+            return people.sign_up("ada", PASSWORD, name=str(number))["_id"]
+        except LoginTaken:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        made = [person_id for person_id in pool.map(attempt, range(6)) if person_id]
+    assert len(made) == 1
+    assert ready["people"].count_documents({}) == 1
+    assert list(find_problems(ready)) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"login": "a"},
+        {"login": "a b"},
+        {"login": "-ada"},
+        {"login": "x" * 101},
+        {"login": {"$gt": ""}},
+        {"login": "ada\r\nSet-Cookie: x"},
+        {"password": "short"},
+        {"password": "x" * 201},
+        {"password": {"$ne": None}},
+        {"password": "has a \0 in it, you see"},
+        {"name": "x" * 101},
+        {"name": ["x"]},
+        {"role": "king"},
+        {"role": "visitor"},
+    ],
+)
+def test_bad_input_is_refused_with_its_field(people: People, ready: Db, wrong: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as caught:
+        people.sign_up(**{"login": "ada", "password": PASSWORD, **wrong})
+    assert caught.value.details["field"] == next(iter(wrong))
+    assert ready["people"].count_documents({}) == ready["logins"].count_documents({}) == 0
+
+
+def test_a_wrong_login_and_a_wrong_password_are_told_alike(people: People) -> None:
+    people.sign_up("ada", PASSWORD)
+    told = []
+    for login, password in [("ada", "wrong password"), ("ben", PASSWORD)]:
+        with pytest.raises(SignInRefused) as caught:
+            people.sign_in(login, password)
+        told.append((caught.value.message, caught.value.details))
+    assert told[0] == told[1]
+
+
+def test_a_wrong_login_costs_as_much_hashing_as_a_wrong_password(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people.sign_up("ada", PASSWORD)
+    verified = []
+    monkeypatch.setattr(passwords, "_HASHER", Counting(verified))
+    for login in ("ada", "nobody"):
+        with pytest.raises(SignInRefused):
+            people.sign_in(login, "wrong password")
+    assert len(verified) == 2
+
+
+class Counting(passwords.PasswordHasher):
+    """Counts what it verifies."""
+
+    def __init__(self, verified: list[str]) -> None:
+        super().__init__()
+        self._verified = verified
+
+    def verify(self, hash: Any, password: Any) -> Any:
+        self._verified.append(hash)
+        return super().verify(hash, password)
+
+
+def test_guessing_a_password_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.sign_up("ada", PASSWORD)
+    monkeypatch.setattr(people._by_login, "_most", 3)
+
+    def guess(number: int) -> type[SquinneyError]:
+        with pytest.raises(SquinneyError) as caught:
+            people.sign_in("ada", f"guess number {number}")
+        return caught.type
+
+    with ThreadPoolExecutor(6) as pool:
+        told = list(pool.map(guess, range(6)))
+    assert told.count(SignInRefused) == 3, "a crowd gets no further than a patient guesser"
+    with pytest.raises(TooManyTries) as caught:
+        people.sign_in("ada", PASSWORD)
+    assert 0 < caught.value.details["retry_after_seconds"] <= 900
+
+
+def test_an_address_that_tries_many_logins_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.sign_up("ada", PASSWORD)
+    monkeypatch.setattr(people._by_address, "_most", 2)
+    for login in ("ben", "cid"):
+        with pytest.raises(SignInRefused):
+            people.sign_in(login, "wrong password", address="192.0.2.1")
+    with pytest.raises(TooManyTries):
+        people.sign_in("ada", PASSWORD, address="192.0.2.1")
+    assert people.sign_in("ada", PASSWORD, address="192.0.2.2")
+
+
+def test_signing_in_forgets_the_failures(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.sign_up("ada", PASSWORD)
+    monkeypatch.setattr(people._by_login, "_most", 2)
+    for _ in range(3):
+        with pytest.raises(SignInRefused):
+            people.sign_in("ada", "wrong password")
+        assert people.sign_in("ada", PASSWORD)
+
+
+def test_a_disabled_person_is_told_nothing_and_let_in_when_enabled(people: People, sessions: Sessions) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    token = sessions.start(ada["_id"])
+    people.disable(ada["_id"])
+    assert sessions.person(token) is None
+    with pytest.raises(SignInRefused):
+        people.sign_in("ada", PASSWORD)
+    people.enable(ada["_id"])
+    assert people.sign_in("ada", PASSWORD)
+
+
+def test_a_new_password_ends_all_sessions(people: People, sessions: Sessions) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    tokens = [sessions.start(ada["_id"]) for _ in range(2)]
+    people.set_password(ada["_id"], "another password")
+    assert [sessions.person(token) for token in tokens] == [None, None]
+    assert people.sign_in("ada", "another password")
+    with pytest.raises(SignInRefused):
+        people.sign_in("ada", PASSWORD)
+
+
+def test_an_old_hash_is_strengthened_when_its_person_signs_in(people: People, ready: Db) -> None:
+    people.sign_up("ada", PASSWORD)
+    weak = passwords.PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
+    ready["logins"].update_one({}, {"$set": {"password": weak}})
+    assert people.sign_in("ada", PASSWORD)
+    assert (ready["logins"].find_one() or {})["password"] != weak
+    assert people.sign_in("ada", PASSWORD)
+
+
+def test_roles_and_lists(people: People) -> None:
+    ids = [people.sign_up(f"person-{number}", PASSWORD)["_id"] for number in range(3)]
+    assert not people.is_there_an_admin()
+    assert people.set_role(ids[0], "admin")["role"] == "admin"
+    assert people.is_there_an_admin()
+    first = people.all(limit=2)
+    assert [person["_id"] for person in [*first.items, *people.all(cursor=first.next).items]] == ids
+    with pytest.raises(UnknownPerson):
+        people.set_role("nobody", "admin")
+    with pytest.raises(UnknownPerson):
+        people.by_login("nobody")
+
+
+def test_the_first_admins_link_works_once(invitations: Invitations, people: People, ready: Db) -> None:
+    token = invitations.first_admin()
+    assert token
+    assert token not in str(list(ready["invitations"].find()))
+    assert invitations.role_of(token) == "admin"
+
+    def accept(number: int) -> Any:
+        try:
+            return invitations.accept(token, f"admin{number}", PASSWORD)["role"]
+        except NotFound:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [role for role in pool.map(accept, range(4)) if role] == ["admin"]
+    assert ready["people"].count_documents({}) == 1
+    assert invitations.first_admin() is None
+    with pytest.raises(NotFound):
+        invitations.role_of("something else")
+
+
+def test_a_link_runs_out_and_survives_a_taken_login(ready: Db, people: People, clock: Any) -> None:
+    people.sign_up("ada", PASSWORD)
+    invitations = Invitations(ready, clock=clock)
+    token = invitations.create("editor")
+    with pytest.raises(LoginTaken):
+        invitations.accept(token, "ada", PASSWORD)
+    assert invitations.role_of(token) == "editor"
+    clock.advance(hours=25)
+    with pytest.raises(NotFound):
+        invitations.accept(token, "ben", PASSWORD)
+
+
+def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
+    ada, ben = people.sign_up("ada", PASSWORD), people.sign_up("ben", PASSWORD)
+    ready["people"].delete_one({"_id": ada["_id"]})
+    ready["logins"].delete_one({"_id": "ben"})
+    found = {problem.code: problem for problem in find_problems(ready)}
+    assert found.keys() == {"login-without-person", "person-without-login"}
+    assert found["person-without-login"].documents == {"people": ben["_id"]}
+    assert "argon2" not in str(found)
+    assert repair(ready) == {"logins removed": 1}
+    assert [problem.code for problem in find_problems(ready)] == ["person-without-login"]
+
+
+def test_nothing_secret_is_logged(people: People, sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    logging.getLogger("squinney").setLevel(logging.DEBUG)
+    ada = people.sign_up("ada", PASSWORD)
+    token = sessions.start(ada["_id"])
+    with pytest.raises(SignInRefused):
+        people.sign_in("ada", "a wrong password")
+    sessions.person(token)
+    assert not [secret for secret in (PASSWORD, "a wrong password", token, "argon2") if secret in caplog.text]

@@ -1,0 +1,165 @@
+"""Sessions by cookie, keys by header."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from squinney.clock import utcnow
+from squinney.errors import Invalid
+from squinney.identity import KeyRefused, Keys, People, Sessions, UnknownKey, allows, may_act_as
+from squinney.identity import keys as module
+from squinney.mongo.schema import Db
+
+PASSWORD = "correct horse battery"
+
+
+def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sessions, ready: Db) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    token = sessions.start(ada["_id"])
+    assert (sessions.person(token) or {})["_id"] == ada["_id"]
+    assert token not in str(list(ready["sessions"].find())), "only its digest is stored"
+    sessions.end(token)
+    assert sessions.person(token) is None
+    for nonsense in ("", "x", "x" * 5000, "\0", "\ud800"):
+        assert sessions.person(nonsense) is None
+
+
+def test_each_session_has_a_token_of_its_own_and_none_can_be_brought(people: People, sessions: Sessions) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    brought = "a-token-that-somebody-planted-before"
+    tokens = {sessions.start(ada["_id"]) for _ in range(3)}
+    assert len(tokens) == 3
+    assert sessions.person(brought) is None
+    assert sessions.end_all(ada["_id"]) == 3
+
+
+def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: Any) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    sessions = Sessions(ready, clock=clock)
+    clock.now = utcnow()
+    used, unused = sessions.start(ada["_id"]), sessions.start(ada["_id"])
+    clock.advance(days=10)
+    assert sessions.person(used)
+    clock.advance(days=5)
+    assert sessions.person(used)
+    assert sessions.person(unused) is None
+
+
+def test_a_role_counts_at_once(people: People, sessions: Sessions) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    token = sessions.start(ada["_id"])
+    people.set_role(ada["_id"], "editor")
+    assert (sessions.person(token) or {})["role"] == "editor"
+
+
+def test_a_key_is_found_by_what_was_shown_once(keys: Keys, ready: Db) -> None:
+    key, shown = keys.create("shop", ["commerce:write", "ledger:read"])
+    assert len(shown) >= 26 + 43
+    found = keys.find(shown)
+    assert found["scopes"] == ["commerce:write", "ledger:read"]
+    assert "digest" not in found
+    stored = ready["api_keys"].find_one() or {}
+    assert shown.rpartition("_")[2] not in str(stored)
+    assert stored["used_at"]
+    assert "digest" not in str(keys.all().items)
+    assert keys.all().items[0]["_id"] == key["_id"]
+
+
+def test_wrong_expired_and_revoked_keys_are_refused_alike(keys: Keys, ready: Db, clock: Any) -> None:
+    _, shown = keys.create("good", ["*:read"])
+    prefix, key_id, _ = shown.split("_", 2)
+    wrong = ["", "x", shown[:-1], shown + "x", f"{prefix}_{key_id}_", f"x_{key_id}_{shown[-43:]}", "\0", "é" * 30]
+    told = {_refusal(keys, presented) for presented in wrong}
+
+    clocked = Keys(ready, clock=clock)
+    clock.now = utcnow()
+    _, short = clocked.create("short", ["*:read"], expires_at=clock.now + timedelta(hours=1))
+    assert clocked.find(short)
+    clock.advance(hours=2)
+    told.add(_refusal(clocked, short))
+
+    revoked, gone = keys.create("gone", ["*:read"])
+    assert keys.find(gone)
+    keys.revoke(revoked["_id"])
+    told.add(_refusal(keys, gone))
+    assert len(told) == 1
+    with pytest.raises(UnknownKey):
+        keys.revoke("nothing")
+
+
+def _refusal(keys: Keys, presented: str) -> str:
+    with pytest.raises(KeyRefused) as caught:
+        keys.find(presented)
+    return caught.value.message
+
+
+def test_a_key_is_remembered_for_five_seconds_and_no_longer(
+    keys: Keys, ready: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    key, shown = keys.create("shop", ["*:read"])
+    elsewhere = Keys(ready)
+    assert elsewhere.find(shown)
+    keys.revoke(key["_id"])
+    now[0] += 4.9
+    assert elsewhere.find(shown)
+    now[0] += 0.2
+    _refusal(elsewhere, shown)
+
+
+def test_secrets_are_compared_in_constant_time(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, shown = keys.create("shop", ["*:read"])
+    compared = []
+    compare = hmac.compare_digest
+
+    def watched(left: str, right: str) -> bool:
+        compared.append((left, right))
+        return compare(left, right)
+
+    monkeypatch.setattr(module.hmac, "compare_digest", watched)
+    keys.find(shown)
+    _refusal(keys, shown[:-1] + "!")
+    _refusal(keys, "sqy_" + "0" * 26 + "_" + "x" * 43)
+    assert len(compared) == 3, "compared even where there is no such key"
+    assert {len(side) for pair in compared for side in pair} == {64}, "digests of one length, never the secrets"
+
+
+@pytest.mark.parametrize(
+    "scopes", [[], ["ledger"], ["ledger:own"], ["*"], ["Ledger:read"], ["a.b:read"], [1], ["ledger:read"] * 51]
+)
+def test_scopes_are_checked(keys: Keys, scopes: Any) -> None:
+    with pytest.raises(Invalid):
+        keys.create("shop", scopes)
+
+
+def test_ends_are_checked(keys: Keys) -> None:
+    for wrong in (utcnow() - timedelta(hours=1), utcnow() + timedelta(days=4000), utcnow().replace(tzinfo=None)):
+        with pytest.raises(Invalid):
+            keys.create("shop", ["*:read"], expires_at=wrong)
+
+
+@pytest.mark.parametrize(
+    ("has", "needs", "allowed"),
+    [
+        (["ledger:read"], "ledger:read", True),
+        (["ledger:write"], "ledger:read", True),
+        (["ledger:read"], "ledger:write", False),
+        (["ledger:admin"], "commerce:read", False),
+        (["*:read"], "commerce:read", True),
+        (["*:read", "ledger:write"], "ledger:write", True),
+        ([], "ledger:read", False),
+    ],
+)
+def test_scopes_allow_what_they_say(has: list[str], needs: str, allowed: bool) -> None:
+    assert allows(has, needs) is allowed
+
+
+def test_roles_include_those_below() -> None:
+    assert may_act_as("admin", "editor")
+    assert may_act_as("member", "member")
+    assert not may_act_as("visitor", "member")

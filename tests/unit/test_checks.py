@@ -1,0 +1,36 @@
+"""Checks at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from squinney.errors import Invalid
+from squinney.patterns import checks
+
+
+@pytest.mark.parametrize("value", [None, 5, b"x", ["x"], {"$gt": ""}, "too long", "a\0", "\ud800"], ids=repr)
+def test_text_refuses_what_is_no_plain_string(value: Any) -> None:
+    with pytest.raises(Invalid, match=r"^title must") as caught:
+        checks.text(value, "title", most=5)
+    assert caught.value.details["field"] == "title"
+
+
+def test_text_matches_in_full() -> None:
+    assert checks.text("EUR", "currency", most=3, pattern="[A-Z]{3}") == "EUR"
+    with pytest.raises(Invalid):
+        checks.text("EUR\n", "currency", most=9, pattern="[A-Z]{3}")
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 11], ids=repr)
+def test_integer_refuses_what_is_none(value: Any) -> None:
+    with pytest.raises(Invalid, match=r"^qty must"):
+        checks.integer(value, "qty", least=0, most=10)
+
+
+@pytest.mark.parametrize("value", ["", "$where", "a.b", "a\0b", 7, "x" * 201], ids=repr)
+def test_field_name_refuses_what_mongodb_would_misread(value: Any) -> None:
+    with pytest.raises(Invalid):
+        checks.field_name(value, "name")
+    assert checks.field_name("Seek Time $", "name") == "Seek Time $"

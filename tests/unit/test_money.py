@@ -1,0 +1,36 @@
+"""Money for people."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from squinney.patterns.money import parsed, shown
+
+SHOWN = [
+    (0, "EUR", "0.00 EUR"),
+    (-5, "EUR", "-0.05 EUR"),
+    (123456789, "EUR", "1,234,567.89 EUR"),
+    (1234, "JPY", "1,234 JPY"),
+]
+
+
+@pytest.mark.parametrize(("amount", "currency", "text"), [*SHOWN, (1234, "KWD", "1.234 KWD")])
+def test_it_is_shown_with_the_currencys_decimals(amount: int, currency: str, text: str) -> None:
+    assert shown(amount, currency) == text
+
+
+@given(st.integers(0, 10**18), st.sampled_from(["EUR", "JPY", "KWD"]))
+def test_what_is_shown_can_be_typed(amount: int, currency: str) -> None:
+    assert parsed(shown(amount, currency).removesuffix(f" {currency}"), currency) == amount
+
+
+@pytest.mark.parametrize("text", ["", "abc", "-1", "1.234", "1e5", "1.2.3", "١٢", "0x10", "1.-5", "nan", "+1"])
+def test_what_is_no_amount_is_none(text: str) -> None:
+    assert parsed(text, "EUR") is None
+
+
+def test_a_currency_without_decimals_takes_none() -> None:
+    assert parsed("5.0", "JPY") is None
+    assert parsed("5", "JPY") == 5

@@ -1,0 +1,98 @@
+"""A person uses the ledger."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+
+def open_account(page: Page, name: str, amount: str) -> None:
+    """Fill in the form that opens an account."""
+    page.goto("/ledger")
+    form = page.locator("form[action='/ledger/accounts']")
+    form.get_by_label("Name").fill(name)
+    form.get_by_label("Put in").fill(amount)
+    form.get_by_role("button", name="Open it").click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+
+def move(page: Page, src: str, dst: str, amount: str) -> None:
+    """Fill in the form that moves money."""
+    page.goto("/ledger")
+    form = page.locator("form[action='/ledger/transfers']")
+    for label, name in (("From", src), ("To", dst)):
+        option = form.get_by_label(label).locator("option", has_text=name)
+        form.get_by_label(label).select_option(option.get_attribute("value"))
+    form.get_by_label("Amount").fill(amount)
+    form.get_by_label("Memo").fill("for <b>cake</b>")
+    form.get_by_role("button", name="Move it").click()
+
+
+def test_home_shows_every_system_with_live_numbers(page: Page) -> None:
+    page.goto("/")
+    card = page.locator(".card", has_text="Ledger")
+    expect(card.locator("dd").first).to_have_text(re.compile(r"\d+"))
+    card.get_by_role("link", name="Ledger").click()
+    expect(page.get_by_role("heading", name="Ledger", exact=True)).to_be_visible()
+
+
+def test_a_person_opens_two_accounts_moves_money_and_reads_the_statement(page: Page) -> None:
+    open_account(page, "Alice of the test", "100.50")
+    open_account(page, "Bob of the test", "0")
+    move(page, "Alice of the test", "Bob of the test", "40.25")
+    expect(page.locator("dd")).to_have_text("60.25 EUR")
+    expect(page.locator("tbody tr").first).to_contain_text("-40.25 EUR")
+    expect(page.locator("tbody tr").first).to_contain_text("for <b>cake</b>")
+    move(page, "Alice of the test", "Bob of the test", "1000")
+    expect(page.get_by_role("alert")).to_have_text("the account does not hold that much")
+    expect(page.get_by_label("Amount")).to_have_value("1000")
+
+
+def test_an_account_is_closed_only_when_it_is_empty(page: Page) -> None:
+    open_account(page, "Closing account", "1")
+    page.get_by_role("button", name="Close this account").click()
+    expect(page.get_by_role("alert")).to_contain_text("only an account at zero")
+    open_account(page, "Empty account", "0")
+    page.get_by_role("button", name="Close this account").click()
+    expect(page.locator(".tag")).to_contain_text("closed")
+
+
+def test_a_form_sent_twice_counts_once(page: Page) -> None:
+    open_account(page, "Double source", "10")
+    open_account(page, "Double target", "0")
+    page.goto("/ledger")
+    form = page.locator("form[action='/ledger/transfers']")
+    for label, name in (("From", "Double source"), ("To", "Double target")):
+        option = form.get_by_label(label).locator("option", has_text=name)
+        form.get_by_label(label).select_option(option.get_attribute("value"))
+    form.get_by_label("Amount").fill("3")
+    sent = form.evaluate("form => new URLSearchParams(new FormData(form)).toString()")
+    for _ in range(2):
+        answer = page.request.post(
+            "/ledger/transfers",
+            data=sent,
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+        )
+        assert answer.ok, answer.text()
+    page.goto("/ledger")
+    expect(page.locator("tbody tr", has_text="Double source")).to_contain_text("7.00 EUR")
+
+
+def test_pages_fit_a_phone_and_both_colour_schemes(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/", "/ledger", "/nowhere"):
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            shade = sum(int(part) for part in re.findall(r"\d+", ground)[:3])
+            assert (shade > 600) == (scheme == "light"), (path, scheme, ground)
+
+
+def test_an_unknown_page_says_so(page: Page) -> None:
+    response = page.goto("/ledger/nobody")
+    assert response
+    assert response.status == 404
+    expect(page.get_by_role("heading")).to_have_text("there is no account nobody")

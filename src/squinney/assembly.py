@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import identity, ledger
+from squinney import content, identity, ledger
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -80,6 +80,20 @@ SYSTEMS = (
             ledger_proof.progress,
             ledger_proof.check,
         ),
+    ),
+    System(
+        name="content",
+        title="Site",
+        what="Pages, a blog, photos and comments, with drafts, history and merges.",
+        collections=content.COLLECTIONS,
+        queries=content.QUERIES,
+        build=content.build,
+        jobs=content.JOBS,
+        find_problems=content.find_problems,
+        repair=content.repair,
+        demo=content.demo,
+        figures=content.figures,
+        path="site",
     ),
     System(
         name="identity",

@@ -3,9 +3,12 @@
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
 │   ├── UnknownAccount       ledger
+│   ├── UnknownComment       content
 │   ├── UnknownKey           identity
+│   ├── UnknownNode          content: no such page, or not for this viewer
 │   └── UnknownPerson        identity
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
 │   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   ├── SignInNeeded         web: nobody has signed in
@@ -23,9 +26,14 @@ SquinneyError
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
 │   ├── InsufficientFunds    ledger
-│   └── LoginTaken           identity
+│   ├── LoginTaken           identity
+│   ├── NotEmpty             content: a node still has children
+│   ├── SlugTaken            content: the parent has a node of that slug
+│   ├── StrategyCannot       content: a discussion's storage cannot do this
+│   └── UploadLost           content: an upload stood still for too long
 ├── LimitReached             a size, depth or rate limit is used up
 │   ├── BalanceLimit         ledger
+│   ├── DiscussionFull       content: an embedded discussion outgrows its node
 │   ├── RateLimited          api: too many requests
 │   └── TooManyTries         identity: too many attempts to sign in
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown

@@ -1,7 +1,9 @@
 """Systems 9 and 10: pages, blog entries and photos, and the comments on them."""
 
 from squinney.content.access import ANYBODY, TRUSTED, Viewer
+from squinney.content.building import build
 from squinney.content.comments import Comments
+from squinney.content.demo import demo
 from squinney.content.discussions import CAPABILITIES
 from squinney.content.documents import COLLECTIONS, Access, Author, Comment, Node, Revision
 from squinney.content.errors import (
@@ -14,12 +16,14 @@ from squinney.content.errors import (
     UnknownNode,
     UploadLost,
 )
+from squinney.content.figures import figures
 from squinney.content.moderation import Moderation
 from squinney.content.nodes import Nodes
 from squinney.content.people import People
 from squinney.content.photos import Photos
 from squinney.content.queries import QUERIES
-from squinney.content.sweep import JOBS
+from squinney.content.repair import find_problems, repair
+from squinney.content.sweep import JOBS, sweep_removals, sweep_uploads
 from squinney.patterns.nonces import EditConflict
 
 __all__ = [
@@ -49,4 +53,11 @@ __all__ = [
     "UnknownNode",
     "UploadLost",
     "Viewer",
+    "build",
+    "demo",
+    "figures",
+    "find_problems",
+    "repair",
+    "sweep_removals",
+    "sweep_uploads",
 ]

@@ -243,7 +243,7 @@ class Comments:
         if to not in CAPABILITIES:
             raise Invalid(f"to must be one of {', '.join(CAPABILITIES)}", field="to")
         place = self._place(_id_of(node), begin=True)
-        if place.discussion["strategy"] != to:
+        if place is not None and place.discussion["strategy"] != to:
             source = self._storages[place.discussion["strategy"]]
             conversion.convert(self._db, self._transactions, place, source, to)
         return to
@@ -255,6 +255,8 @@ class Comments:
         until = time.monotonic() + WAIT_SECONDS
         place = self._known_place(node) or self._place(_id_of(node), begin=begin)
         while True:
+            if place is None:
+                raise UnknownComment("the node has no comments")
             try:
                 return attempt(place, self._storages[place.discussion["strategy"]])
             except Stale:
@@ -265,12 +267,9 @@ class Comments:
 
     def _read(self, node: Node | str, attempt: Callable[[Place, Storage], T], nothing: T) -> T:
         """Like a write, but a node without a discussion gives `nothing`, and so does an old document a second look."""
-        place = self._known_place(node)
+        place = self._known_place(node) or self._place(_id_of(node))
         if place is None:
-            try:
-                return self._at_its_place(_id_of(node), attempt)
-            except _NoDiscussion:
-                return nothing
+            return nothing
         try:
             return attempt(place, self._storages[place.discussion["strategy"]])
         except (Stale, UnknownComment):
@@ -282,11 +281,11 @@ class Comments:
             return None
         return _as_place(node["_id"], cast(Document, node["metadata"]))
 
-    def _place(self, node_id: str, *, begin: bool = False) -> Place:
+    def _place(self, node_id: str, *, begin: bool = False) -> Place | None:
         metadata = self._metadata(node_id)
         if "discussion" not in metadata:
             if not begin:
-                raise _NoDiscussion("the node has no comments")
+                return None
             metadata["discussion"] = self._begin(node_id)
         if frozen := metadata["discussion"].get("frozen"):
             conversion.thaw_if_expired(self._db, node_id, frozen, server_now(self._db))
@@ -312,10 +311,6 @@ class Comments:
         if comment is None:
             raise UnknownComment(f"there is no comment {slug}", slug=slug)
         return comment
-
-
-class _NoDiscussion(UnknownComment):
-    """Nobody has commented yet."""
 
 
 def _as_place(node_id: str, metadata: Mapping[str, Any]) -> Place:

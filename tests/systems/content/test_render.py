@@ -92,9 +92,14 @@ def commonmark_examples(tmp_path_factory: pytest.TempPathFactory) -> list[dict[s
         "--no-deps",
         "--no-binary",
         ":all:",
-        "--no-build-isolation",
     ]
-    done = subprocess.run([*command, "markdown-it-py", "-d", str(folder)], capture_output=True, timeout=120, cwd=folder, env=_own_environment())
+    done = subprocess.run(
+        [*command, "markdown-it-py", "-d", str(folder)],
+        capture_output=True,
+        timeout=120,
+        cwd=folder,
+        env=_own_environment(),
+    )
     archives = list(folder.glob("*.tar.gz"))
     if not archives:
         pytest.skip(f"markdown-it-py's source archive cannot be had here: {done.stderr.decode()[-200:]}")
@@ -113,13 +118,20 @@ def _examples(archive: Path) -> list[dict[str, Any]]:
         return json.loads(content.read())
 
 
+def _normal(html: str) -> str:
+    """White space inside an empty block says nothing; the specification's own runner drops it too."""
+    return html.replace("<blockquote>\n</blockquote>", "<blockquote></blockquote>")
+
+
 def test_every_example_of_commonmark_renders_as_specified(commonmark_examples: list[dict[str, Any]]) -> None:
     from markdown_it import MarkdownIt
 
-    strict = MarkdownIt("commonmark")
-    wrong = [one["example"] for one in commonmark_examples if strict.render(one["markdown"]) != one["html"]]
-    assert (wrong, len(commonmark_examples)) == ([], 652)
-    ours = [one["example"] for one in commonmark_examples if render._pages().render(one["markdown"]) != one["html"]]
-    assert ours == []
+    for renderer in (MarkdownIt("commonmark"), render._pages()):
+        wrong = [
+            one["example"]
+            for one in commonmark_examples
+            if _normal(renderer.render(one["markdown"])) != _normal(one["html"])
+        ]
+        assert (wrong, len(commonmark_examples)) == ([], 652)
     for one in commonmark_examples:
         assert dangers(render.markdown(one["markdown"]), render.TAGS) == []

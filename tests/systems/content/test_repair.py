@@ -58,7 +58,11 @@ BREAKS: list[tuple[str, bool, Callable[[Db], Any]]] = [
     ("wrong-comment-count", True, _wrong_count("paged")),
     ("wrong-page-count", True, _set("comment_pages", {}, count=50)),
     ("leftover-comments", True, lambda db: db["comments"].insert_one({"node_id": "x", "slug": "a", "epoch": 3})),
-    ("leftover-comments", True, lambda db: db["comment_pages"].insert_one({"node_id": "x", "page": 1, "epoch": 3})),
+    (
+        "leftover-comments",
+        True,
+        lambda db: db["comment_pages"].insert_one({"node_id": "x", "page": 1, "epoch": 3, "count": 0, "comments": []}),
+    ),
     (
         "stuck-transaction",
         True,

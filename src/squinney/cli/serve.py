@@ -19,8 +19,6 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.settings import Settings
 
-BACKLOG = 2048
-
 
 def serve(
     context: typer.Context,
@@ -83,14 +81,13 @@ def _listening(settings: Settings) -> socket.socket:
 
 def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
     listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
-    listener.listen(BACKLOG)  # who reads the line may connect at once
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
     if token := systems.nouns["identity"]["invitations"].first_admin():
         console.print(
             f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
         )
+    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
 
 
 def _run(site: object, listener: socket.socket) -> None:

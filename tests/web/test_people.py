@@ -53,7 +53,7 @@ def test_the_admin_makes_a_key_and_revokes_it(admin: Page) -> None:
 
 def test_the_admin_runs_a_job_and_repairs(admin: Page) -> None:
     admin.goto("/admin/jobs")
-    admin.get_by_role("button", name="Run recover-transactions now").click()
+    admin.get_by_role("button", name="Run now: recover-transactions").click()
     expect(admin.get_by_role("status")).to_contain_text("recover-transactions")
     admin.get_by_label("Admin").get_by_role("link", name="Problems").click()
     admin.get_by_role("button", name="Repair what can be repaired").click()

@@ -1,103 +1,121 @@
-"""People and their logins under the sweep."""
+"""Identity, the queue and the jobs' record under the sweep."""
 
 from __future__ import annotations
 
-from functools import wraps
+from contextlib import suppress
 from typing import Any
-from unittest.mock import patch
 
-from argon2 import PasswordHasher
-
-from squinney.identity import Invitations, LoginTaken, People, Sessions, passwords
+from squinney.errors import NotFound
+from squinney.identity import Invitations, LoginTaken, People, Sessions, SignInRefused, find_problems
 from squinney.mongo.schema import Db
+from squinney.patterns.queue import Queue
 from squinney.patterns.transactions import Mode
 from tests.crash.case import Case, transactions
 
-HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-
-LOGIN, PASSWORD, OTHER = "ada", "correct horse battery", "staple correct horse"
-
-
-def _quickly(function: Any) -> Any:
-    """A good password hash takes its time, which is not what is looked at here."""
-
-    @wraps(function)
-    def quick(*args: Any) -> Any:
-        with patch.object(passwords, "_HASHER", HASHER):
-            return function(*args)
-
-    return quick
+PASSWORD = "correct horse battery"
 
 
 def _people(db: Db, mode: Mode = "auto") -> People:
     return People(db, transactions=transactions(db, mode))
 
 
-def _invitations(db: Db, mode: Mode = "auto") -> Invitations:
-    return Invitations(db, transactions=transactions(db, mode))
-
-
-@_quickly
 def _sign_up(db: Db, mode: Mode, state: Any) -> None:
-    _people(db, mode).sign_up(LOGIN, PASSWORD)
+    _people(db, mode).sign_up("ada", PASSWORD)
 
 
-@_quickly
-def _one_can_sign_in(db: Db, state: Any) -> None:
-    """Whether it happened or not, the login is that of one whole person, or free."""
-    try:
-        _people(db).sign_up(LOGIN, PASSWORD)
-    except LoginTaken:
-        assert len(_people(db).all().items) == 1
-    assert _people(db).sign_in(LOGIN, PASSWORD)["login"] == LOGIN
+def _is_whole_or_not_there(db: Db, state: Any) -> None:
+    """Whatever became of the first, the login can be used or be taken."""
+    with suppress(LoginTaken):
+        _people(db).sign_up("ada", PASSWORD)
+    assert _people(db).sign_in("ada", PASSWORD)["login"] == "ada"
+    assert len(_people(db).all().items) == 1
+    assert list(find_problems(db)) == []
 
 
-@_quickly
 def _accept(db: Db, mode: Mode, token: Any) -> None:
-    _invitations(db, mode).accept(token, LOGIN, PASSWORD)
+    Invitations(db, transactions=transactions(db, mode)).accept(token, "boss", PASSWORD)
 
 
-@_quickly
-def _accepted_once(db: Db, token: Any) -> None:
-    """The link is used up exactly when its person is there."""
-    if not _people(db).all().items:
-        _accept(db, "auto", token)
-    assert db["invitations"].count_documents({}) == 0
-    assert _people(db).sign_in(LOGIN, PASSWORD)["role"] == "admin"
+def _used_up_exactly_with_its_person(db: Db, token: Any) -> None:
+    try:
+        Invitations(db).role_of(token)
+        there = False
+    except NotFound:
+        there = True
+    assert _people(db).is_there_an_admin() == there
+    assert list(find_problems(db)) == []
 
 
-@_quickly
-def _person(db: Db) -> Any:
-    person_id = _people(db).sign_up(LOGIN, PASSWORD)["_id"]
-    Sessions(db).start(person_id)
-    return person_id
+def _signed_up(db: Db) -> Any:
+    return _people(db).sign_up("ada", PASSWORD)["_id"]
 
 
-@_quickly
-def _set_password(db: Db, mode: Mode, person_id: Any) -> None:
-    _people(db, mode).set_password(person_id, OTHER)
-
-
-@_quickly
-def _repeat_sets_it(db: Db, person_id: Any) -> None:
-    _set_password(db, "auto", person_id)
-    assert _people(db).sign_in(LOGIN, OTHER)["_id"] == person_id
-    assert db["sessions"].count_documents({}) == 0
-
-
-@_quickly
 def _sign_in(db: Db, mode: Mode, person_id: Any) -> None:
-    _people(db, mode).sign_in(LOGIN, PASSWORD, address="192.0.2.1")
+    _people(db, mode).sign_in("ada", PASSWORD, address="192.0.2.1")
 
 
-@_quickly
 def _can_sign_in(db: Db, person_id: Any) -> None:
-    assert _people(db).sign_in(LOGIN, PASSWORD, address="192.0.2.1")["_id"] == person_id
+    assert _people(db).sign_in("ada", PASSWORD, address="192.0.2.1")["_id"] == person_id
+
+
+def _with_a_session(db: Db) -> Any:
+    person_id = _signed_up(db)
+    return person_id, Sessions(db).start(person_id)
+
+
+def _set_password(db: Db, mode: Mode, state: Any) -> None:
+    _people(db, mode).set_password(state[0], "another password")
+
+
+def _old_or_new_and_a_repeat_ends_the_sessions(db: Db, state: Any) -> None:
+    works = [password for password in (PASSWORD, "another password") if _works(db, password)]
+    assert len(works) == 1
+    _set_password(db, "auto", state)
+    assert Sessions(db).person(state[1]) is None
+
+
+def _works(db: Db, password: str) -> bool:
+    try:
+        return bool(_people(db).sign_in("ada", password))
+    except SignInRefused:
+        return False
+
+
+def _put_twice(db: Db) -> Any:
+    queue = Queue(db, "sweep", visibility_seconds=0)
+    queue.put({"n": 1}, key="k")
+    task = queue.take()
+    queue.put({"n": 2}, key="k")
+    return task
+
+
+def _done(db: Db, mode: Mode, task: Any) -> None:
+    Queue(db, "sweep").done(task)
+
+
+def _the_second_put_is_not_lost(db: Db, task: Any) -> None:
+    again = Queue(db, "sweep").take()
+    assert again
+    assert again["body"] == {"n": 2}
 
 
 CASES = [
-    Case("People.sign_up", "identity", lambda db: None, _sign_up, _one_can_sign_in),
-    Case("Invitations.accept", "identity", lambda db: _invitations(db).create("admin"), _accept, _accepted_once),
-    Case("People.set_password", "identity", _person, _set_password, _repeat_sets_it, modes=["native"]),
-    Case("People.sign_in", "identity", _person, _sign_in, _can_sign_in, modes=["native"]),
+    Case("People.sign_up", "identity", lambda db: None, _sign_up, _is_whole_or_not_there),
+    Case("People.sign_in", "identity", _signed_up, _sign_in, _can_sign_in, modes=["native"]),
+    Case(
+        "People.set_password",
+        "identity",
+        _with_a_session,
+        _set_password,
+        _old_or_new_and_a_repeat_ends_the_sessions,
+        modes=["native"],
+    ),
+    Case(
+        "Invitations.accept",
+        "identity",
+        lambda db: Invitations(db).create("admin"),
+        _accept,
+        _used_up_exactly_with_its_person,
+    ),
+    Case("Queue.done", "identity", _put_twice, _done, _the_second_put_is_not_lost, modes=["native"]),
 ]

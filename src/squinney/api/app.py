@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from squinney import __version__, assembly
 from squinney.api import health, openapi, problems
+from squinney.api.dispatch import SystemRoutes
 from squinney.api.metrics import Metrics
 from squinney.api.options import Options
 from squinney.assembly import SYSTEMS, Assembled
@@ -33,8 +34,7 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
     app.state.options = options or Options()
     app.state.metrics = Metrics(assembled.db, assembly.jobs())
     for module in adapters("squinney.api"):
-        # The same as `include_router`, which would look through every router's routes anew at each request.
-        app.router.routes.extend(module.router.routes)
+        app.router.routes.append(SystemRoutes(module.router))
     app.include_router(health.router)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, problems.squinney_problem),

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from squinney.api.dispatch import flat
 from squinney.api.gate import OPEN, PREFIX, scope_for
 from squinney.api.problems import MEDIA_TYPE
 
@@ -31,7 +32,8 @@ WITH_BODY = {"400", "408", "413"}
 def describe(app: FastAPI) -> dict[str, Any]:
     """The document of all routes, made once."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        routes = list(flat(app.routes))
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
         document["components"].setdefault("securitySchemes", {})["key"] = SECURITY
         for path, item in document["paths"].items():
             for method, operation in item.items():

@@ -103,8 +103,12 @@ def nouns(db: Any) -> Iterator[type]:
 
 def bound_of(method: Any) -> operation | None:
     """The `operation` that decorates a method: the one value its wrapper closes over besides the function."""
-    cells = [cell.cell_contents for cell in getattr(method, "__closure__", None) or ()]
-    return next((content for content in cells if isinstance(content, operation)), None)
+    while method is not None:  # a full run wraps public methods once more, to count their writes
+        cells = [cell.cell_contents for cell in getattr(method, "__closure__", None) or ()]
+        if found := next((content for content in cells if isinstance(content, operation)), None):
+            return found
+        method = getattr(method, "__wrapped__", None)
+    return None
 
 
 def public_methods(noun: type) -> Iterator[tuple[str, Any]]:

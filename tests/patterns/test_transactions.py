@@ -235,14 +235,10 @@ def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded,
         first = pool.submit(outcome_of, lambda: Transactions(slow, "two-phase", timeout_seconds=20).run("move", move()))
         assert stall.asleep.wait(10)
         with pytest.raises(Busy):
-            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run(
-                "note", [Step("notes", "n", insert={"other": True})]
-            )
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("note", [other])
         let_time_pass(jars)
         Transactions(jars).recover()
-        Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run(
-            "note", [Step("notes", "n", insert={"other": True})]
-        )
+        Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("note", [other])
         stall.awake.set()
         assert isinstance(first.result(), TimedOut)
     assert jars.notes.find_one({"_id": "n"}) == {"_id": "n", "other": True}

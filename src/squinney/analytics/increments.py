@@ -7,7 +7,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -82,13 +82,11 @@ class Increments:
         minutes[minute] = minutes.get(minute, 0) + views
         self.hits += views
 
-    def merge(self, other: Increments) -> None:
-        """Add what another holds."""
-        for place, minutes in other._minutes.items():
-            ours = self._minutes.setdefault(place, {})
+    def __iter__(self) -> Iterator[Hit]:
+        """One hit for each page and minute."""
+        for (site, page, day), minutes in self._minutes.items():
             for minute, views in minutes.items():
-                ours[minute] = ours.get(minute, 0) + views
-        self.hits += other.hits
+                yield Hit(site, page, day + timedelta(minutes=minute), views)
 
     def parts(self, size: int) -> Iterator[Increments]:
         """The same in portions of up to `size` pages and days."""

@@ -21,6 +21,7 @@ from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import rules
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
+from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -152,11 +153,12 @@ def apply(db: Db, increments: Increments) -> None:
         transact(db, partial(part.write, db))
 
 
-def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
+def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
     """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
 
     Two writers that make the same document at the same moment race, and the loser's upsert is refused as a duplicate.
-    That ends its transaction like any conflict, but the driver does not know it.
+    That ends its transaction like any conflict, but the driver does not know it. Where `work` inserts rather than
+    upserts, a duplicate is its own to interpret.
     """
     while True:
         try:
@@ -165,12 +167,13 @@ def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
                     work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")
                 )
         except OperationFailure as error:
-            if not _lost_an_upsert_race(error):
+            if not upserts or not is_duplicate(error) or seconds_left() < 1:
                 raise
             time.sleep(random.uniform(0, 0.02))
 
 
-def _lost_an_upsert_race(error: OperationFailure) -> bool:
+def is_duplicate(error: OperationFailure) -> bool:
+    """Whether an insert met a document with the same id."""
     details: Any = error.details or {}
     codes = {one.get("code") for one in details.get("writeErrors", [])}
     return DUPLICATE_KEY in codes or error.code == DUPLICATE_KEY

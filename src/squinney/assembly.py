@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import commerce, identity, ledger
+from squinney import analytics, commerce, identity, ledger
+from squinney.analytics import proof as analytics_proof
 from squinney.commerce import proof as commerce_proof
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
@@ -75,6 +76,26 @@ def _build_commerce(db: Db, transactions: Transactions) -> dict[str, Any]:
 
 
 SYSTEMS = (
+    System(
+        name="analytics",
+        title="Analytics",
+        what="Logs imported exactly once, hits by the minute, and roll-ups from hours to years.",
+        collections=analytics.COLLECTIONS,
+        queries=analytics.QUERIES,
+        build=analytics.build,
+        jobs=analytics.JOBS,
+        find_problems=analytics.find_problems,
+        repair=analytics.repair,
+        demo=analytics.demo,
+        figures=analytics.figures,
+        proof=Proof(
+            analytics_proof.prepare,
+            analytics_proof.work,
+            analytics_proof.settle,
+            analytics_proof.progress,
+            analytics_proof.check,
+        ),
+    ),
     System(
         name="ledger",
         title="Ledger",

@@ -2,59 +2,57 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
-│   ├── UnknownAccount       ledger
-<<<<<<< HEAD
-│   ├── UnknownProduct       commerce
-│   ├── UnknownCategory      commerce
+│   ├── UnknownSource        analytics
 │   ├── UnknownCart          commerce
+│   ├── UnknownCategory      commerce
 │   ├── UnknownLine          commerce
 │   ├── UnknownOrder         commerce
-│   └── UnknownPayment       commerce
-=======
+│   ├── UnknownPayment       commerce
+│   ├── UnknownProduct       commerce
 │   ├── UnknownKey           identity
-│   └── UnknownPerson        identity
->>>>>>> main
+│   ├── UnknownPerson        identity
+│   └── UnknownAccount       ledger
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   ├── NotALog              analytics
+│   └── UnknownFormat        analytics
 ├── Forbidden                the caller may not do this
-│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   ├── SignInNeeded         web: nobody has signed in
+│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
-│   ├── Busy                 another operation holds a document; try again
-│   ├── Stale                the plan was made from a document that has changed since
-│   ├── StillRunning         the same idempotency key is at work elsewhere
-│   ├── KeyReused            the same idempotency key came with other arguments
-│   ├── EditConflict         another edit came first; carries their version, yours and the base
 │   ├── Cycle                a node of a tree would come under itself
+│   ├── EditConflict         another edit came first; carries their version, yours and the base
 │   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
-│   ├── AccountClosed        ledger
-│   ├── AccountNotEmpty      ledger
-│   ├── CurrencyMismatch     ledger
-│   ├── InsufficientFunds    ledger
-<<<<<<< HEAD
-│   ├── InadequateInventory  commerce
+│   ├── Busy                 another operation holds a document; try again
+│   ├── KeyReused            the same idempotency key came with other arguments
+│   ├── Stale                the plan was made from a document that has changed since
+│   ├── StillRunning         the same idempotency key is at work elsewhere
+│   ├── Frozen               analytics
+│   ├── ImportRunning        analytics
+│   ├── NotRolledUp          analytics
 │   ├── CartClosed           commerce
 │   ├── CartEmpty            commerce
-│   ├── WrongCurrency        commerce
+│   ├── CategoryNotEmpty     commerce
+│   ├── InadequateInventory  commerce
+│   ├── OrderFixed           commerce
 │   ├── PaymentDeclined      commerce
 │   ├── PaymentRefunded      commerce
 │   ├── ProductReserved      commerce
-│   ├── OrderFixed           commerce
-│   ├── CategoryNotEmpty     commerce
-│   └── SlugTaken            commerce
+│   ├── SlugTaken            commerce
+│   ├── WrongCurrency        commerce
+│   ├── LoginTaken           identity
+│   ├── AccountClosed        ledger
+│   ├── AccountNotEmpty      ledger
+│   ├── CurrencyMismatch     ledger
+│   └── InsufficientFunds    ledger
 ├── LimitReached             a size, depth or rate limit is used up
-│   ├── BalanceLimit         ledger
-│   ├── CartLimit            commerce
-│   ├── OrderLimit           commerce
-│   └── DepthLimit           commerce
-=======
-│   └── LoginTaken           identity
-├── LimitReached             a size, depth or rate limit is used up
-│   ├── BalanceLimit         ledger
 │   ├── RateLimited          api: too many requests
-│   └── TooManyTries         identity: too many attempts to sign in
->>>>>>> main
+│   ├── CartLimit            commerce
+│   ├── DepthLimit           commerce
+│   ├── OrderLimit           commerce
+│   ├── TooManyTries         identity: too many attempts to sign in
+│   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     ├── TimedOut             the deadline passed; nothing was changed

@@ -11,9 +11,11 @@ from prometheus_client.registry import Collector
 
 from squinney.errors import SquinneyError
 from squinney.jobs import statuses
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 
+WAIT_SECONDS = 2.0
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
@@ -81,9 +83,10 @@ class _Live(Collector):
         late = GaugeMetricFamily("squinney_job_late_seconds", "How long a job is overdue", labels=["job"])
         failures = GaugeMetricFamily("squinney_job_failures", "Failed runs in a row", labels=["job"])
         try:
-            for status in statuses(self._db, self._jobs):
-                late.add_metric([status.name], status.late_seconds)
-                failures.add_metric([status.name], status.failures)
+            with operation(WAIT_SECONDS, reads_only=True):
+                for status in statuses(self._db, self._jobs):
+                    late.add_metric([status.name], status.late_seconds)
+                    failures.add_metric([status.name], status.failures)
             up.add_metric([], 1)
         except SquinneyError:
             up.add_metric([], 0)

@@ -81,6 +81,7 @@ class Keys:
         self._note_use(key_id)
         return key
 
+    @operation(reads_only=True)
     def remembered(self, presented: str) -> ApiKey | None:
         """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
         key_id, secret = _parts(presented)

@@ -165,7 +165,7 @@ def refusal(hello: Document, version: str) -> str | None:
 
 
 class operation:  # noqa: N801 - it reads as a statement
-    """Bound everything inside by `seconds`, and turn the driver's connection and time-out errors into `Unavailable`.
+    """Bound everything inside by `seconds` (None: each part bounds itself, for what may take days), and turn the driver's connection and time-out errors into `Unavailable`.
 
     For use in a `with` or as a decorator. One inside another cannot lengthen it. The error's `outcome_unknown` is
     true unless `reads_only`: whether a write got through before the connection was lost cannot be known here. Errors
@@ -177,7 +177,7 @@ class operation:  # noqa: N801 - it reads as a statement
 
     __slots__ = ("_bound", "_ends", "reads_only", "seconds")
 
-    def __init__(self, seconds: float = 10, *, reads_only: bool = False) -> None:
+    def __init__(self, seconds: float | None = 10, *, reads_only: bool = False) -> None:
         self.seconds = seconds
         self.reads_only = reads_only
 

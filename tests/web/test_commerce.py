@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 from playwright.sync_api import Page, expect
 from tests.serving import Serving
+
+
+def sign_in_as_admin(page: Page, serving: Serving) -> None:
+    """Add an admin from the command line, beside the running server, and sign in by the form."""
+    command = list(serving._process.args)  # type: ignore[call-overload]
+    data = command[command.index("--data") + 1]
+    password = "correct horse battery staple"
+    subprocess.run(
+        [sys.executable, "-m", "squinney.cli.main", "--data", data, "users", "add", "shopkeeper", "--role", "admin"],
+        input=f"{password}\n{password}\n",
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+    page.goto("/sign-in?next=/shop/admin")
+    form = page.locator("form[action^='/sign-in']")
+    form.locator("input[name=login]").fill("shopkeeper")
+    form.locator("input[name=password]").fill(password)
+    form.get_by_role("button").click()
+    expect(page.get_by_role("heading", name="Shop admin")).to_be_visible()
 
 
 def test_a_person_buys(page: Page) -> None:

@@ -12,8 +12,7 @@ from pymongo.write_concern import WriteConcern
 
 from bench import report
 from bench.harness import Contender, Series, compare
-from squinney import assembly
-from squinney import ledger
+from squinney import assembly, ledger
 from squinney.ledger import Accounts
 from squinney.ledger.documents import Account
 from squinney.mongo import schema

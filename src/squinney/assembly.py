@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import analytics, commerce, identity, ledger
+from squinney import analytics, commerce, content, identity, ledger
 from squinney.analytics import proof as analytics_proof
 from squinney.commerce import proof as commerce_proof
 from squinney.ledger import proof as ledger_proof
@@ -135,6 +135,20 @@ SYSTEMS = (
             commerce_proof.check,
         ),
         path="shop",
+    ),
+    System(
+        name="content",
+        title="Site",
+        what="Pages, a blog, photos and comments, with drafts, history and merges.",
+        collections=content.COLLECTIONS,
+        queries=content.QUERIES,
+        build=content.build,
+        jobs=content.JOBS,
+        find_problems=content.find_problems,
+        repair=content.repair,
+        demo=content.demo,
+        figures=content.figures,
+        path="site",
     ),
     System(
         name="identity",

@@ -9,12 +9,15 @@ SquinneyError
 │   ├── UnknownOrder         commerce
 │   ├── UnknownPayment       commerce
 │   ├── UnknownProduct       commerce
+│   ├── UnknownComment       content
+│   ├── UnknownNode          content: no such page, or not for this viewer
 │   ├── UnknownKey           identity
 │   ├── UnknownPerson        identity
 │   └── UnknownAccount       ledger
 ├── Invalid                  the input breaks a rule; names the field and the limit
 │   ├── NotALog              analytics
-│   └── UnknownFormat        analytics
+│   ├── UnknownFormat        analytics
+│   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
 │   ├── SignInNeeded         web: nobody has signed in
 │   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
@@ -39,8 +42,12 @@ SquinneyError
 │   ├── PaymentDeclined      commerce
 │   ├── PaymentRefunded      commerce
 │   ├── ProductReserved      commerce
-│   ├── SlugTaken            commerce
+│   ├── SlugTaken            content: the parent has a node of that slug
 │   ├── WrongCurrency        commerce
+│   ├── NotEmpty             content: a node still has children
+│   ├── SlugTaken            content: the parent has a node of that slug
+│   ├── StrategyCannot       content: a discussion's storage cannot do this
+│   ├── UploadLost           content: an upload stood still for too long
 │   ├── LoginTaken           identity
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
@@ -51,6 +58,7 @@ SquinneyError
 │   ├── CartLimit            commerce
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
+│   ├── DiscussionFull       content: an embedded discussion outgrows its node
 │   ├── TooManyTries         identity: too many attempts to sign in
 │   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown

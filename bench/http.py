@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 
+import psutil
+
 from bench import report
 from bench.harness import Contender, compare
 from squinney import assembly
@@ -69,18 +71,26 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "SQUINNEY_RATE_PER_KEY": "0", "PORT": "0"}
     serve = ["-m", "squinney.cli.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
     with ExitStack() as stack:
-        ours = stack.enter_context(_served(serve, environment))
-        theirs = stack.enter_context(_served(["-c", BY_HAND, uri, NAME], {}))
+        ours, our_process = stack.enter_context(_served(serve, environment))
+        theirs, their_process = stack.enter_context(_served(["-c", BY_HAND, uri, NAME], {}))
         headers = {"Authorization": f"Bearer {key}"}
         contenders = [Contender("by hand", _reader(theirs, ids, {})), Contender("serve", _reader(ours, ids, headers))]
+        processes = [their_process, our_process]
+        before = [_cpu_seconds(process) for process in processes]
         series = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
+        spent = [_cpu_seconds(process) - began for process, began in zip(processes, before, strict=True)]
     version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(NAME)
-    _write(series, version, rounds, seconds)
+    _write(series, spent, version, rounds, seconds)
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager
-def _served(arguments: list[str], environment: dict[str, str]) -> Iterator[str]:
+def _served(arguments: list[str], environment: dict[str, str]) -> Iterator[tuple[str, psutil.Process]]:
     process = subprocess.Popen(
         [sys.executable, *arguments],
         env={**os.environ, **environment, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
@@ -93,7 +103,7 @@ def _served(arguments: list[str], environment: dict[str, str]) -> Iterator[str]:
         found = re.search(r"http://\S+:\d+", process.stdout.readline())
         assert found, "it did not start"
         threading.Thread(target=process.stdout.read, daemon=True).start()  # lest it wait for a reader
-        yield found[0]
+        yield found[0], psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -118,7 +128,8 @@ def _reader(url: str, ids: list[str], headers: dict[str, str]):  # type: ignore[
     return read
 
 
-def _write(series: list, version: str, rounds: int, seconds: float) -> None:  # type: ignore[type-arg]
+def _write(series: list, spent: list[float], version: str, rounds: int, seconds: float) -> None:  # type: ignore[type-arg]
+    cpu = [seconds / sum(run.operations for run in one.rounds) for seconds, one in zip(spent, series, strict=True)]
     rows = [
         [
             one.name,
@@ -126,12 +137,22 @@ def _write(series: list, version: str, rounds: int, seconds: float) -> None:  # 
             f"{one.percentile(0.5):.1f}",
             f"{one.percentile(0.99):.1f}",
             f"{one.ratio_to(series[0]):.2f}x",
+            f"{each * 1000:.2f}",
+            f"{cpu[0] / each:.2f}x",
         ]
-        for one in series
+        for one, each in zip(series, cpu, strict=True)
     ]
-    head = ["how", "reads/s", "p50 ms", "p99 ms", "rate against by hand"]
+    head = [
+        "how",
+        "reads/s",
+        "p50 ms",
+        "p99 ms",
+        "rate against by hand",
+        "processor ms a read",
+        "reads a processor second",
+    ]
     summary = (
-        f"Reading an account through `squinney serve` runs at {series[1].ratio_to(series[0]):.2f}x of the same "
+        f"For the processor time it takes, `squinney serve` reads {cpu[0] / cpu[1]:.2f}x as many accounts as the same "
         "endpoint written by hand on FastAPI and PyMongo, although the hand-written one checks no key, counts no rate, "
         "has no time limits and no security headers."
     )
@@ -142,7 +163,9 @@ def _write(series: list, version: str, rounds: int, seconds: float) -> None:  # 
             summary,
             report.table(head, rows),
             f"{THREADS} callers with one kept connection each, {rounds} interleaved rounds of {seconds:g} s; rates are "
-            f"medians, ratios medians of the rounds' ratios. Both by uvicorn in one process. {report.machine(version)}",
+            f"medians, ratios medians of the rounds' ratios. Both by uvicorn in one process. Rates swing with whatever "
+            f"else the machine does (load {os.getloadavg()[0]:.0f} here), processor time less; that of `serve` has its "
+            f"background jobs in it. {report.machine(version)}",
         ],
     )
     print(report.table(head, rows))

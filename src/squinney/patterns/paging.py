@@ -107,7 +107,7 @@ def after(sort: Sort, cursor: str) -> Document:
 
     Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
     """
-    keys = _keys(sort, cursor)
+    keys = keys_of(sort, cursor)
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
@@ -125,7 +125,11 @@ def _keeps(projection: Mapping[str, Any], path: str) -> bool:
     return any(named)
 
 
-def _keys(sort: Sort, cursor: Any) -> Document:
+def keys_of(sort: Sort, cursor: Any) -> Document:
+    """The sort keys of the item behind which `cursor` continues.
+
+    Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
+    """
     if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
         raise _malformed()
     try:

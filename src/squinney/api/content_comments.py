@@ -1,0 +1,249 @@
+"""Comments over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from squinney.api.cursors import Cursor, Signing
+from squinney.api.dependencies import Caller, IdempotencyKey, noun
+from squinney.api.problems import responses
+from squinney.content import (
+    Comment,
+    Comments,
+    DiscussionFull,
+    Moderation,
+    People,
+    StrategyCannot,
+    UnknownComment,
+    UnknownNode,
+    render,
+)
+from squinney.content.documents import MOST_COMMENT, Strategy
+from squinney.errors import Forbidden
+from squinney.patterns.paging import Page
+from squinney.patterns.transactions import Busy, KeyReused, StillRunning
+
+router = APIRouter(prefix="/api/comments", tags=["comments"])
+
+Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
+Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
+Persons = Annotated[People, Depends(noun("content", "people", People))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
+By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
+
+
+class Body(BaseModel):
+    """What requests share: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NewComment(Body):
+    """What posting takes."""
+
+    author_id: str = Field(min_length=1, max_length=200)
+    author_name: str = Field(min_length=1, max_length=100)
+    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+    reply_to: str | None = Field(None, max_length=200)
+
+
+class NewText(Body):
+    """What an edit takes."""
+
+    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+
+
+class Conversion(Body):
+    """Which strategy to convert to."""
+
+    to: Strategy
+
+
+class NewFlag(Body):
+    """Who flags, and why."""
+
+    by: str = Field(min_length=1, max_length=200)
+    reason: str = Field("", max_length=500)
+
+
+class Decision(Body):
+    """What a moderator decides."""
+
+    by: str = Field(min_length=1, max_length=200)
+    verdict: Literal["keep", "remove"]
+
+
+class CommentModel(BaseModel):
+    """A comment; `html` is its text, safe to show."""
+
+    id: str
+    node_id: str
+    parent_id: str | None
+    slug: str
+    posted: datetime
+    author: dict[str, str]
+    text: str
+    html: str
+    num_replies: int
+    edited: datetime | None = None
+    deleted: datetime | None = None
+
+
+class CommentPage(BaseModel):
+    """A page of comments."""
+
+    items: list[CommentModel]
+    next: str | None
+
+
+class Count(BaseModel):
+    """How many comments a node has, and where they are."""
+
+    count: int
+    strategy: Strategy
+
+
+class FlagModel(BaseModel):
+    """An entry of the moderators' queue."""
+
+    node_id: str
+    slug: str
+    by: list[str]
+    reasons: list[str]
+    first_at: datetime
+    state: str
+    comment: CommentModel | None = None
+
+
+class FlagPage(BaseModel):
+    """A page of the queue."""
+
+    items: list[FlagModel]
+    next: str | None
+
+
+class Erased(BaseModel):
+    """What was erased."""
+
+    comments: int
+    flags: int
+
+
+def _out(comment: Comment) -> Any:
+    author = {"id": comment["author"]["_id"], "name": comment["author"]["name"]}
+    return {**comment, "id": comment["_id"], "author": author, "html": render.comment(comment["text"])}
+
+
+def _page(page: Page[Comment], sign: Any) -> Any:
+    return {"items": [_out(comment) for comment in page.items], "next": sign(page.next)}
+
+
+READ = responses(UnknownNode, UnknownComment, StrategyCannot)
+WRITE = responses(UnknownNode, UnknownComment, Forbidden, Busy)
+POST = responses(UnknownNode, UnknownComment, StrategyCannot, DiscussionFull, KeyReused, StillRunning, Busy)
+
+
+@router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
+def post_comment(
+    talk: Talk, caller: Caller, node_id: str, body: NewComment, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Add a comment or a reply."""
+    author: Any = {"_id": body.author_id, "name": body.author_name}
+    return _out(talk.post(node_id, author, body.text, body.reply_to, key=idempotency_key, scope=caller))
+
+
+@router.get("/nodes/{node_id}", response_model=CommentPage, responses=READ)
+def list_comments(
+    talk: Talk,
+    sign: Signing,
+    node_id: str,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    order: Literal["chronological", "threaded"] = "chronological",
+    at: Annotated[str | None, Query(max_length=200, description="Begin at the comment with this slug")] = None,
+) -> Any:
+    """Some comments, oldest first or by threads."""
+    return _page(talk.page(node_id, cursor, limit, order, at=at), sign)
+
+
+@router.get("/nodes/{node_id}/count", response_model=Count, responses=READ)
+def count_comments(talk: Talk, node_id: str) -> Any:
+    """How many there are."""
+    return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
+
+
+@router.get("/nodes/{node_id}/comment", response_model=CommentModel, responses=READ)
+def get_comment(talk: Talk, node_id: str, slug: Slug) -> Any:
+    """One comment, by its slug."""
+    return _out(talk.get(node_id, slug))
+
+
+@router.get("/nodes/{node_id}/discussion", response_model=list[CommentModel], responses=READ)
+def get_discussion(talk: Talk, node_id: str, slug: Slug) -> Any:
+    """A comment and all below it."""
+    return [_out(comment) for comment in talk.discussion(node_id, slug)]
+
+
+@router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
+def edit_comment(talk: Talk, node_id: str, slug: Slug, body: NewText, by: By = None) -> Any:
+    """Change a comment's text."""
+    return _out(talk.edit(node_id, slug, body.text, by=by))
+
+
+@router.delete("/nodes/{node_id}/comment", status_code=204, responses=WRITE)
+def delete_comment(talk: Talk, node_id: str, slug: Slug, by: By = None) -> None:
+    """Delete a comment; one with replies keeps its place."""
+    talk.delete(node_id, slug, by=by)
+
+
+@router.post("/nodes/{node_id}/convert", response_model=Count, responses={**WRITE, **responses(DiscussionFull)})
+def convert_discussion(talk: Talk, node_id: str, body: Conversion) -> Any:
+    """Move a discussion to another storage strategy."""
+    talk.convert(node_id, body.to)
+    return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
+
+
+@router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=READ)
+def flag_comment(queue: Queue, node_id: str, slug: Slug, body: NewFlag) -> Any:
+    """Put a comment in the moderators' queue."""
+    return queue.flag(node_id, slug, body.by, body.reason)
+
+
+@router.post("/nodes/{node_id}/decision", response_model=FlagModel, responses=READ)
+def decide(queue: Queue, node_id: str, slug: Slug, body: Decision) -> Any:
+    """Keep or remove a flagged comment."""
+    return queue.decide(node_id, slug, body.verdict, by=body.by)
+
+
+@router.get("/queue", response_model=FlagPage, responses=responses())
+def list_queue(
+    queue: Queue, sign: Signing, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=50)] = 20
+) -> Any:
+    """What waits for a decision, longest waiting first."""
+    page = queue.queue(cursor=cursor, limit=limit)
+    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in page.items]
+    return {"items": items, "next": sign(page.next)}
+
+
+@router.get("/authors/{author_id}", response_model=CommentPage, responses=responses(StrategyCannot))
+def list_by_author(talk: Talk, sign: Signing, author_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """A person's comments, newest first."""
+    return _page(talk.by_author(author_id, cursor, limit), sign)
+
+
+@router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses())
+def export_person(persons: Persons, author_id: str) -> Any:
+    """Every comment of a person, from all strategies."""
+    return [_out(comment) for comment in persons.export(author_id)]
+
+
+@router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses())
+def erase_person(persons: Persons, author_id: str) -> Any:
+    """Delete every comment of a person."""
+    done = persons.erase(author_id)
+    return {"comments": done["comments"], "flags": done["flags"]}

@@ -1,0 +1,157 @@
+"""Comments in numbered pages of about a hundred: few documents, few bytes, no threads.
+
+Within a page the order is that of time; across pages that of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from squinney.content import queries
+from squinney.content.discussions import Order, Place, node_step, plain
+from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import Page, cursor_after, keys_of
+from squinney.patterns.transactions import Plan, Stale, Step, Transactions
+
+SORT = [("page", 1), ("_id", 1)]
+
+
+class Paged:
+    """The `paged` strategy."""
+
+    def __init__(self, db: Db, transactions: Transactions) -> None:
+        self._db = db
+        self._transactions = transactions
+
+    def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
+        """One query for as many stored pages as the limit needs; `at` needs one more to find its page."""
+        number, behind = _position(cursor) if cursor else (1, "")
+        if at:
+            number = self._page_of(place, at["slug"])["page"]
+        pages = limit // COMMENTS_A_PAGE + 2
+        found = list(queries.PAGES_FROM.find(self._db, **place.key, number=number, limit=pages))
+        items = [
+            {**comment, "page": stored["page"]}
+            for stored in found
+            for comment in sorted(stored["comments"], key=lambda comment: cast(str, comment["_id"]))
+            if stored["page"] > number or (comment["_id"] >= at["_id"] if at else comment["_id"] > behind)
+        ]
+        next_ = None
+        if len(items) > limit:
+            next_ = cursor_after(SORT, items[limit - 1])
+        elif len(found) == pages:  # deletions have thinned these pages out; there may be more behind them
+            newest = max((comment["_id"] for comment in found[-1]["comments"]), default="")
+            next_ = cursor_after(SORT, {"page": found[-1]["page"], "_id": newest})
+        return Page([_plain(item) for item in items[:limit]], next_)
+
+    def get(self, place: Place, slug: str) -> Comment | None:
+        """One query, by the index of slugs."""
+        where = queries.PAGE_OF(**place.key, slug=slug)
+        found = self._db[PAGES].find_one(where, {"comments": {"$elemMatch": {"slug": slug}}})
+        return plain(found["comments"][0]) if found else None
+
+    def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
+        """Never asked: the capabilities refuse it."""
+        raise NotImplementedError
+
+    def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
+        """The node's guard and the last page, or a new page, in one transaction."""
+        arguments = {"node": place.node_id, "text": comment["text"]}
+        plan = Plan(self._post_steps(place, comment), result=comment)
+        outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
+        return cast(Comment, outcome.result)
+
+    def _post_steps(self, place: Place, comment: Comment) -> list[Step]:
+        number = place.pages
+        same = {"metadata.num_comment_pages": number}
+        if number and not self._is_full(place, number):
+            return [node_step(place, 1, guard=same), _push(place, number, comment)]
+        # A conversion that lost its claim may have left a page of that number.
+        older = {"epoch": {"$lt": place.discussion["epoch"]}}
+        self._db[PAGES].delete_many({"node_id": place.node_id, "page": number + 1, **older})
+        step = node_step(place, 1, guard=same, num_comment_pages=1)
+        return [step, _new_page(place, number + 1, comment)]
+
+    def _is_full(self, place: Place, number: int) -> bool:
+        where = {"node_id": place.node_id, "page": number, "count": {"$gte": COMMENTS_A_PAGE}}
+        return self._db[PAGES].find_one(where, {"_id": 1}) is not None
+
+    def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+        """The node's guard and the element, found by its version, in one transaction."""
+        update = {
+            "$set": {f"comments.$[c].{name}": value for name, value in fields.items()},
+            "$inc": {"comments.$[c].version": 1},
+        }
+        self._transactions.run("change-comment", [node_step(place, counted), self._step(place, comment, update)])
+
+    def remove(self, place: Place, comment: Comment) -> None:
+        """The node's guard and the element, in one transaction. A reply kept from a thread stays as a tombstone."""
+        update = {"$pull": {"comments": {"slug": comment["slug"]}}, "$inc": {"count": -1}}
+        self._transactions.run("remove-comment", [node_step(place, -1), self._step(place, comment, update)])
+
+    def _step(self, place: Place, comment: Comment, update: Document) -> Step:
+        stored = self._page_of(place, comment["slug"])
+        same = {"slug": comment["slug"], "version": comment["version"], "num_replies": comment["num_replies"]}
+        return Step(
+            PAGES,
+            stored["_id"],
+            route={"node_id": place.node_id, "page": stored["page"]},
+            guard={"comments": {"$elemMatch": same}},
+            give=update,
+            array_filters=[{"c.slug": comment["slug"]}],
+            refused=lambda _: Stale("the comment has changed"),
+        )
+
+    def _page_of(self, place: Place, slug: str) -> Document:
+        found = self._db[PAGES].find_one(queries.PAGE_OF(**place.key, slug=slug), {"page": 1})
+        if found is None:
+            raise Stale("the comment has changed")
+        return found
+
+    def all(self, place: Place) -> Iterator[Comment]:
+        """Page by page."""
+        for stored in queries.PAGES_FROM.find(self._db, **place.key, number=1):
+            yield from sorted((plain(comment) for comment in stored["comments"]), key=lambda comment: comment["_id"])
+
+
+def page_id(node_id: str, epoch: int, number: int) -> str:
+    """A page's id: of its epoch, so that pages of an unfinished conversion are never mistaken for live ones."""
+    return f"{node_id}:{epoch}:{number}"
+
+
+def _push(place: Place, number: int, comment: Comment) -> Step:
+    return Step(
+        PAGES,
+        page_id(place.node_id, place.discussion["epoch"], number),
+        route={"node_id": place.node_id, "page": number},
+        guard={"count": {"$lt": COMMENTS_A_PAGE}},
+        give={"$push": {"comments": comment}, "$inc": {"count": 1}},
+        refused=lambda _: Stale("the page is full"),
+    )
+
+
+def _new_page(place: Place, number: int, comment: Comment) -> Step:
+    epoch = place.discussion["epoch"]
+    stored = {"node_id": place.node_id, "page": number, "epoch": epoch, "count": 1, "comments": [comment]}
+    return Step(
+        PAGES,
+        page_id(place.node_id, epoch, number),
+        insert=stored,
+        route={"node_id": place.node_id, "page": number},
+        refused=lambda _: Stale("the page is there already"),
+    )
+
+
+def _position(cursor: str) -> tuple[int, str]:
+    keys: dict[str, Any] = keys_of(SORT, cursor)
+    number, behind = keys["page"], keys["_id"]
+    if not isinstance(number, int) or not isinstance(behind, str):
+        raise Invalid("cursor is not one that this list gave", field="cursor")
+    return number, behind
+
+
+def _plain(item: Document) -> Comment:
+    return plain({name: value for name, value in item.items() if name != "page"})

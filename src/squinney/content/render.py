@@ -1,0 +1,77 @@
+"""Text as people type it, made harmless on the way out: CommonMark to HTML, then only what is on the list survives.
+
+The text is stored as it was typed. Sanitising the HTML, not the Markdown, is what counts: the list below holds
+whatever the renderer, or a browser's repair of broken markup, makes of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+
+import nh3
+from markdown_it import MarkdownIt
+
+TAGS = {
+    "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",
+    "kbd", "li", "ol", "p", "pre", "s", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title"}, "ol": {"start"}, "code": {"class"}}
+COMMENT_TAGS = {"a", "blockquote", "br", "code", "em", "li", "ol", "p", "pre", "strong", "ul"}
+COMMENT_ATTRIBUTES = {"a": {"href"}}
+SCHEMES = {"http", "https", "mailto"}
+LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
+
+
+@functools.cache
+def _pages() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table")
+
+
+@functools.cache
+def _comments() -> MarkdownIt:
+    """A subset: no HTML, images, headings or tables."""
+    return MarkdownIt("commonmark", {"html": False}).disable(["image", "heading", "lheading", "html_block", "hr"])
+
+
+def markdown(text: str) -> str:
+    """A page's text as HTML that can be shown."""
+    return nh3.clean(
+        _pages().render(text),
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=_attribute,
+        url_schemes=SCHEMES,
+        link_rel="noopener noreferrer",
+    )
+
+
+def comment(text: str) -> str:
+    """A comment's text as HTML that can be shown; links carry no weight with search engines."""
+    return nh3.clean(
+        _comments().render(text),
+        tags=COMMENT_TAGS,
+        attributes=COMMENT_ATTRIBUTES,
+        attribute_filter=_attribute,
+        url_schemes=SCHEMES,
+        link_rel="noopener noreferrer nofollow ugc",
+    )
+
+
+def plain(text: str, most: int = 300) -> str:
+    """The first words of a text without any markup, for summaries."""
+    words = html.unescape(nh3.clean(_pages().render(text), tags=set())).split()
+    short = " ".join(words)
+    return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    """An address may not hide its scheme behind control characters; a class only names a language."""
+    if name in ("href", "src"):
+        squeezed = re.sub(r"[\x00-\x20\u00a0\u200b-\u200f\u2028\u2029\ufeff]", "", value)
+        scheme = re.match(r"([^/?#]*?):", squeezed)
+        return None if scheme and scheme.group(1).lower() not in SCHEMES else value
+    if name == "class":
+        return value if LANGUAGE.fullmatch(value) else None
+    return value

@@ -1,0 +1,328 @@
+"""What a node may be, and what changing one consists of. Nothing here talks to the database."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from squinney.content.documents import (
+    MOST_TAGS,
+    MOST_TEXT,
+    NODES,
+    REMOVALS,
+    REVISIONS,
+    Author,
+    Node,
+    Revision,
+)
+from squinney.content.errors import NotEmpty, SlugTaken, UnknownNode
+from squinney.errors import Invalid, SquinneyError
+from squinney.mongo.schema import Document
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.nonces import new_nonce
+from squinney.patterns.transactions import Stale, Step
+
+SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+TAG = r"[^\s,#/?&]+(?: [^\s,#/?&]+)*"
+KEEP_FILES_SECONDS = 3600
+# What Photos alone sets in a detail, as one swap; an edit or a restore leaves it as it is.
+FILE_KEYS = ("file_id", "content_type", "length", "sha256", "width", "height", "web")
+# Counters and comments are no part of a version.
+UNVERSIONED = ("num_children", "num_comments", "num_comment_pages", "comments", "discussion")
+
+
+class Text(BaseModel):
+    """The detail of what is mostly text. The text is CommonMark."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field("", max_length=MOST_TEXT)
+    summary: str = Field("", max_length=1_000)
+
+
+class Media(BaseModel):
+    """The detail of a photo or video, as far as people edit it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field("", max_length=MOST_TEXT)
+    alt: str = Field("", max_length=500)
+
+
+TYPES: dict[str, type[BaseModel]] = {
+    "basic-page": Text,
+    "blog-entry": Text,
+    "folder": Text,
+    "blog": Text,
+    "gallery": Text,
+    "photo": Media,
+    "video": Media,
+}
+
+
+def checked_type(type_: Any) -> str:
+    """A known type of node."""
+    if not isinstance(type_, str) or type_ not in TYPES:
+        raise Invalid(f"type must be one of {', '.join(TYPES)}", field="type")
+    return type_
+
+
+def checked_slug(slug: Any) -> str:
+    """A slug: small letters and digits, with dots, dashes and underscores between them."""
+    return checks.text(slug, "slug", least=1, most=150, pattern=SLUG)
+
+
+def checked_title(title: Any) -> str:
+    """A title of 1 to 300 characters on one line."""
+    return checks.text(title, "title", least=1, most=300, pattern=r"[^\r\n]*\S[^\r\n]*").strip()
+
+
+def checked_author(author: Any, field: str = "author") -> Author:
+    """An author: `_id` and `name`."""
+    if not isinstance(author, Mapping) or set(author) != {"_id", "name"}:
+        raise Invalid(f"{field} must have _id and name", field=field)
+    return {
+        "_id": checks.identifier(author["_id"], f"{field}._id"),
+        "name": checks.text(author["name"], f"{field}.name", least=1, most=100, pattern=r"[^\r\n]+"),
+    }
+
+
+def checked_tags(tags: Any) -> list[str]:
+    """Tags, small and without doubles."""
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise Invalid("tags must be a list", field="tags")
+    names = [checks.text(tag, "tags", most=100).strip().lower() for tag in tags]
+    unique = list(dict.fromkeys(checks.text(name, "tags", least=1, most=50, pattern=TAG) for name in names))
+    if len(unique) > MOST_TAGS:
+        raise Invalid(f"tags must be at most {MOST_TAGS}", field="tags", limit=MOST_TAGS)
+    return unique
+
+
+def checked_detail(type_: str, detail: Any) -> Document:
+    """The detail for that type, whole."""
+    if not isinstance(detail, Mapping):
+        raise Invalid("detail must be an object", field="detail")
+    try:
+        model = TYPES[type_].model_validate(dict(detail))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(["detail", *(str(part) for part in first["loc"])])
+        raise Invalid(f"{field}: {first['msg']}", field=field) from None
+    for name, value in model:
+        checks.text(value, f"detail.{name}", most=MOST_TEXT)
+    return model.model_dump()
+
+
+def checked_changes(type_: str, changes: Any) -> Document:
+    """What an edit sets: a title, a detail's fields, or both."""
+    if not isinstance(changes, Mapping) or not changes or set(changes) - {"title", "detail"}:
+        raise Invalid("changes must be of title and detail", field="changes")
+    found: Document = {}
+    if "title" in changes:
+        found["title"] = checked_title(changes["title"])
+    if "detail" in changes:
+        whole = checked_detail(type_, changes["detail"])
+        found["detail"] = {name: whole[name] for name in changes["detail"]}
+    return found
+
+
+def checked_time(at: Any, field: str) -> datetime:
+    """An aware time, in whole milliseconds."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise Invalid(f"{field} must be a time with a zone", field=field)
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def new_node(
+    now: datetime,
+    slug: str,
+    type_: str,
+    title: str,
+    author: Author,
+    detail: Mapping[str, Any],
+    tags: Iterable[str],
+    published: datetime | None,
+) -> Node:
+    """A checked node, not stored and without a parent yet.
+
+    Raises: `Invalid`.
+    """
+    checked_type(type_)
+    return {
+        "_id": new_id(),
+        "metadata": {
+            "nonce": new_nonce(),
+            "version": 1,
+            "type": type_,
+            "parent_id": None,
+            "slug": checked_slug(slug),
+            "title": checked_title(title),
+            "created": now,
+            "updated": now,
+            "published": checked_time(published, "published") if published is not None else None,
+            "author": checked_author(author),
+            "tags": checked_tags(tags),
+            "detail": checked_detail(type_, detail),
+            "num_children": 0,
+            "num_comments": 0,
+            "num_comment_pages": 0,
+        },
+    }
+
+
+def is_published(node: Node, now: datetime) -> bool:
+    """Whether its time has come."""
+    published = node["metadata"]["published"]
+    return published is not None and published <= now
+
+
+def place(node: Node) -> Document:
+    """The filter that finds the node on its shard."""
+    metadata = node["metadata"]
+    return {"_id": node["_id"], **route(metadata)}
+
+
+def route(metadata: Mapping[str, Any]) -> Document:
+    """The shard key's fields."""
+    return {"metadata.parent_id": metadata["parent_id"], "metadata.slug": metadata["slug"]}
+
+
+# ---- steps ----
+
+
+def create_steps(node: Node, parent: Node | None) -> list[Step]:
+    """The node, its first revision, and one more child for its parent."""
+    taken = SlugTaken(f"{node['metadata']['slug']!r} is taken here", slug=node["metadata"]["slug"])
+    return [
+        *([children_step(parent, 1)] if parent else []),
+        Step(NODES, node["_id"], insert=node, route=route(node["metadata"]), refused=lambda _: taken),
+        revision_step(node, node["metadata"]["author"], node["metadata"]["created"]),
+    ]
+
+
+def children_step(parent: Node, change: int, *, guard: Mapping[str, Any] | None = None) -> Step:
+    """The parent is there, where it was, and counts its children."""
+    return Step(
+        NODES,
+        parent["_id"],
+        route=route(parent["metadata"]),
+        guard=guard or {},
+        give={"$inc": {"metadata.num_children": change}},
+        refused=lambda _: Stale("the parent was moved or removed"),
+    )
+
+
+def revision_step(node: Node, by: Author, at: datetime, *, session: str | None = None) -> Step:
+    """The node as this edit leaves it."""
+    metadata = node["metadata"]
+    revision: Revision = {
+        "_id": f"{node['_id']}:{metadata['nonce']}",
+        "node_id": node["_id"],
+        "nonce": metadata["nonce"],
+        "version": metadata["version"],
+        "at": at,
+        "author": by,
+        "session": session,
+        "metadata": {name: value for name, value in metadata.items() if name not in UNVERSIONED},
+    }
+    return Step(REVISIONS, revision["_id"], insert=revision, route={"node_id": node["_id"], "nonce": metadata["nonce"]})
+
+
+def changed(node: Node, changes: Mapping[str, Any], at: datetime, nonce: str) -> Node:
+    """The node after the changes, with a new nonce."""
+    metadata: dict[str, Any] = dict(node["metadata"])
+    detail = {**metadata["detail"], **changes.get("detail", {})}
+    metadata.update({name: value for name, value in changes.items() if name != "detail"})
+    metadata.update(detail=detail, nonce=nonce, version=metadata["version"] + 1, updated=at)
+    return {"_id": node["_id"], "metadata": metadata}  # type: ignore[typeddict-item]
+
+
+def edit_step(before: Node, after: Node, *, refused: Callable[[Document | None], SquinneyError] | None = None) -> Step:
+    """Swap one version for the next, if nobody was faster."""
+    new, old = after["metadata"], before["metadata"]
+    fields = ("nonce", "version", "updated", "title", "detail")
+    return Step(
+        NODES,
+        before["_id"],
+        route=route(old),
+        guard={"metadata.nonce": old["nonce"]},
+        give={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
+        refused=refused or (lambda _: Stale("the node has changed")),
+    )
+
+
+def move_step(before: Node, after: Node) -> Step:
+    """Take the new place, or be refused by the unique index; a rollback gives the old one back."""
+    fields = ("parent_id", "slug", "nonce", "version", "updated")
+    new, old = after["metadata"], before["metadata"]
+
+    def error_for(found: Document | None) -> SquinneyError:
+        if found and found["metadata"]["nonce"] == old["nonce"]:
+            return SlugTaken(f"{new['slug']!r} is taken there", slug=new["slug"])
+        return Stale("the node has changed")
+
+    return Step(
+        NODES,
+        before["_id"],
+        guard={"metadata.nonce": old["nonce"], **route(old)},
+        take={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
+        undo={"$set": {f"metadata.{name}": old[name] for name in fields}},  # type: ignore[literal-required]
+        refused=error_for,
+    )
+
+
+def guard_steps(chain: Sequence[Node], *, without: Iterable[str]) -> list[Step]:
+    """Each node of the chain is still under the same parent: what keeps two moves from making a circle."""
+    done = set(without)
+    return [
+        Step(
+            NODES,
+            node["_id"],
+            guard=route(node["metadata"]),
+            refused=lambda _: Stale("a folder was moved meanwhile"),
+        )
+        for node in chain
+        if node["_id"] not in done
+    ]
+
+
+def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
+    """The node goes; what hangs on it is put down for the sweep."""
+
+    def error_for(found: Document | None) -> SquinneyError:
+        if found is None:
+            return UnknownNode(f"there is no node {node['_id']}", node_id=node["_id"])
+        if found["metadata"]["num_children"]:
+            return NotEmpty("remove or move its children first", children=found["metadata"]["num_children"])
+        return Stale("the node has changed")
+
+    guard = {
+        "metadata.num_children": 0,
+        "metadata.nonce": node["metadata"]["nonce"],
+        "metadata.discussion.frozen": None,
+    }
+    steps = [
+        Step(NODES, node["_id"], route=route(node["metadata"]), guard=guard, delete=True, refused=error_for),
+        removal_step("node", node["_id"], now),
+    ]
+    if parent:
+        steps.append(children_step(parent, -1))
+    if file_id := node["metadata"]["detail"].get("file_id"):
+        steps.append(old_file_step(file_id, now))
+    return steps
+
+
+def old_file_step(file_id: str, now: datetime) -> Step:
+    """A file that no node shows any more is deleted an hour later, so that open readers finish."""
+    return removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS))
+
+
+def removal_step(kind: str, target_id: str, due_at: datetime, **more: Any) -> Step:
+    """What the sweep is to delete, and from when on."""
+    removal_id = f"{kind}:{target_id}:{secrets.token_hex(4)}"
+    return Step(REMOVALS, removal_id, insert={"kind": kind, "target_id": target_id, "due_at": due_at, **more})

@@ -1,0 +1,250 @@
+"""Writing: the editor with its preview, the merge, history, publishing, and uploads."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from squinney.api.assets import Body
+from squinney.api.dependencies import noun
+from squinney.api.problems import status_of
+from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging, render
+from squinney.content.rules import TYPES
+from squinney.errors import Invalid, SquinneyError
+from squinney.patterns.ids import new_id
+from squinney.web.content_viewer import author_of, viewer_of
+from squinney.web.pages import render as render_page
+
+router = APIRouter(prefix="/site/-")
+
+Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Text = Annotated[str, Form(max_length=600_000)]
+Short = Annotated[str, Form(max_length=1_000)]
+WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
+
+
+@router.get("/new", response_class=HTMLResponse)
+def show_new(request: Request, tree: Tree, parent: str = "", type: str = "blog-entry") -> Response:
+    """The editor for a new node."""
+    above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
+    typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "at": ""}
+    return _new(request, above, typed)
+
+
+def _new(request: Request, above: Node | None, typed: dict[str, str], error: SquinneyError | None = None) -> Response:
+    types = [name for name in TYPES if name in WRITTEN]
+    status = status_of(error) if error else 200
+    return render_page(request, "content/new.html", status=status, above=above, typed=typed, types=types, error=error)
+
+
+@router.post("/new", response_class=HTMLResponse)
+def create(
+    request: Request,
+    tree: Tree,
+    type: Short,
+    slug: Short,
+    title: Short,
+    parent: Short = "",
+    text: Text = "",
+    tags: Short = "",
+    when: Short = "draft",
+    at: Short = "",
+) -> Response:
+    """Create a node: a draft, published now, or scheduled."""
+    viewer = viewer_of(request)
+    try:
+        published = _time(when, at)
+        node = tree.create(
+            parent or None, slug, type, title, author_of(request), {"text": _plain(text)}, _tags(tags),
+            published=published, viewer=viewer,
+        )  # fmt: skip
+    except SquinneyError as error:
+        above = tree.by_id(parent, viewer=viewer) if parent else None
+        typed = {"slug": slug, "title": title, "text": text, "tags": tags, "type": type, "at": at}
+        return _new(request, above, typed, error)
+    return _to(tree, node)
+
+
+@router.get("/edit/{node_id}", response_class=HTMLResponse)
+def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
+    """The editor for a node."""
+    node = tree.editable(node_id, viewer_of(request))
+    return render_page(request, "content/edit.html", node=node, metadata=node["metadata"], session=new_id(), error=None)
+
+
+@router.post("/edit/{node_id}", response_class=HTMLResponse)
+def save(
+    request: Request,
+    tree: Tree,
+    node_id: str,
+    nonce: Short,
+    session: Short,
+    title: Short,
+    text: Text = "",
+    tags: Short = "",
+) -> Response:
+    """Save; where somebody else has saved since, show both and let the person merge."""
+    viewer = viewer_of(request)
+    changes = {"title": title, "detail": {"text": _plain(text)}}
+    try:
+        node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
+        _set_tags(tree, node, _tags(tags), viewer)
+    except EditConflict as conflict:
+        return _merge(request, node_id, conflict, title, _plain(text), tags, session)
+    except Invalid as error:
+        node = tree.editable(node_id, viewer)
+        return render_page(
+            request, "content/edit.html", status=422, node=node, metadata=node["metadata"], session=session, error=error
+        )
+    return _to(tree, node)
+
+
+def _merge(
+    request: Request, node_id: str, conflict: EditConflict, title: str, text: str, tags: str, session: str
+) -> Response:
+    theirs = conflict.theirs
+    base = (conflict.base or theirs)["detail"].get("text", "")
+    merged = merging.merge(base, text, theirs["detail"].get("text", ""))
+    base_title = (conflict.base or theirs)["title"]
+    return render_page(
+        request,
+        "content/merge.html",
+        status=409,
+        node_id=node_id,
+        nonce=theirs["nonce"],
+        session=session,
+        title=theirs["title"] if title == base_title else title,
+        titles=(base_title, title, theirs["title"]),
+        merged=merged,
+        tags=tags,
+        yours=merging.compare(base, text),
+        theirs=merging.compare(base, theirs["detail"].get("text", "")),
+    )
+
+
+def _set_tags(tree: Nodes, node: Node, wanted: list[str], viewer: Viewer) -> None:
+    have = set(node["metadata"]["tags"])
+    if gone := have - set(wanted):
+        tree.remove_tags(node, gone, viewer=viewer)
+    if new := [tag for tag in wanted if tag not in have]:
+        tree.add_tags(node, new, viewer=viewer)
+
+
+@router.post("/preview", response_class=JSONResponse)
+def preview(request: Request, text: Text = "") -> Response:
+    """The text as the page will show it."""
+    return JSONResponse({"html": render.markdown(_plain(text))})
+
+
+@router.get("/history/{node_id}", response_class=HTMLResponse)
+def show_history(request: Request, tree: Tree, node_id: str, cursor: str | None = None) -> Response:
+    """The versions of a node, each beside the one before it."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    page = tree.history(node, cursor=cursor, limit=10, viewer=viewer)
+    texts = [revision["metadata"]["detail"].get("text", "") for revision in page.items]
+    changes = [merging.compare(before, after) for after, before in zip(texts, [*texts[1:], ""], strict=True)]
+    versions = list(zip(page.items, changes, strict=True))
+    return render_page(request, "content/history.html", node=node, versions=versions, next=page.next)
+
+
+@router.post("/restore/{node_id}")
+def restore(request: Request, tree: Tree, node_id: str, nonce: Short) -> Response:
+    """Make an earlier version the newest."""
+    return _to(tree, tree.restore(node_id, nonce, by=author_of(request), viewer=viewer_of(request)))
+
+
+@router.post("/publish/{node_id}")
+def publish(request: Request, tree: Tree, node_id: str, when: Short = "now", at: Short = "") -> Response:
+    """Publish now, schedule, or take back."""
+    viewer = viewer_of(request)
+    published = _time(when, at)
+    if published is None:
+        return _to(tree, tree.unpublish(node_id, viewer=viewer))
+    return _to(tree, tree.publish(node_id, published, viewer=viewer))
+
+
+@router.post("/remove/{node_id}")
+def remove(request: Request, tree: Tree, node_id: str) -> Response:
+    """Remove a node without children."""
+    viewer = viewer_of(request)
+    above = tree.ancestors(tree.editable(node_id, viewer))
+    tree.remove(node_id, viewer=viewer)
+    return _to(tree, above[0]) if above else RedirectResponse("/site", status_code=303)
+
+
+# ---- uploads ----
+
+
+@router.get("/upload", response_class=HTMLResponse)
+def show_upload(request: Request, tree: Tree, parent: str) -> Response:
+    """The form for photos and videos."""
+    return render_page(request, "content/upload.html", above=tree.by_id(parent, viewer=viewer_of(request)))
+
+
+@router.post("/upload", response_class=JSONResponse)
+async def upload(
+    request: Request,
+    tree: Tree,
+    albums: Albums,
+    parent: Annotated[str, Query(max_length=200)],
+    slug: Annotated[str, Query(max_length=150)],
+    title: Annotated[str, Query(max_length=300)] = "",
+    alt: Annotated[str, Query(max_length=500)] = "",
+    type: Literal["photo", "video"] = "photo",
+    when: Literal["now", "draft"] = "now",
+) -> Response:
+    """The file is the request's body, so that it is streamed and its progress can be shown."""
+
+    def work() -> str:
+        node = albums.upload(
+            Body(request), parent, slug, author=author_of(request), title=title, type=type, detail={"alt": alt},
+            published=_time(when, ""), viewer=viewer_of(request),
+        )  # fmt: skip
+        return f"/site{tree.path_of(node)}"
+
+    return JSONResponse({"url": await run_in_threadpool(work)}, status_code=201)
+
+
+@router.post("/replace/{node_id}", response_class=JSONResponse)
+async def replace(
+    request: Request, tree: Tree, albums: Albums, node_id: str, nonce: Annotated[str | None, Query()] = None
+) -> Response:
+    """Replace a photo's bytes."""
+
+    def work() -> str:
+        node = albums.replace(Body(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
+        return f"/site{tree.path_of(node)}"
+
+    return JSONResponse({"url": await run_in_threadpool(work)})
+
+
+def _to(tree: Nodes, node: Node) -> Response:
+    return RedirectResponse(f"/site{tree.path_of(node)}", status_code=303)
+
+
+def _time(when: str, at: str) -> datetime | None:
+    """When to publish: now, at a time in UTC, or not yet."""
+    if when == "now":
+        return datetime.now(UTC)
+    if when != "at":
+        return None
+    try:
+        return datetime.fromisoformat(at).replace(tzinfo=UTC)
+    except ValueError:
+        raise Invalid("at must be a date and time", field="at") from None
+
+
+def _tags(text: str) -> list[str]:
+    return [tag.strip() for tag in text.split(",") if tag.strip()]
+
+
+def _plain(text: str) -> Any:
+    """Browsers send forms with line ends of their own."""
+    return text.replace("\r\n", "\n")

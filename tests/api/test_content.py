@@ -1,0 +1,178 @@
+"""Content over HTTP: nodes, ranges, feeds, comments."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from starlette.testclient import TestClient
+from tests.systems.content.pictures import jpeg, noise
+from tests.systems.content.vectors import XSS
+
+AUTHOR = {"id": "ada", "name": "Ada"}
+ATOM = "{http://www.w3.org/2005/Atom}"
+THEN = "2026-01-01T00:00:00Z"
+
+
+def create(site: TestClient, slug: str, parent_id: str | None = None, **more: Any) -> Any:
+    body = {"slug": slug, "type": "basic-page", "title": slug, "author": AUTHOR, "parent_id": parent_id, **more}
+    answer = site.post("/api/content/nodes", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def test_a_node_lives_its_life(site: TestClient) -> None:
+    blog = create(site, "blog", type="blog", published=THEN)
+    entry = create(site, "hello", blog["id"], detail={"text": "*hi*"}, tags=["news"])
+    url = f"/api/content/nodes/{entry['id']}"
+    assert site.get("/api/content/by-path", params={"path": "/blog/hello"}).json() == entry
+    assert site.get(f"{url}/html").json() == {"html": "<p><em>hi</em></p>\n"}
+    edited = site.patch(url, json={"nonce": entry["nonce"], "title": "Hello", "by": AUTHOR}).json()
+    conflict = site.patch(url, json={"nonce": entry["nonce"], "title": "Mine"})
+    assert (conflict.status_code, conflict.json()["code"]) == (409, "edit-conflict")
+    assert {name: conflict.json()["details"][name]["title"] for name in ("base", "theirs", "yours")} == {
+        "base": "hello",
+        "theirs": "Hello",
+        "yours": "Mine",
+    }
+    assert site.post(f"{url}/restore", json={"nonce": entry["nonce"]}).json()["title"] == "hello"
+    assert [one["version"] for one in site.get(f"{url}/history").json()["items"]] == [3, 2, 1]
+    assert edited["version"] == 2
+    assert site.post(f"{url}/tags", json={"add": ["x"], "remove": ["news"]}).json()["tags"] == ["x"]
+    assert site.get("/api/content/tags/x").json()["items"] == []
+    site.post(f"{url}/publish", json={"at": THEN})
+    assert [one["slug"] for one in site.get("/api/content/tags/x").json()["items"]] == ["hello"]
+    assert site.post(f"{url}/move", json={"parent_id": None, "slug": "moved"}).json()["slug"] == "moved"
+    assert site.delete(f"/api/content/nodes/{blog['id']}").status_code == 204
+    assert site.delete(f"/api/content/nodes/{blog['id']}").json()["code"] == "unknown-node"
+
+
+def test_a_person_sees_what_they_may(site: TestClient) -> None:
+    node = create(site, "secret", published=THEN)
+    url = f"/api/content/nodes/{node['id']}"
+    access = {"access": {"read": ["user:zoe"], "edit": []}}
+    assert site.put(f"{url}/access", json=access).status_code == 200
+    assert site.get(url).status_code == 200
+    assert site.get(url, headers={"On-Behalf-Of": "zoe"}).status_code == 200
+    assert site.get(url, headers={"On-Behalf-Of": "ben"}).status_code == 404
+    refused = site.patch(url, json={"nonce": node["nonce"], "title": "x"}, headers={"On-Behalf-Of": "zoe"})
+    assert refused.status_code == 403
+
+
+def upload(site: TestClient, body: bytes, **more: Any) -> Any:
+    wanted = {"slug": "pic", "author_id": "ada", "author_name": "Ada", "published": THEN, **more}
+    return site.post("/api/content/assets", params=wanted, content=body)
+
+
+def test_an_asset_answers_conditions_and_ranges(site: TestClient) -> None:
+    body = noise(150)
+    node = upload(site, body, sha256=hashlib.sha256(body).hexdigest()).json()
+    url = f"/api/content/assets/{node['id']}?rendition=original"
+    whole = site.get(url)
+    assert (whole.status_code, whole.content, whole.headers["content-type"]) == (200, body, "image/jpeg")
+    etag = whole.headers["etag"]
+    assert site.get(url, headers={"If-None-Match": etag}).status_code == 304
+    size = len(body)
+    for asked, start, end in [
+        ("0-99", 0, 100),
+        ("100-", 100, size),
+        ("-7", size - 7, size),
+        (f"5-{size * 2}", 5, size),
+    ]:
+        part = site.get(url, headers={"Range": f"bytes={asked}"})
+        assert (part.status_code, part.content) == (206, body[start:end])
+        assert part.headers["content-range"] == f"bytes {start}-{end - 1}/{size}"
+    beyond = site.get(url, headers={"Range": f"bytes={size}-"})
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+    for ignored in ({"Range": "lines=1-2"}, {"Range": "bytes=9-5"}, {"Range": "bytes=0-1", "If-Range": '"other"'}):
+        assert site.get(url, headers=ignored).status_code == 200
+    assert "sandbox" in whole.headers["content-security-policy"]
+    replaced = site.put(f"/api/content/assets/{node['id']}", params={"nonce": node["nonce"]}, content=jpeg())
+    assert replaced.status_code == 200
+    assert site.get(url, headers={"If-None-Match": etag}).content == jpeg()
+    stale = site.put(f"/api/content/assets/{node['id']}", params={"nonce": node["nonce"]}, content=jpeg())
+    assert stale.json()["code"] == "edit-conflict"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"<svg onload=alert(1)>"], ids=["empty", "html", "svg"])
+def test_what_is_no_photo_is_a_clear_problem(site: TestClient, body: bytes) -> None:
+    answer = upload(site, body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad-media")
+
+
+def test_feeds_follow_their_rules_and_answer_304(site: TestClient) -> None:
+    blog = create(site, "blog", type="blog", title="Blog & <more>", published=THEN)
+    for number, text in enumerate(XSS):
+        title = f"{number} {text}".replace("\n", " ").replace("\r", " ").replace("\x01", "")[:250]
+        create(site, f"e{number}", blog["id"], title=title, detail={"text": text}, published=THEN, tags=["a"])
+    create(site, "later", blog["id"], published="2099-01-01T00:00:00Z")
+    rss = site.get(f"/api/content/feeds/{blog['id']}.rss")
+    assert rss.headers["content-type"].startswith("application/rss+xml")
+    channel = ElementTree.fromstring(rss.content).find("channel")
+    assert channel is not None
+    assert all(channel.findtext(name) for name in ("title", "link", "description", "lastBuildDate"))
+    items = channel.findall("item")
+    assert len(items) == 30
+    for item in items:
+        assert item.findtext("title")
+        assert item.findtext("guid")
+        assert item.findtext("link").startswith("http://testserver/site/blog/e")
+        assert item.findtext("pubDate").endswith("GMT") or item.findtext("pubDate").endswith("+0000")
+        assert "<script" not in (item.findtext("description") or "").lower()
+    atom = site.get(f"/api/content/feeds/{blog['id']}.atom")
+    root = ElementTree.fromstring(atom.content)
+    assert root.tag == f"{ATOM}feed"
+    assert all(root.findtext(f"{ATOM}{name}") for name in ("title", "id", "updated"))
+    ids = [entry.findtext(f"{ATOM}id") for entry in root.findall(f"{ATOM}entry")]
+    assert len(ids) == len(set(ids)) == 30
+    for entry in root.findall(f"{ATOM}entry"):
+        assert all(entry.findtext(f"{ATOM}{name}") for name in ("title", "updated", "published"))
+        assert entry.find(f"{ATOM}author/{ATOM}name") is not None
+        assert entry.find(f"{ATOM}link").get("rel") == "alternate"
+        assert entry.find(f"{ATOM}content").get("type") == "html"
+    assert b"later" not in rss.content + atom.content
+    for feed in (rss, atom):
+        again = site.get(str(feed.url), headers={"If-None-Match": feed.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    create(site, "new", blog["id"], published="2026-02-01T00:00:00Z")
+    assert site.get(str(rss.url), headers={"If-None-Match": rss.headers["etag"]}).status_code == 200
+
+
+def test_comments_over_http(site: TestClient) -> None:
+    node = create(site, "page", published=THEN)
+    url = f"/api/comments/nodes/{node['id']}"
+    body = {"author_id": "ada", "author_name": "Ada", "text": "first <b>x</b>"}
+    first = site.post(url, json=body, headers={"Idempotency-Key": "k1"})
+    assert first.status_code == 201
+    assert site.post(url, json=body, headers={"Idempotency-Key": "k1"}).json()["slug"] == first.json()["slug"]
+    slug = first.json()["slug"]
+    assert "&lt;b&gt;" in first.json()["html"]
+    reply = site.post(url, json={**body, "text": "reply", "reply_to": slug}).json()
+    site.post(url, json={**body, "text": "third"})
+    assert [one["text"] for one in site.get(url, params={"order": "threaded", "limit": 2}).json()["items"]][
+        1
+    ] == "reply"
+    page = site.get(url, params={"limit": 2}).json()
+    rest = site.get(url, params={"limit": 2, "cursor": page["next"]}).json()
+    assert [one["text"] for one in [*page["items"], *rest["items"]]] == ["first <b>x</b>", "reply", "third"]
+    assert len(site.get(f"{url}/discussion", params={"slug": slug}).json()) == 2
+    edited = site.patch(f"{url}/comment", params={"slug": slug, "by": "ada"}, json={"text": "better"})
+    assert edited.json()["text"] == "better"
+    assert site.patch(f"{url}/comment", params={"slug": slug, "by": "ben"}, json={"text": "x"}).status_code == 403
+    assert (
+        site.post(f"{url}/flags", params={"slug": reply["slug"]}, json={"by": "ben", "reason": "rude"}).status_code
+        == 201
+    )
+    queue = site.get("/api/comments/queue").json()["items"]
+    assert [one["comment"]["text"] for one in queue] == ["reply"]
+    decided = site.post(f"{url}/decision", params={"slug": reply["slug"]}, json={"by": "m", "verdict": "remove"})
+    assert decided.json()["state"] == "removed"
+    assert site.post(f"{url}/convert", json={"to": "paged"}).json() == {"count": 2, "strategy": "paged"}
+    refused = site.get(url, params={"order": "threaded"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "strategy-cannot")
+    assert len(site.get("/api/comments/authors/ada/export").json()) == 2
+    assert site.post("/api/comments/authors/ada/erase").json() == {"comments": 2, "flags": 0}
+    assert site.get(f"{url}/count").json()["count"] == 0
+    assert site.delete(f"{url}/comment", params={"slug": slug}).status_code == 404

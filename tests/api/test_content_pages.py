@@ -1,0 +1,156 @@
+"""The site's pages without a browser: what they show to whom, and what their forms do."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.systems.content.pictures import jpeg
+from tests.systems.content.vectors import XSS
+
+from squinney import assembly
+from squinney.content import demo, merging
+
+
+def field(page: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', page)
+    assert found, name
+    return html.unescape(found[1])
+
+
+@pytest.fixture
+def pages(site: TestClient, systems: assembly.Assembled) -> TestClient:
+    demo(systems.db)
+    site.headers["Accept"] = "text/html"
+    return site
+
+
+def test_every_page_of_the_demo_opens(pages: TestClient) -> None:
+    for path, seen in [
+        ("/site", "Our blog"),
+        ("/site/welcome", "tree of"),
+        ("/site/blog", "Thirteen lines"),
+        ("/site/blog/ground-squirrels", "Lovely"),
+        ("/site/blog/ground-squirrels?order=chronological", "Lovely"),
+        ("/site/blog/first-snow", "Lovely"),
+        ("/site/gallery", "Dawn"),
+        ("/site/gallery/dawn", "Replace the file"),
+        ("/site/-/tags/nature", "First snow"),
+        ("/site/-/queue", "Nothing waits"),
+        ("/site/-/new", "Preview"),
+    ]:
+        page = pages.get(path)
+        assert (page.status_code, seen in page.text) == (200, True), path
+    assert pages.get("/site/nowhere").status_code == 404
+    photo = re.search(r'src="(/site/-/asset/[^"]+)"', pages.get("/site/gallery/dawn").text)
+    assert photo
+    assert pages.get(photo[1]).headers["content-type"] == "image/jpeg"
+
+
+def new_page(pages: TestClient, **typed: Any) -> Any:
+    form = {"type": "basic-page", "slug": "mine", "title": "Mine", "text": "one\n\ntwo\n", "when": "now", **typed}
+    return pages.post("/site/-/new", data=form)
+
+
+def test_two_editors_collide_and_merge(pages: TestClient) -> None:
+    new_page(pages, text="first\n\nmiddle\n\nlast\n")
+    node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
+    ada, ben = (pages.get(f"/site/-/edit/{node_id}").text for _ in range(2))
+
+    def save(page: str, text: str) -> Any:
+        form = {"nonce": field(page, "nonce"), "session": field(page, "session"), "title": "Mine", "text": text}
+        return pages.post(f"/site/-/edit/{node_id}", data=form)
+
+    assert save(ada, "FIRST\n\nmiddle\n\nlast\n").status_code == 200
+    collision = save(ben, "first\n\nmiddle\n\nLAST\n")
+    assert collision.status_code == 409
+    assert "They changed" in collision.text
+    assert "FIRST\n\nmiddle\n\nLAST\n" in collision.text
+    merged = save(collision.text, "FIRST\n\nmiddle\n\nLAST\n")
+    assert "LAST" in merged.text
+    history = pages.get(f"/site/-/history/{node_id}").text
+    assert "Version 3" in history
+    restored = pages.post(
+        f"/site/-/restore/{node_id}", data={"nonce": re.findall(r'name="nonce" value="([^"]+)"', history)[-1]}
+    )
+    assert "first" in restored.text
+
+
+def test_a_draft_is_for_editors_and_a_schedule_is_kept(pages: TestClient, stranger: TestClient) -> None:
+    new_page(pages, when="at", at="2099-01-01T00:00")
+    assert pages.get("/site/mine").status_code == 200
+    cookies = dict(stranger.cookies)
+    stranger.cookies.clear()
+    assert stranger.get("/site/mine").status_code == 404
+    assert "Mine" not in stranger.get("/site").text
+    stranger.cookies.update(cookies)
+
+
+def test_a_bad_form_says_why_and_keeps_what_was_typed(pages: TestClient) -> None:
+    refused = new_page(pages, slug="No Good", title="Kept title")
+    assert refused.status_code == 422
+    assert "slug must match" in refused.text
+    assert "Kept title" in refused.text
+
+
+def test_comments_replies_flags_and_moderation(pages: TestClient) -> None:
+    new_page(pages)
+    node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
+    url = f"/site/-/comments/{node_id}"
+    posted = pages.post(url, data={"text": "A *fine* page", "key": "1"})
+    assert "<em>fine</em>" in posted.text
+    pages.post(url, data={"text": "A *fine* page", "key": "1"})
+    assert "1 comments" in pages.get("/site/mine").text
+    slug = pages.get(f"/api/comments/nodes/{node_id}").json()["items"][0]["slug"]
+    pages.post(url, data={"text": "A reply", "key": "2", "reply_to": slug})
+    assert "depth-1" in pages.get("/site/mine").text
+    assert "aimed" in pages.get("/site/mine", params={"at": slug}).text
+    assert "edited" in pages.post(f"{url}/edit", data={"slug": slug, "text": "Changed"}).text
+    assert "Thank you" in pages.post(f"{url}/flag", data={"slug": slug, "reason": "rude"}).text
+    assert "Changed" in pages.get("/site/-/queue").text
+    pages.post("/site/-/queue", data={"node_id": node_id, "slug": slug, "verdict": "remove"})
+    assert "This comment was deleted" in pages.get("/site/mine").text
+
+
+def test_an_upload_is_a_request_body(pages: TestClient) -> None:
+    gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
+    sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "new", "title": "New"}, content=jpeg())
+    assert (sent.status_code, sent.json()) == (201, {"url": "/site/gallery/new"})
+    assert pages.get("/site/gallery/new").status_code == 200
+    bad = pages.post(
+        "/site/-/upload", params={"parent": gallery, "slug": "bad"}, content=b"<svg>", headers={"Accept": "*/*"}
+    )
+    assert (bad.status_code, bad.json()["code"]) == (422, "bad-media")
+
+
+def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
+    for number, text in enumerate(XSS[::6]):
+        title = " ".join(text.replace("\x01", "").split())[:200]
+        new_page(pages, slug=f"x{number}", title=title, text=text)
+        page = pages.get(f"/site/x{number}").text
+        assert not re.search(
+            r"<script>|onerror\s*=(?![^<]*&)|<svg|<iframe", page.replace(html.escape(title), ""), re.I
+        ), text
+        node = pages.get("/api/content/by-path", params={"path": f"/x{number}"}).json()
+        rendered = pages.get(f"/api/content/nodes/{node['id']}/html").json()
+        assert pages.post("/site/-/preview", data={"text": text}).json() == rendered
+
+
+@pytest.mark.parametrize(
+    ("base", "yours", "theirs", "merged", "conflicts"),
+    [
+        ("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", "A\nb\nC\n", 0),
+        ("a\nb\n", "a\nb\n", "x\n", "x\n", 0),
+        ("a\n", "b\n", "b\n", "b\n", 0),
+        ("a\n", "b\n", "c\n", "<<<<<<< yours\nb\n=======\nc\n>>>>>>> theirs\n", 1),
+        ("", "new", "", "new", 0),
+        ("a\nb\nc\nd\n", "a\nc\nd\n", "a\nb\nc\nd\ne\n", "a\nc\nd\ne\n", 0),
+    ],
+)
+def test_three_versions_become_one(base: str, yours: str, theirs: str, merged: str, conflicts: int) -> None:
+    found = merging.merge(base, yours, theirs)
+    assert (found.text, found.conflicts) == (merged, conflicts)
+    assert merging.merge(base, theirs, yours).conflicts == conflicts

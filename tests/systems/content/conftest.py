@@ -1,0 +1,58 @@
+"""A site in each transaction mode."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from squinney.content import COLLECTIONS, Author, Nodes
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+from squinney.patterns import transactions
+from squinney.patterns.transactions import Mode, Transactions
+
+ADA: Author = {"_id": "ada", "name": "Ada"}
+BEN: Author = {"_id": "ben", "name": "Ben"}
+
+
+class Hand:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+
+@pytest.fixture
+def hand() -> Hand:
+    return Hand()
+
+
+@pytest.fixture(params=["native", "two-phase"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Every test that asks for it runs in both modes."""
+    return request.param
+
+
+@pytest.fixture
+def site(db: Db) -> Db:
+    """A database with content's collections."""
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    return db
+
+
+@pytest.fixture
+def nodes(site: Db, mode: Mode, hand: Hand) -> Nodes:
+    return Nodes(site, transactions=Transactions(site, mode, timeout_seconds=20), clock=hand)
+
+
+@pytest.fixture
+def plain_nodes(site: Db) -> Nodes:
+    """In the default mode, by the real clock."""
+    return Nodes(site)

@@ -1,0 +1,246 @@
+"""Crowds, conversions, moderation and erasure, over the three strategies."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.monitoring import CommandListener
+from tests.systems.content.conftest import ADA, BEN
+from tests.systems.content.test_comments import STRATEGIES, walk
+
+from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownComment, conversion
+from squinney.content.discussions import new_comment
+from squinney.content.documents import COMMENTS_A_PAGE, Strategy
+from squinney.errors import Invalid
+from squinney.mongo.connect import client_for
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.transactions import Busy, Mode, Transactions
+
+WRITERS = 50
+
+
+@pytest.fixture(params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> Strategy:
+    return request.param
+
+
+@pytest.fixture
+def node(site: Db) -> Node:
+    return Nodes(site).create(None, "page", "basic-page", "Page", ADA)
+
+
+def test_50_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
+    comments = Comments(site, strategy, transactions=Transactions(site, mode, timeout_seconds=60))
+    barrier = threading.Barrier(WRITERS)
+
+    def writer(number: int) -> list[str]:
+        barrier.wait()
+        return [comments.post(node["_id"], ADA, f"{number}-{turn}")["slug"] for turn in range(5)]
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        slugs = [slug for own in pool.map(writer, range(WRITERS)) for slug in own]
+    found = walk(comments, node["_id"], 37)
+    assert Counter(comment["slug"] for comment in found) == Counter(slugs)
+    assert Counter(comment["text"] for comment in found) == Counter(
+        f"{n}-{t}" for n in range(WRITERS) for t in range(5)
+    )
+    assert comments.count(node) == WRITERS * 5
+    if strategy == "paged":
+        pages = list(site["comment_pages"].find().sort("page"))
+        assert [page["page"] for page in pages] == list(range(1, len(pages) + 1))
+        assert all(page["count"] == len(page["comments"]) <= COMMENTS_A_PAGE + WRITERS for page in pages)
+        assert all(page["count"] >= COMMENTS_A_PAGE for page in pages[:-1])
+    else:
+        assert [comment["_id"] for comment in found] == sorted(comment["_id"] for comment in found)
+
+
+@pytest.mark.parametrize("to", STRATEGIES)
+def test_a_conversion_keeps_everything(site: Db, node: Node, strategy: Strategy, to: Strategy, mode: Mode) -> None:
+    comments = Comments(site, strategy, transactions=Transactions(site, mode))
+    first = comments.post(node, ADA, "first")
+    if strategy != "paged":
+        reply = comments.post(node, BEN, "reply", first["slug"])
+        comments.post(node, ADA, "reply to it", reply["slug"])
+        comments.delete(node, reply["slug"])
+    for number in range(120):
+        comments.post(node, BEN, f"no {number}")
+    comments.edit(node, first["slug"], "edited")
+    before, counted = walk(comments, node["_id"], 50), comments.count(node)
+    assert comments.convert(node, to) == to
+    assert comments.strategy_of(node) == to
+    assert walk(comments, node["_id"], 50) == before
+    assert walk(comments, node, 50) == before
+    assert comments.count(node) == counted
+    comments.edit(node, first["slug"], "edited again")
+    posted = comments.post(node["_id"], ADA, "after")
+    for back in (strategy, to, "paged", "separate"):
+        comments.convert(node, back)
+    assert walk(comments, node["_id"], 200)[-1] == posted
+    assert comments.get(node["_id"], first["slug"])["text"] == "edited again"
+    assert comments.count(node) == counted + 1
+
+
+def test_a_conversion_under_load_loses_nothing(site: Db, node: Node, mode: Mode) -> None:
+    comments = Comments(site, "embedded", transactions=Transactions(site, mode, timeout_seconds=60))
+    stop = threading.Event()
+
+    def writer(number: int) -> dict[str, str]:
+        done: dict[str, str] = {}
+        while not stop.is_set():
+            comment = comments.post(node["_id"], ADA, f"{number}-{len(done)}")
+            done[comment["slug"]] = comment["text"]
+            if len(done) % 7 == 0:
+                comments.edit(node["_id"], comment["slug"], "edited")
+                done[comment["slug"]] = "edited"
+            if len(done) % 11 == 0:
+                comments.delete(node["_id"], comment["slug"])
+                done[comment["slug"]] = "deleted"
+        return done
+
+    with ThreadPoolExecutor(6) as pool:
+        writers = [pool.submit(writer, number) for number in range(6)]
+        try:
+            for to in ("separate", "paged", "embedded", "paged", "separate", "embedded"):
+                comments.convert(node["_id"], to)
+        finally:
+            stop.set()
+        told = {slug: text for future in writers for slug, text in future.result().items()}
+    expected = {slug: text for slug, text in told.items() if text != "deleted"}
+    assert {comment["slug"]: comment["text"] for comment in walk(comments, node["_id"], 200)} == expected
+    assert comments.count(node) == len(expected)
+    assert len(expected) > 20
+
+
+def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    comments = Comments(site, "separate")
+    comments.post(node, ADA, "before")
+    monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
+    place = comments._place(node["_id"])
+    token = conversion._freeze(site, place)
+    comments.post(node["_id"], ADA, "after")
+    with pytest.raises(Busy):
+        conversion._switch(site, Transactions(site), place, "paged", 2, token, {})
+    assert [comment["text"] for comment in comments.page(node).items] == ["before", "after"]
+
+
+class Commands(CommandListener):
+    """Counts what reaches the server."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: Any) -> None:
+        self.names.append(event.command_name)
+
+    def succeeded(self, event: Any) -> None:
+        pass
+
+    def failed(self, event: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", ["separate", "paged"])
+def test_any_page_and_permalink_of_100_000_in_a_constant_number_of_queries(
+    site: Db, node: Node, client: MongoClient[Document], mongod: Any, kind: Strategy
+) -> None:
+    comments = Comments(site, kind)
+    comments.post(node, ADA, "first")
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    crowd = [new_comment(node["_id"], ADA, f"no {n}", None, start + timedelta(milliseconds=n)) for n in range(100_000)]
+    _store(site, node, kind, crowd)
+    fresh = Nodes(site).by_id(node["_id"])
+    listener = Commands()
+    with client_for(mongod.uri, event_listeners=[listener]) as counted:
+        watched = Comments(counted[site.name], kind)
+        cursors = {index: _cursor_at(watched, fresh, crowd[index]["slug"]) for index in (0, 49_999, 99_000)}
+        for index, cursor in cursors.items():
+            for attempt, queries in (
+                (lambda cursor=cursor: watched.page(fresh, cursor, 50), 1),
+                (lambda index=index: watched.get(fresh, crowd[index]["slug"]), 1),
+                (lambda index=index: watched.page(fresh, limit=50, at=crowd[index]["slug"]), 2 + (kind == "paged")),
+            ):
+                listener.names.clear()
+                result = attempt()
+                assert listener.names == ["find"] * queries
+        assert crowd[99_000]["slug"] in [comment["slug"] for comment in result.items]
+
+
+def _cursor_at(comments: Comments, node: Node, slug: str) -> str | None:
+    return comments.page(node, limit=1, at=slug).next
+
+
+def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
+    place = Comments(site)._place(node["_id"])
+    target = conversion._target(site, kind, place, place.discussion["epoch"])
+    target.copy(crowd)
+    fields = {**target.fields(), "metadata.num_comments": len(crowd)}
+    site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
+
+
+def test_flags_make_a_queue_that_moderators_empty(site: Db, node: Node, strategy: Strategy) -> None:
+    comments = Comments(site, strategy)
+    ticks = iter(range(100))
+    clock = lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(ticks))  # noqa: E731
+    moderation = Moderation(site, comments, clock=clock)
+    rude, fine, gone = (comments.post(node, ADA, text) for text in ("rude", "fine", "gone"))
+    for comment in (rude, fine, gone):
+        moderation.flag(node, comment["slug"], "ben", "spam")
+    moderation.flag(node, rude["slug"], "ben", "again")
+    assert moderation.flag(node, rude["slug"], "eve", "rude")["by"] == ["ben", "eve"]
+    first = moderation.queue(limit=2)
+    assert [entry.comment["text"] for entry in first.items] == ["rude", "fine"]
+    comments.delete(node, gone["slug"])
+    assert [entry.comment for entry in moderation.queue(cursor=first.next).items] == [None]
+    assert moderation.decide(node, rude["slug"], "remove", by="mod")["state"] == "removed"
+    assert moderation.decide(node, rude["slug"], "remove", by="mod")["state"] == "removed"
+    assert moderation.decide(node, fine["slug"], "keep", by="mod")["state"] == "kept"
+    moderation.decide(node, gone["slug"], "remove", by="mod")
+    assert moderation.queue().items == []
+    assert [comment["text"] for comment in comments.page(node).items] == ["fine"]
+    assert moderation.flag(node, fine["slug"], "zoe")["state"] == "open"
+    for attempt in (
+        lambda: moderation.flag(node, "nowhere", "ben"),
+        lambda: moderation.flag(node, rude["slug"], "ben"),
+        lambda: moderation.decide(node, "nowhere", "keep", by="mod"),
+    ):
+        with pytest.raises(UnknownComment):
+            attempt()
+    with pytest.raises(Invalid):
+        moderation.decide(node, fine["slug"], "burn", by="mod")  # type: ignore[arg-type]
+
+
+def test_a_persons_comments_are_exported_and_erased_everywhere(site: Db) -> None:
+    nodes = Nodes(site)
+    shelves: dict[Strategy, Comments] = {strategy: Comments(site, strategy) for strategy in STRATEGIES}
+    expected = set()
+    for strategy, comments in shelves.items():
+        node = nodes.create(None, strategy, "basic-page", "P", ADA)
+        first = comments.post(node, ADA, f"{strategy} 1")
+        comments.post(node, BEN, "ben's")
+        if strategy != "paged":
+            comments.post(node, BEN, "ben's reply", first["slug"])
+        comments.post(node, ADA, f"{strategy} 2")
+        expected |= {f"{strategy} 1", f"{strategy} 2"}
+    moved = nodes.create(None, "moved", "basic-page", "P", ADA)
+    shelves["separate"].post(moved, ADA, "moved")
+    shelves["separate"].convert(moved, "embedded")
+    people = People(site, shelves["separate"])
+    assert {comment["text"] for comment in people.export("ada")} == expected | {"moved"}
+    assert len(people.export("ada")) == 7
+    done = people.erase("ada")
+    assert (done["comments"], done["leftovers"]) == (7, 1)
+    assert people.export("ada") == []
+    assert len(people.export("ben")) == 5
+    for strategy, comments in shelves.items():
+        left = comments.page(nodes.by_path(f"/{strategy}")["_id"]).items
+        assert all(comment["author"]["_id"] != "ada" for comment in left)
+        assert any(comment.get("deleted") for comment in left) == (strategy != "paged")
+    everything = [*site["comments"].find(), *site["comment_pages"].find(), *site["content.nodes"].find()]
+    assert not any("separate 1" in repr(document) or "paged 1" in repr(document) for document in everything)
+    assert people.erase("ada") == Counter()

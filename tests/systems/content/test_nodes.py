@@ -1,0 +1,297 @@
+"""What nodes do and refuse, in both transaction modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.systems.content.conftest import ADA, BEN, Hand
+
+from squinney.content import ANYBODY, EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode, Viewer
+from squinney.content.documents import MOST_DEPTH, MOST_TAGS, MOST_TEXT
+from squinney.errors import Forbidden, Invalid, LimitReached
+from squinney.mongo.schema import Db
+
+EDITOR = Viewer("eve", frozenset({"editor"}))
+
+
+def test_a_node_is_found_by_its_path(nodes: Nodes) -> None:
+    blog = nodes.create(None, "blog", "blog", "Our blog", ADA)
+    entry = nodes.create(blog, "2026-11-hello", "blog-entry", "Hello", ADA, {"text": "*hi*"}, ["News", "news"])
+    assert nodes.by_path("/blog/2026-11-hello") == entry
+    assert nodes.get(blog, "2026-11-hello") == nodes.get(blog["_id"], "2026-11-hello") == entry
+    assert nodes.by_id(entry["_id"]) == entry
+    assert nodes.path_of(entry) == "/blog/2026-11-hello"
+    assert entry["metadata"]["tags"] == ["news"]
+    assert nodes.by_path("blog")["metadata"]["num_children"] == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/blog/nothing", "/nothing/at/all", "/a" * 30])
+def test_a_path_to_nowhere_is_unknown(nodes: Nodes, path: str) -> None:
+    nodes.create(None, "blog", "blog", "Our blog", ADA)
+    with pytest.raises(UnknownNode):
+        nodes.by_path(path)
+
+
+def test_a_slug_is_taken_once(nodes: Nodes, site: Db) -> None:
+    blog = nodes.create(None, "blog", "blog", "Our blog", ADA)
+    nodes.create(blog, "one", "blog-entry", "One", ADA)
+    with pytest.raises(SlugTaken):
+        nodes.create(blog, "one", "blog-entry", "Other", BEN)
+    with pytest.raises(SlugTaken):
+        nodes.create(None, "blog", "folder", "Other", BEN)
+    nodes.create(None, "one", "blog-entry", "Elsewhere", BEN)
+    assert nodes.by_path("/blog")["metadata"]["num_children"] == 1
+    assert site["content.revisions"].count_documents({}) == 3
+
+
+BAD: list[tuple[str, Callable[[Nodes], object]]] = [
+    ("slug", lambda n: n.create(None, "No Good", "folder", "T", ADA)),
+    ("slug", lambda n: n.create(None, "", "folder", "T", ADA)),
+    ("slug", lambda n: n.create(None, "a" * 151, "folder", "T", ADA)),
+    ("slug", lambda n: n.create(None, {"$gt": ""}, "folder", "T", ADA)),  # type: ignore[arg-type]
+    ("type", lambda n: n.create(None, "a", "novel", "T", ADA)),
+    ("title", lambda n: n.create(None, "a", "folder", " ", ADA)),
+    ("title", lambda n: n.create(None, "a", "folder", "t\nt", ADA)),
+    ("author", lambda n: n.create(None, "a", "folder", "T", {"_id": "x"})),  # type: ignore[typeddict-item]
+    ("tags", lambda n: n.create(None, "a", "folder", "T", ADA, tags=["a,b"])),
+    ("tags", lambda n: n.create(None, "a", "folder", "T", ADA, tags=[f"t{i}" for i in range(MOST_TAGS + 1)])),
+    ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": "x" * (MOST_TEXT + 1)})),
+    ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": 5})),
+    ("detail.text", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"text": "\0"})),
+    ("detail.$where", lambda n: n.create(None, "a", "basic-page", "T", ADA, {"$where": "1"})),
+    ("detail.file_id", lambda n: n.create(None, "a", "photo", "T", ADA, {"file_id": "stolen"})),
+    ("published", lambda n: n.create(None, "a", "folder", "T", ADA, published="now")),  # type: ignore[arg-type]
+    ("cursor", lambda n: n.recent(None, cursor="bad")),
+    ("limit", lambda n: n.tagged("a", limit=0)),
+    ("path", lambda n: n.by_path("a" * 5_000)),
+    ("access", lambda n: n.set_access(n.create(None, "b", "folder", "T", ADA), {"read": []})),
+    ("access.read", lambda n: n.set_access(n.create(None, "b", "folder", "T", ADA), {"read": ["all"], "edit": []})),
+]
+
+
+@pytest.mark.parametrize(("field", "attempt"), BAD, ids=[f"{field}-{n}" for n, (field, _) in enumerate(BAD)])
+def test_bad_input_is_named(plain_nodes: Nodes, site: Db, field: str, attempt: Callable[[Nodes], object]) -> None:
+    with pytest.raises(Invalid) as caught:
+        attempt(plain_nodes)
+    assert caught.value.details["field"] == field
+    assert site["content.nodes"].count_documents({"metadata.slug": "a"}) == 0
+
+
+def test_an_edit_needs_the_newest_nonce(nodes: Nodes) -> None:
+    page = nodes.create(None, "page", "basic-page", "One", ADA, {"text": "a", "summary": "s"})
+    base = page["metadata"]
+    theirs = nodes.edit(page, base["nonce"], {"detail": {"text": "b"}}, by=BEN)
+    assert theirs["metadata"]["detail"] == {"text": "b", "summary": "s"}
+    with pytest.raises(EditConflict) as caught:
+        nodes.edit(page, base["nonce"], {"title": "Mine"}, by=ADA)
+    conflict = caught.value
+    assert conflict.base["detail"]["text"] == "a"
+    assert conflict.theirs["detail"]["text"] == "b"
+    assert conflict.yours["title"] == "Mine"
+    assert conflict.yours["detail"]["text"] == "a"
+    assert nodes.by_path("/page") == theirs
+
+
+def test_a_persons_queued_saves_do_not_conflict(nodes: Nodes) -> None:
+    page = nodes.create(None, "page", "basic-page", "One", ADA)
+    nonce = page["metadata"]["nonce"]
+    for text in ("a", "ab", "abc"):
+        nodes.edit(page, nonce, {"detail": {"text": text}}, by=ADA, session="tab 1")
+    assert nodes.by_path("/page")["metadata"]["detail"]["text"] == "abc"
+    with pytest.raises(EditConflict):
+        nodes.edit(page, nonce, {"detail": {"text": "x"}}, by=ADA, session="tab 2")
+    nodes.edit(page, nodes.by_path("/page")["metadata"]["nonce"], {"title": "Two"}, by=BEN, session="ben")
+    with pytest.raises(EditConflict):
+        nodes.edit(page, nonce, {"detail": {"text": "abcd"}}, by=ADA, session="tab 1")
+
+
+def test_an_unknown_nonce_is_a_conflict_without_a_base(nodes: Nodes) -> None:
+    page = nodes.create(None, "page", "basic-page", "One", ADA)
+    with pytest.raises(EditConflict) as caught:
+        nodes.edit(page, "guessed", {"title": "Two"}, session="mine")
+    assert (caught.value.base, caught.value.yours) == (None, {"title": "Two"})
+
+
+def test_history_holds_every_version_and_restores_any(nodes: Nodes, hand: Hand) -> None:
+    page = nodes.create(None, "page", "basic-page", "One", ADA, {"text": "first"})
+    for number in range(2, 6):
+        hand.forward(minutes=1)
+        page = nodes.edit(page, page["metadata"]["nonce"], {"title": f"No {number}", "detail": {"text": "x"}}, by=BEN)
+    versions = nodes.history(page, limit=3)
+    assert [revision["version"] for revision in versions.items] == [5, 4, 3]
+    rest = nodes.history(page, cursor=versions.next)
+    first = rest.items[-1]
+    assert (first["author"], first["metadata"]["detail"]["text"]) == (ADA, "first")
+    restored = nodes.restore(page, first["nonce"], by=ADA)
+    assert restored["metadata"]["title"] == "One"
+    assert restored["metadata"]["version"] == 6
+    assert len(nodes.history(page).items) == 6
+    with pytest.raises(UnknownNode):
+        nodes.restore(page, "never")
+
+
+def test_tags_need_no_nonce(nodes: Nodes) -> None:
+    page = nodes.create(None, "page", "basic-page", "One", ADA, tags=["a"])
+    nonce = page["metadata"]["nonce"]
+    assert nodes.add_tags(page, ["b", "A"])["metadata"]["tags"] == ["a", "b"]
+    assert nodes.remove_tags(page, ["a"])["metadata"]["tags"] == ["b"]
+    assert nodes.edit(page, nonce, {"title": "Two"})["metadata"]["tags"] == ["b"]
+    with pytest.raises(LimitReached):
+        nodes.add_tags(page, [f"t{n}" for n in range(MOST_TAGS)])
+
+
+def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, hand: Hand) -> None:
+    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=hand.now)
+    entry = nodes.create(blog, "soon", "blog-entry", "Soon", ADA, tags=["new"])
+    lists: list[Callable[[], list[Any]]] = [
+        lambda: nodes.recent(blog, viewer=ANYBODY).items,
+        lambda: nodes.recent(blog).items,
+        lambda: nodes.tagged("new", viewer=ANYBODY).items,
+        lambda: nodes.tagged("new").items,
+        lambda: nodes.children(blog, viewer=ANYBODY).items,
+    ]
+    nodes.publish(entry, hand.now + timedelta(hours=1))
+    for _ in range(2):
+        assert [items() for items in lists] == [[], [], [], [], []]
+        for read in (nodes.by_path, lambda path, viewer: nodes.by_id(entry["_id"], viewer=viewer)):
+            with pytest.raises(UnknownNode):
+                read("/blog/soon", viewer=ANYBODY)
+        assert [node["_id"] for node in nodes.unpublished(blog, viewer=EDITOR).items] == [entry["_id"]]
+        assert nodes.unpublished(blog, viewer=ANYBODY).items == []
+        hand.forward(minutes=59)
+    hand.forward(minutes=-58)
+    hand.forward(minutes=1)
+    assert all(len(items()) == 1 for items in lists)
+    assert nodes.by_path("/blog/soon", viewer=ANYBODY)["_id"] == entry["_id"]
+    nodes.unpublish(entry)
+    assert [items() for items in lists] == [[], [], [], [], []]
+
+
+def test_recent_is_newest_first_and_paged(nodes: Nodes, hand: Hand) -> None:
+    blog = nodes.create(None, "blog", "blog", "Blog", ADA, published=hand.now)
+    for number in range(7):
+        hand.forward(minutes=number % 2)
+        nodes.create(blog, f"e{number}", "blog-entry", f"E{number}", ADA, published=hand.now)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        found = nodes.recent(blog, cursor=cursor, limit=2, viewer=ANYBODY)
+        seen += [node["metadata"]["slug"] for node in found.items]
+        if (cursor := found.next) is None:
+            break
+    assert sorted(seen) == [f"e{number}" for number in range(7)]
+    assert seen[0] in ("e5", "e6")
+    assert seen[-1] == "e0"
+
+
+def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, hand: Hand) -> None:
+    team = nodes.create(None, "team", "folder", "Team", ADA, published=hand.now)
+    inner = nodes.create(team, "inner", "folder", "Inner", ADA, published=hand.now)
+    secret = nodes.create(inner, "secret", "basic-page", "Secret", ADA, tags=["x"], published=hand.now)
+    public = nodes.create(inner, "public", "basic-page", "Public", ADA, tags=["x"], published=hand.now)
+    nodes.set_access(team, {"read": ["role:team"], "edit": ["user:tim"]})
+    nodes.set_access(public, {"read": ["everyone"], "edit": []})
+    member, tim = Viewer("mia", frozenset({"team"})), Viewer("tim")
+
+    def seen(viewer: Viewer) -> list[list[str]]:
+        found = [
+            nodes.tagged("x", viewer=viewer),
+            nodes.recent(inner, viewer=viewer),
+            nodes.children(inner, viewer=viewer),
+        ]
+        return [sorted(node["metadata"]["slug"] for node in page.items) for page in found]
+
+    assert seen(ANYBODY) == [["public"]] * 3
+    assert seen(member) == seen(tim) == seen(Viewer("ada")) == [["public", "secret"]] * 3
+    with pytest.raises(UnknownNode):
+        nodes.by_path("/team/inner/secret", viewer=ANYBODY)
+    assert nodes.by_path("/team/inner/secret", viewer=member)["_id"] == secret["_id"]
+    nonce = secret["metadata"]["nonce"]
+    for change in (
+        lambda viewer: nodes.edit(secret, nonce, {"title": "x"}, viewer=viewer),
+        lambda viewer: nodes.remove(secret, viewer=viewer),
+        lambda viewer: nodes.add_tags(secret, ["y"], viewer=viewer),
+        lambda viewer: nodes.publish(secret, viewer=viewer),
+        lambda viewer: nodes.move(secret, None, viewer=viewer),
+        lambda viewer: nodes.history(secret, viewer=viewer),
+        lambda viewer: nodes.create(inner, "new", "folder", "T", BEN, viewer=viewer),
+    ):
+        with pytest.raises(Forbidden):
+            change(member)
+    assert nodes.edit(secret, nonce, {"title": "x"}, viewer=tim)["metadata"]["title"] == "x"
+    nodes.set_access(team, None)
+    assert seen(ANYBODY) == [["public", "secret"]] * 3
+
+
+def test_a_page_is_filled_past_what_is_hidden(plain_nodes: Nodes) -> None:
+    nodes = plain_nodes
+    box = nodes.create(None, "box", "folder", "Box", ADA)
+    now = box["metadata"]["created"]
+    for number in range(30):
+        node = nodes.create(box, f"n{number:02}", "basic-page", "N", ADA, tags=["t"], published=now)
+        if number % 5:
+            nodes.set_access(node, {"read": [], "edit": []})
+    seen, cursor = [], None
+    while True:
+        found = nodes.tagged("t", cursor=cursor, limit=4, viewer=ANYBODY)
+        seen += [node["metadata"]["slug"] for node in found.items]
+        if (cursor := found.next) is None:
+            break
+    assert seen == ["n25", "n20", "n15", "n10", "n05", "n00"]
+
+
+def test_a_move_takes_everything_below_along(nodes: Nodes) -> None:
+    old = nodes.create(None, "old", "folder", "Old", ADA)
+    new = nodes.create(None, "new", "folder", "New", ADA)
+    page = nodes.create(old, "page", "folder", "Page", ADA)
+    nodes.create(page, "below", "basic-page", "Below", ADA)
+    moved = nodes.move(page, new, "renamed", by=BEN)
+    assert nodes.by_path("/new/renamed/below")["metadata"]["title"] == "Below"
+    assert moved["metadata"]["nonce"] != page["metadata"]["nonce"]
+    assert [nodes.by_path(path)["metadata"]["num_children"] for path in ("/old", "/new")] == [0, 1]
+    with pytest.raises(UnknownNode):
+        nodes.by_path("/old/page")
+    assert nodes.edit(page, moved["metadata"]["nonce"], {"title": "By the old document"})["metadata"]["version"] == 3
+    top = nodes.move(moved, None)
+    assert nodes.path_of(top) == "/renamed"
+    assert nodes.by_path("/new")["metadata"]["num_children"] == 0
+
+
+def test_a_move_into_itself_or_onto_another_is_refused(nodes: Nodes) -> None:
+    a = nodes.create(None, "a", "folder", "A", ADA)
+    b = nodes.create(a, "b", "folder", "B", ADA)
+    c = nodes.create(b, "c", "folder", "C", ADA)
+    nodes.create(None, "b", "folder", "Other", ADA)
+    for target in (a, b, c):
+        with pytest.raises(Invalid, match="into itself"):
+            nodes.move(a, target)
+    with pytest.raises(SlugTaken):
+        nodes.move(b, None)
+    assert nodes.path_of(c) == "/a/b/c"
+
+
+def test_the_tree_has_a_greatest_depth(plain_nodes: Nodes) -> None:
+    at = None
+    for number in range(MOST_DEPTH):
+        at = plain_nodes.create(at, f"d{number}", "folder", "D", ADA)
+    with pytest.raises(LimitReached):
+        plain_nodes.create(at, "deeper", "folder", "D", ADA)
+    assert plain_nodes.by_path(plain_nodes.path_of(at))["_id"] == at["_id"]
+
+
+def test_only_an_empty_node_is_removed(nodes: Nodes, site: Db) -> None:
+    folder = nodes.create(None, "folder", "folder", "F", ADA)
+    page = nodes.create(folder, "page", "basic-page", "P", ADA)
+    with pytest.raises(NotEmpty):
+        nodes.remove(folder)
+    nodes.remove(page)
+    assert nodes.by_path("/folder")["metadata"]["num_children"] == 0
+    nodes.remove(folder)
+    for gone in (page, folder):
+        with pytest.raises(UnknownNode):
+            nodes.remove(gone)
+    assert site["content.nodes"].count_documents({}) == 0
+    assert site["content.removals"].count_documents({"kind": "node"}) == 2

@@ -1,0 +1,137 @@
+"""What people type is harmless, and still reads well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.systems.content.vectors import XSS
+
+from squinney.content import render
+
+ADDRESSES = {"href", "src"}
+
+
+class Inspector(HTMLParser):
+    """Collects every tag and attribute that is in the HTML."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, Any]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    handle_startendtag = handle_starttag
+
+
+def dangers(html: str, tags: set[str]) -> list[str]:
+    inspector = Inspector()
+    inspector.feed(html)
+    inspector.close()
+    found = [tag for tag, _ in inspector.found if tag not in tags]
+    for _, attributes in inspector.found:
+        for name, value in attributes.items():
+            squeezed = "".join(letter for letter in (value or "") if letter > " ").lower()
+            if name.startswith("on") or name in ("style", "srcdoc", "formaction", "id", "name"):
+                found.append(name)
+            if name in ADDRESSES and squeezed.startswith(("javascript", "data:", "vbscript", "blob:", "file:")):
+                found.append(squeezed)
+    return found
+
+
+@pytest.mark.parametrize("text", XSS)
+def test_no_vector_survives(text: str) -> None:
+    assert dangers(render.markdown(text), render.TAGS) == []
+    assert dangers(render.comment(text), render.COMMENT_TAGS) == []
+
+
+@given(st.lists(st.sampled_from([*XSS, "\n\n", "> ", "* ", "`", "<", ">", "\\", '"', "'", "&#", "[x](", ")"])))
+@settings(deadline=None, max_examples=150)
+def test_no_mixture_of_vectors_survives(parts: list[str]) -> None:
+    text = "".join(parts)
+    once = render.markdown(text)
+    assert dangers(once, render.TAGS) == []
+    assert dangers(render.comment(text), render.COMMENT_TAGS) == []
+
+
+def test_what_is_meant_reads_well() -> None:
+    html = render.markdown("# Hi\n\nA [link](https://a.example 'T') and ![pic](/p.jpg)\n\n```python\nx\n```\n")
+    assert "<h1>Hi</h1>" in html
+    assert '<a href="https://a.example" title="T" rel="noopener noreferrer">link</a>' in html
+    assert '<img src="/p.jpg" alt="pic">' in html
+    assert '<code class="language-python">' in html
+    comment = render.comment("# no *heading* ![no](x.png) [ok](http://a.example) <b>x</b>")
+    assert "<h1" not in comment
+    assert "<img" not in comment
+    assert "nofollow" in comment
+    assert "&lt;b&gt;" in comment
+    assert render.plain("# A *b*\n\nc <i>d</i> & e") == "A b c d & e"
+    assert len(render.plain("word " * 500)) <= 300
+
+
+@pytest.fixture(scope="session")
+def commonmark_examples(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The specification's examples, out of the source archive of markdown-it-py, which is not ours to keep."""
+    folder = tmp_path_factory.mktemp("commonmark")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+    ]
+    done = subprocess.run(
+        [*command, "markdown-it-py", "-d", str(folder)],
+        capture_output=True,
+        timeout=120,
+        cwd=folder,
+        env=_own_environment(),
+    )
+    archives = list(folder.glob("*.tar.gz"))
+    if not archives:
+        pytest.skip(f"markdown-it-py's source archive cannot be had here: {done.stderr.decode()[-200:]}")
+    return _examples(archives[0])
+
+
+def _own_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _examples(archive: Path) -> list[dict[str, Any]]:
+    with tarfile.open(archive) as opened:
+        name = next(name for name in opened.getnames() if name.endswith("test_cmark_spec/commonmark.json"))
+        content = opened.extractfile(name)
+        assert content is not None
+        return json.loads(content.read())
+
+
+def _normal(html: str) -> str:
+    """White space inside an empty block says nothing; the specification's own runner drops it too."""
+    return html.replace("<blockquote>\n</blockquote>", "<blockquote></blockquote>")
+
+
+def test_every_example_of_commonmark_renders_as_specified(commonmark_examples: list[dict[str, Any]]) -> None:
+    from markdown_it import MarkdownIt
+
+    for renderer in (MarkdownIt("commonmark"), render._pages()):
+        wrong = [
+            one["example"]
+            for one in commonmark_examples
+            if _normal(renderer.render(one["markdown"])) != _normal(one["html"])
+        ]
+        assert (wrong, len(commonmark_examples)) == ([], 652)
+    for one in commonmark_examples:
+        assert dangers(render.markdown(one["markdown"]), render.TAGS) == []

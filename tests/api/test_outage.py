@@ -48,7 +48,7 @@ class Service:
             text=True,
         )
         assert self.process.stdout
-        found = re.search(r"http://\S+", self.process.stdout.readline())
+        found = re.search(r"http://\S+:\d+", self.process.stdout.readline())
         assert found
         self.url = found[0]
 

@@ -28,7 +28,7 @@ def rows(text: str) -> list[list[str]]:
 
 def documented_settings() -> dict[str, list[str]]:
     page = (DOCS / "settings.md").read_text()
-    return {row[1]: row for row in rows(page.split("## In the repository")[0]) if row[1] in Settings.model_fields}
+    return {row[1]: row for row in rows(page.split("## Of a system")[0]) if row[1] in Settings.model_fields}
 
 
 def test_every_setting_is_documented_by_its_variable():

@@ -6,15 +6,15 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from pymongo.errors import PyMongoError
 
-from squinney.analytics.increments import PAGES_AT_ONCE, Increments, checked, transact
+from squinney.analytics.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -38,7 +38,7 @@ class BufferedHits:
         self._flushing = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
-        self._pending = Increments()
+        self._pending: dict[tuple[str, str, float], int] = {}
         self._previous_handler: Callable[[int, FrameType | None], Any] | int | None = None
         self._ending = False
         self.lost = 0
@@ -58,14 +58,22 @@ class BufferedHits:
         After a crash: what was not flushed is lost.
         Raises: `Invalid`; `RuntimeError` after `close`.
         """
-        hit = checked(site, page, at, count)
+        if type(at) is not datetime or at.tzinfo is None or type(count) is not int or not 0 < count <= MOST_HITS:
+            checked(site, page, at, count)  # says what is wrong, or lets a subclass pass
+        place = site, page, at.timestamp() // 60
         with self._lock:
-            if self._closed:
-                raise RuntimeError("these hits are closed")
-            self._pending.add(hit)
-            full = len(self._pending) >= self._most_documents
-        if full:
+            try:
+                self._pending[place] += count  # names that are there were checked before
+                return
+            except (KeyError, TypeError):
+                self._add(place, checked(site, page, at, count))
+        if len(self._pending) >= self._most_documents:
             self._wake.set()
+
+    def _add(self, place: tuple[str, str, float], hit: Hit) -> None:
+        if self._closed:
+            raise RuntimeError("these hits are closed")
+        self._pending[place] = hit.views
 
     def flush(self) -> int:
         """Write everything recorded so far; returns how many hits that were.
@@ -76,10 +84,8 @@ class BufferedHits:
         """
         with self._flushing:
             with self._lock:
-                pending, self._pending = self._pending, Increments()
-            if not pending.hits:
-                return 0
-            return self._write(pending)
+                pending, self._pending = self._pending, {}
+            return self._write(Increments(_hits(pending)))
 
     def _write(self, pending: Increments) -> int:
         parts = list(pending.parts(PAGES_AT_ONCE))
@@ -96,7 +102,9 @@ class BufferedHits:
     def _keep(self, parts: list[Increments]) -> None:
         with self._lock:
             for part in parts:
-                self._pending.merge(part)
+                for site, page, at, views in part:
+                    place = site, page, at.timestamp() // 60
+                    self._pending[place] = self._pending.get(place, 0) + views
 
     def close(self) -> None:
         """Flush, and take no more."""
@@ -135,3 +143,8 @@ class BufferedHits:
                 self.flush()
             except (Unavailable, PyMongoError):
                 log.exception("a flush of hits failed; %d may be lost so far", self.lost)
+
+
+def _hits(pending: dict[tuple[str, str, float], int]) -> Iterator[Hit]:
+    for (site, page, minute), views in pending.items():
+        yield Hit(site, page, datetime.fromtimestamp(minute * 60, UTC), views)

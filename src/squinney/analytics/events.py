@@ -89,6 +89,7 @@ class EventLog:
         failures += [Failure(documents[failure.index][0], failure.reason, failure.document) for failure in refused]
         return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
+    @operation(None)
     def import_file(
         self,
         path: str | Path | BinaryIO,
@@ -137,6 +138,7 @@ class EventLog:
                 self._places, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
             )
 
+    @operation(None)
     def follow(
         self,
         path: str | Path,
@@ -162,14 +164,17 @@ class EventLog:
 
     # ---- reading ----
 
+    @operation(60, reads_only=True)
     def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events of a path, oldest first."""
         return self._stream(queries.BY_PATH, start, end, path=path)
 
+    @operation(60, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events of a visitor's host, oldest first."""
         return self._stream(queries.BY_HOST, start, end, host=host)
 
+    @operation(60, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
         """Stream the events from `start` to before `end`, oldest first."""
         return self._stream(queries.BETWEEN, *rules.checked_range(start, end))

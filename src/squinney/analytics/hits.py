@@ -104,22 +104,27 @@ class Hits:
 
     # ---- reading ----
 
+    @operation(30, reads_only=True)
     def minutes(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
         """The hits of each minute."""
         return self.series(site, page, start, end, "minute", time_zone=time_zone)
 
+    @operation(30, reads_only=True)
     def hours(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
         """The hits of each hour."""
         return self.series(site, page, start, end, "hour", time_zone=time_zone)
 
+    @operation(30, reads_only=True)
     def days(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
         """The hits of each day."""
         return self.series(site, page, start, end, "day", time_zone=time_zone)
 
+    @operation(30, reads_only=True)
     def weeks(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
         """The hits of each week, which begins on Monday."""
         return self.series(site, page, start, end, "week", time_zone=time_zone)
 
+    @operation(30, reads_only=True)
     def months(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
         """The hits of each month."""
         return self.series(site, page, start, end, "month", time_zone=time_zone)

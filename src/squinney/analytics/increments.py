@@ -7,7 +7,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import rules
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
+from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -82,13 +83,11 @@ class Increments:
         minutes[minute] = minutes.get(minute, 0) + views
         self.hits += views
 
-    def merge(self, other: Increments) -> None:
-        """Add what another holds."""
-        for place, minutes in other._minutes.items():
-            ours = self._minutes.setdefault(place, {})
+    def __iter__(self) -> Iterator[Hit]:
+        """One hit for each page and minute."""
+        for (site, page, day), minutes in self._minutes.items():
             for minute, views in minutes.items():
-                ours[minute] = ours.get(minute, 0) + views
-        self.hits += other.hits
+                yield Hit(site, page, day + timedelta(minutes=minute), views)
 
     def parts(self, size: int) -> Iterator[Increments]:
         """The same in portions of up to `size` pages and days."""
@@ -154,11 +153,12 @@ def apply(db: Db, increments: Increments) -> None:
         transact(db, partial(part.write, db))
 
 
-def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
+def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
     """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
 
     Two writers that make the same document at the same moment race, and the loser's upsert is refused as a duplicate.
-    That ends its transaction like any conflict, but the driver does not know it.
+    That ends its transaction like any conflict, but the driver does not know it. Where `work` inserts rather than
+    upserts, a duplicate is its own to interpret.
     """
     while True:
         try:
@@ -167,12 +167,13 @@ def transact(db: Db, work: Callable[[ClientSession], R]) -> R:
                     work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")
                 )
         except OperationFailure as error:
-            if not _lost_an_upsert_race(error):
+            if not upserts or not is_duplicate(error) or seconds_left() < 1:
                 raise
             time.sleep(random.uniform(0, 0.02))
 
 
-def _lost_an_upsert_race(error: OperationFailure) -> bool:
+def is_duplicate(error: OperationFailure) -> bool:
+    """Whether an insert met a document with the same id."""
     details: Any = error.details or {}
     codes = {one.get("code") for one in details.get("writeErrors", [])}
     return DUPLICATE_KEY in codes or error.code == DUPLICATE_KEY

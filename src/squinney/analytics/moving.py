@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 from pymongo.write_concern import WriteConcern
 
-from squinney.analytics.increments import transact
+from squinney.analytics.increments import is_duplicate, transact
 from squinney.analytics.places import CAPPED, DUPLICATE_KEY, EVENTS, Events, Places, Policy, suffix
 from squinney.mongo.schema import Document
 
@@ -60,9 +60,13 @@ def _move(place: Events, target: Events, events: Sequence[Document]) -> None:
         target.insert_many(copies, session=session)
         place.delete_many({"_id": {"$in": ids}}, session=session)
 
-    if CAPPED not in (place.name, target.name) and not target.find_one({"_id": {"$in": ids}}, {"_id": 1}):
-        transact(place.database, insert_and_delete)
-        return
+    if CAPPED not in (place.name, target.name):
+        try:
+            transact(place.database, insert_and_delete, upserts=False)
+            return
+        except OperationFailure as error:  # another mover, or an importer, was faster with some of them
+            if not is_duplicate(error):
+                raise
     _insert_once(target, copies)
     place.delete_many({"_id": {"$in": ids}})
 

@@ -147,6 +147,7 @@ class Retention:
                     done["waiting for roll-ups"] += 1
         return dropped
 
+    @operation(SECONDS)
     def drop(self, place: Events, *, closed_at: datetime) -> None:
         """Drop a day's or month's events, unless a roll-up has not counted them all.
 

@@ -51,6 +51,7 @@ class Sessions:
         self._silence = timedelta(seconds=checks.integer(silence_seconds, "silence_seconds", least=1))
         self._overlap_seconds = overlap_seconds
 
+    @operation(reads_only=True)
     def rollups(self, time_zone: str = "UTC") -> Rollups:
         """The book's example: total and mean session time per user, by hour to year."""
         return Rollups(self._db, VISITS, "userid", "length", "ts", time_zone, name="visits")

@@ -22,6 +22,7 @@ from squinney.mongo.schema import Document
 
 SECONDS = 60
 KEPT_OF_A_LINE = 1_000
+FILLED_BY_THE_SERVER = Timestamp(0, 0)
 ALWAYS_KEPT = frozenset({"_id", "arrived", "ssk", "time"})
 
 
@@ -116,7 +117,10 @@ class Storer:
 
 def made_ready(event: Document, new_id: str) -> Document:
     """The event with what storing needs: its id, the arrival that the server fills in, the synthetic shard key."""
-    return {"_id": new_id, "arrived": Timestamp(0, 0), **event, "ssk": zlib.crc32(new_id.encode())}
+    event["_id"] = new_id
+    event["arrived"] = FILLED_BY_THE_SERVER
+    event["ssk"] = zlib.crc32(new_id.encode())
+    return event
 
 
 def as_text(line: bytes) -> str:

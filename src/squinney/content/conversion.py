@@ -25,6 +25,7 @@ from squinney.content.documents import (
     MOST_EMBEDDED_BYTES,
     NODES,
     PAGES,
+    REMOVALS,
     Comment,
     Strategy,
 )
@@ -39,6 +40,7 @@ FREEZE_SECONDS = 60
 BATCH = 1_000
 # Readers that know the old place from a node read a moment ago still find everything there for so long.
 KEEP_OLD_SECONDS = 600
+GIVEN_UP_SECONDS = 3_600
 
 
 class Target(Protocol):
@@ -56,12 +58,13 @@ class Target(Protocol):
 def convert(db: Db, transactions: Transactions, place: Place, source: Storage, to: Strategy) -> None:
     """Claim, copy, freeze, copy the rest, switch."""
     epoch = _claim(db, place)
+    notice = _note_copies(db, place, to, epoch)
     target = _target(db, to, place, epoch)
     target.copy(source.all(place))
     token = _freeze(db, place)
     try:
         target.copy(source.all(place))
-        _switch(db, transactions, place, to, epoch, token, target.fields())
+        _switch(db, transactions, place, to, epoch, token, target.fields(), notice)
     except BaseException:
         _thaw(db, place.node_id, token)
         raise
@@ -75,6 +78,16 @@ def _claim(db: Db, place: Place) -> int:
     if found is None:
         raise Busy("the discussion is being converted already, or has moved; try again")
     return int(found["metadata"]["discussion"]["claimed"])
+
+
+def _note_copies(db: Db, place: Place, to: Strategy, epoch: int) -> str | None:
+    """A notice for the sweep, in case this conversion dies; the switch takes it back. Embedding copies nothing."""
+    if to == "embedded":
+        return None
+    due = server_now(db) + timedelta(seconds=GIVEN_UP_SECONDS)
+    step = removal_step("comments" if to == "separate" else "pages", place.node_id, due, epoch=epoch)
+    db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
+    return str(step.id)
 
 
 def _freeze(db: Db, place: Place) -> str:
@@ -105,7 +118,14 @@ def thaw_if_expired(db: Db, node_id: str, frozen: Document, now: datetime) -> No
 
 
 def _switch(
-    db: Db, transactions: Transactions, place: Place, to: Strategy, epoch: int, token: str, fields: Document
+    db: Db,
+    transactions: Transactions,
+    place: Place,
+    to: Strategy,
+    epoch: int,
+    token: str,
+    fields: Document,
+    notice: str | None = None,
 ) -> None:
     discussion = {"metadata.discussion.strategy": to, "metadata.discussion.epoch": epoch}
     leaving = {"metadata.discussion.frozen": ""}
@@ -124,6 +144,9 @@ def _switch(
         due = server_now(db) + timedelta(seconds=KEEP_OLD_SECONDS)
         kind = "comments" if place.discussion["strategy"] == "separate" else "pages"
         steps.append(removal_step(kind, place.node_id, due, below_epoch=epoch))
+    if notice is not None:
+        late = Busy("the conversion took too long; try again")
+        steps.append(Step(REMOVALS, notice, delete=True, refused=lambda _: late))
     transactions.run("convert-discussion", steps)
 
 

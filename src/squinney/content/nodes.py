@@ -19,7 +19,6 @@ from squinney.mongo.connect import operation
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
-from squinney.patterns.ids import new_id
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.patterns.paging import Page, cursor_after, page
 from squinney.patterns.transactions import Plan, Transactions
@@ -70,7 +69,7 @@ class Nodes:
         After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
         Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`.
         """
-        node = self.new_node(slug, type, title, author, detail or {}, tags, published)
+        node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
 
         def build() -> Plan:
             above = self.parent_for(parent, viewer)
@@ -79,40 +78,7 @@ class Nodes:
 
         return cast(Node, self._transactions.run("create-node", build).result)
 
-    def new_node(
-        self,
-        slug: str,
-        type: str,
-        title: str,
-        author: Author,
-        detail: Mapping[str, Any],
-        tags: Iterable[str],
-        published: datetime | None,
-    ) -> Node:
-        """A checked node, not stored and without a parent yet."""
-        now = self._clock()
-        type_ = rules.checked_type(type)
-        return {
-            "_id": new_id(),
-            "metadata": {
-                "nonce": new_nonce(),
-                "version": 1,
-                "type": type_,
-                "parent_id": None,
-                "slug": rules.checked_slug(slug),
-                "title": rules.checked_title(title),
-                "created": now,
-                "updated": now,
-                "published": rules.checked_time(published, "published") if published is not None else None,
-                "author": rules.checked_author(author),
-                "tags": rules.checked_tags(tags),
-                "detail": rules.checked_detail(type_, detail),
-                "num_children": 0,
-                "num_comments": 0,
-                "num_comment_pages": 0,
-            },
-        }
-
+    @operation(reads_only=True)
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
         """The node under which the viewer may create, as it is now.
 
@@ -169,6 +135,7 @@ class Nodes:
         slugs = [above["metadata"]["slug"] for above in reversed(self.ancestors(current))]
         return "/" + "/".join([*slugs, current["metadata"]["slug"]])
 
+    @operation(reads_only=True)
     def ancestors(self, node: Node) -> list[Node]:
         """The nodes above it, the nearest first."""
         found: list[Node] = []
@@ -470,6 +437,7 @@ class Nodes:
 
     # ---- inside ----
 
+    @operation(reads_only=True)
     def editable(self, node: Node | str, viewer: Viewer) -> Node:
         """The node as it is now, for somebody who may edit it.
 
@@ -484,6 +452,7 @@ class Nodes:
         self._shown(current, access, viewer)
         raise access_rules.forbid("edit")
 
+    @operation(reads_only=True)
     def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
         """Whether the viewer may edit the node (None: add to the top)."""
         return viewer.may("edit", self._access_of(node), node)

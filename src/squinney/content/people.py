@@ -22,16 +22,14 @@ class People:
         self._db = db
         self._comments = comments
 
-    def export(self, author_id: str) -> Iterator[Comment]:
-        """Every comment of a person, in all strategies, one after the other.
+    @operation(300, reads_only=True)
+    def export(self, author_id: str) -> list[Comment]:
+        """Every comment of a person, in all strategies.
 
         Raises: `Invalid`.
         """
         checks.identifier(author_id, "author")
-        with operation(300, reads_only=True):
-            for comment, live in self._all(author_id):
-                if live:
-                    yield plain(comment)
+        return [plain(comment) for comment, live in self._all(author_id) if live]
 
     def _all(self, author_id: str) -> Iterator[tuple[Document, bool]]:
         """Each comment and whether it is live; what a conversion left behind is not."""
@@ -52,6 +50,7 @@ class People:
         discussion = found["metadata"].get("discussion") if found else None
         return int(discussion["epoch"]) if discussion else None
 
+    @operation(300)
     def erase(self, author_id: str) -> Counter[str]:
         """Delete every comment of a person: those with replies keep their place, without text and name.
 
@@ -61,11 +60,10 @@ class People:
         """
         checks.identifier(author_id, "author")
         done: Counter[str] = Counter()
-        with operation(300):
-            for comment, live in list(self._all(author_id)):
-                done["comments" if live else "leftovers"] += self._erase(comment) if live else self._drop(comment)
-            flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), {"$pull": {"by": author_id}})
-            done["flags"] += flags.modified_count
+        for comment, live in list(self._all(author_id)):
+            done["comments" if live else "leftovers"] += self._erase(comment) if live else self._drop(comment)
+        flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), {"$pull": {"by": author_id}})
+        done["flags"] += flags.modified_count
         return +done
 
     def _drop(self, comment: Document) -> int:

@@ -29,6 +29,8 @@ from squinney.patterns.transactions import Plan, Transactions
 
 Rendition = Literal["web", "original"]
 READ_BYTES = 2 * CHUNK_BYTES
+# A large file over a slow line takes hours; each of its pieces has a limit of its own.
+LONGEST_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Photos:
         self._clock = clock
         self._chunk_bytes = chunk_bytes
 
+    @operation(LONGEST_SECONDS)
     def upload(
         self,
         stream: Stream,
@@ -94,7 +97,7 @@ class Photos:
         Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`.
         """
         kind = _checked_kind(type)
-        node = self._nodes.new_node(slug, kind, title or slug, author, detail or {}, tags, published)
+        node = rules.new_node(self._clock(), slug, kind, title or slug, author, detail or {}, tags, published)
         with operation():
             self._require_free(self._nodes.parent_for(parent, viewer), slug)
         with self._receiving(author["_id"]) as receiver:
@@ -115,6 +118,7 @@ class Photos:
             return
         raise SlugTaken(f"{slug!r} is taken here", slug=slug)
 
+    @operation(LONGEST_SECONDS)
     def replace(
         self,
         stream: Stream,
@@ -169,6 +173,7 @@ class Photos:
                 receiver.give_up()
             raise
 
+    @operation(reads_only=True)
     def open(self, node: Node | str, rendition: Rendition = "web", *, viewer: Viewer = TRUSTED) -> Asset:
         """The photo as the web gets it, or the file as it was uploaded (of photos for those who may edit the node).
 
@@ -176,16 +181,15 @@ class Photos:
         """
         if rendition not in ("web", "original"):
             raise Invalid("rendition must be web or original", field="rendition")
-        with operation(reads_only=True):
-            current = self._nodes.by_id(checks.identifier(_id_of(node), "node"), viewer=viewer)
-            detail = current["metadata"]["detail"]
-            if not detail.get("file_id"):
-                raise NotFound("the node has no file", node_id=current["_id"])
-            if web := detail["web"] if rendition == "web" else None:
-                return self._asset(web_id(detail["file_id"]), web)
-            if current["metadata"]["type"] == "photo":
-                self._nodes.editable(current, viewer)  # what a camera writes into a file is not for everyone
-            return self._asset(detail["file_id"], detail)
+        current = self._nodes.by_id(checks.identifier(_id_of(node), "node"), viewer=viewer)
+        detail = current["metadata"]["detail"]
+        if not detail.get("file_id"):
+            raise NotFound("the node has no file", node_id=current["_id"])
+        if web := detail["web"] if rendition == "web" else None:
+            return self._asset(web_id(detail["file_id"]), web)
+        if current["metadata"]["type"] == "photo":
+            self._nodes.editable(current, viewer)  # what a camera writes into a file is not for everyone
+        return self._asset(detail["file_id"], detail)
 
     def _asset(self, file_id: str, facts: Mapping[str, Any]) -> Asset:
         try:
@@ -194,6 +198,7 @@ class Photos:
             raise NotFound("the file is gone", file_id=file_id) from None
         return Asset(facts["content_type"], facts["length"], facts["sha256"], file)
 
+    @operation(30)
     def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
         """Remove the node; its file is deleted an hour later.
 

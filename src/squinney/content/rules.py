@@ -23,6 +23,8 @@ from squinney.content.errors import NotEmpty, SlugTaken, UnknownNode
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.nonces import new_nonce
 from squinney.patterns.transactions import Stale, Step
 
 SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
@@ -134,6 +136,43 @@ def checked_time(at: Any, field: str) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise Invalid(f"{field} must be a time with a zone", field=field)
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def new_node(
+    now: datetime,
+    slug: str,
+    type_: str,
+    title: str,
+    author: Author,
+    detail: Mapping[str, Any],
+    tags: Iterable[str],
+    published: datetime | None,
+) -> Node:
+    """A checked node, not stored and without a parent yet.
+
+    Raises: `Invalid`.
+    """
+    checked_type(type_)
+    return {
+        "_id": new_id(),
+        "metadata": {
+            "nonce": new_nonce(),
+            "version": 1,
+            "type": type_,
+            "parent_id": None,
+            "slug": checked_slug(slug),
+            "title": checked_title(title),
+            "created": now,
+            "updated": now,
+            "published": checked_time(published, "published") if published is not None else None,
+            "author": checked_author(author),
+            "tags": checked_tags(tags),
+            "detail": checked_detail(type_, detail),
+            "num_children": 0,
+            "num_comments": 0,
+            "num_comment_pages": 0,
+        },
+    }
 
 
 def is_published(node: Node, now: datetime) -> bool:

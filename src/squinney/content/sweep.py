@@ -80,9 +80,11 @@ def _delete_rest_of_node(db: Db, removal: Document) -> Counter[str]:
 
 
 def _delete_old_comments(db: Db, removal: Document) -> Counter[str]:
+    """What a finished conversion left behind, or all copies of one that died."""
     name = COMMENTS if removal["kind"] == "comments" else PAGES
-    older = {"node_id": removal["target_id"], "epoch": {"$lt": removal["below_epoch"]}}
-    return Counter({f"old {name}": db[name].delete_many(older).deleted_count})
+    epoch = {"$lt": removal["below_epoch"]} if "below_epoch" in removal else removal["epoch"]
+    where = {"node_id": removal["target_id"], "epoch": epoch}
+    return Counter({f"old {name}": db[name].delete_many(where).deleted_count})
 
 
 DELETIONS = {

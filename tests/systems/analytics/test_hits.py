@@ -203,3 +203,23 @@ def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) 
     assert buffered.lost == 0
     with pytest.raises(RuntimeError, match="closed"):
         buffered.record("s", "/", AT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((["s"], "/", AT), "site"),
+        (("s", "x" * 8_193, AT), "8192"),
+        (("s", "/", AT.replace(tzinfo=None)), "zone"),
+        (("s", "/", "now"), "zone"),
+        (("s", "/", AT, 0), "count"),
+        (("s", "/", AT, True), "count"),
+        (("s", "/", AT, 10**13), "count"),
+    ],
+)
+def test_buffered_hits_are_checked_at_the_door(analytics_db: Db, arguments: tuple, why: str) -> None:
+    with BufferedHits(analytics_db) as buffered:
+        buffered.record("s", "/", AT)
+        with pytest.raises(Invalid, match=why):
+            buffered.record(*arguments)
+    assert analytics_db["hits.daily"].find_one()["total"] == 1

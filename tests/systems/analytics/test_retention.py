@@ -119,6 +119,18 @@ def test_readers_and_writers_go_on_while_events_move(analytics_db: Db, events: E
     assert analytics_db["events"].count_documents({}) == 48 + len(written)
 
 
+def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    fill(events)
+    for strategy in ("rotate", "keep", "rotate"):
+        analytics_db["retention"].update_one({"_id": "events"}, {"$set": {"strategy": strategy}}, upsert=True)
+        threads = [threading.Thread(target=Retention(analytics_db).apply) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert numbers(events) == list(range(48))
+
+
 def test_readers_open_only_the_days_they_need(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     retention.switch("rotate")
     fill(events)

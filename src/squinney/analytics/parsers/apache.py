@@ -12,6 +12,11 @@ _QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _COMMON = rf"(\S+) \S+ (.+?) \[([^\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)"
 _COMMON_LINE = re.compile(rf"{_COMMON}\s*")
 _COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}\s*")
+# Nearly every line is like this, and one match takes it apart down to the query; the others take the careful way.
+_USUAL_LINE = re.compile(
+    r'(\S+) \S+ (\S+) \[([^\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
+    r'(\d{3}) (\d{1,18}) "([^"\\]*)" "([^"\\]*)"'
+)
 _START = re.compile(r"\S+ \S+ .+? \[[^\]]+\]")
 
 
@@ -20,11 +25,47 @@ def parse_combined(line: str) -> Document:
 
     Raises: `Malformed`.
     """
+    usual = _USUAL_LINE.fullmatch(line)
+    if usual is not None:
+        return _usual_event(*usual.groups())
     match = _COMBINED_LINE.fullmatch(line)
     if match is None:
         raise Malformed(_why_not(line, "combined"))
     host, user, at, request, status, size, referer, agent = match.groups()
     event = _event(host, user, at, request, status, size)
+    if referer not in ("-", ""):
+        event["referer"] = referer
+    if agent not in ("-", ""):
+        event["user_agent"] = agent
+    return event
+
+
+def _usual_event(
+    host: str,
+    user: str,
+    at: str,
+    method: str,
+    path: str,
+    query: str | None,
+    protocol: str,
+    status: str,
+    size: str,
+    referer: str,
+    agent: str,
+) -> Document:
+    event: Document = {
+        "time": clf_time(at),
+        "host": host,
+        "method": method,
+        "path": path,
+        "protocol": protocol,
+        "status": int(status),
+        "bytes": int(size),
+    }
+    if user != "-":
+        event["user"] = user
+    if query is not None:
+        event["query"] = query
     if referer not in ("-", ""):
         event["referer"] = referer
     if agent not in ("-", ""):

@@ -203,7 +203,7 @@ def _oscar_row(peers: dict[str, Any], threads: int, seconds: float) -> list[str]
 # ---- moves ----
 
 
-def _moves(db: Db, peers: dict[str, Any], rounds: int = 5) -> list[str]:
+def _moves(db: Db, peers: dict[str, Any], rounds: int = 3) -> list[str]:
     paths, source = _paths()
     categories = Categories(db)
     categories.add_paths(paths)

@@ -356,7 +356,10 @@ def _peers() -> Iterator[dict[str, Any]]:
             "trees": ["_commerce_peers.py", str(socket), str(paths)],
             "oscar": ["_commerce_oscar.py", str(socket)],
         }
-        yield {name: stack.enter_context(_process([python, str(HERE / c[0]), *c[1:]])) for name, c in commands.items()}
+        yield {
+            name: stack.enter_context(_process([python, "-P", str(HERE / c[0]), *c[1:]]))
+            for name, c in commands.items()
+        }
 
 
 @contextmanager

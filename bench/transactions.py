@@ -12,7 +12,7 @@ from pymongo.write_concern import WriteConcern
 
 from bench import report
 from bench.harness import Contender, Series, compare
-from squinney import assembly
+from squinney import assembly, ledger
 from squinney.ledger import Accounts
 from squinney.ledger.documents import Account
 from squinney.mongo import schema
@@ -60,7 +60,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     """Measure every combination and write the page."""
     db = connection.client["bench_transactions"]
     connection.client.drop_database(db.name)
-    schema.apply(db, [*assembly.CORE_COLLECTIONS, *assembly.SYSTEMS[0].collections])
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *ledger.COLLECTIONS])
     ids = {SPREAD: _open(db, SPREAD), HOT: _open(db, HOT)}
     results = [
         (threads, accounts, compare(_contenders(db, ids[accounts]), threads=threads, rounds=rounds, seconds=seconds))

@@ -19,7 +19,7 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 
-pytest_plugins = ["tests.plugins.crash_points"]
+pytest_plugins = ["tests.plugins.crash_points", "tests.plugins.watch"]
 
 # Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test.
 ARGUMENTS = ("--journalCommitInterval", "2", "--setParameter", "ttlMonitorSleepSecs=1")

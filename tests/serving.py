@@ -27,6 +27,7 @@ class Serving:
             text=True,
             start_new_session=True,
         )
+        self.data = data
         self.said = ""
         self.url = self._wait_for_url()
 

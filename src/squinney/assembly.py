@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney import content, identity, ledger
+from squinney import analytics, commerce, content, identity, ledger
+from squinney.analytics import proof as analytics_proof
+from squinney.commerce import proof as commerce_proof
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -61,7 +63,39 @@ class System:
             object.__setattr__(self, "path", self.name)
 
 
+def _build_commerce(db: Db, transactions: Transactions) -> dict[str, Any]:
+    gateway = commerce.gateway_for(db)
+    orders = commerce.Orders(db, payments=gateway, transactions=transactions)
+    return {
+        "catalog": commerce.Catalog(db, transactions=transactions),
+        "categories": commerce.Categories(db),
+        "inventory": commerce.Inventory(db, transactions=transactions),
+        "carts": commerce.Carts(db, payments=gateway, orders=orders, transactions=transactions),
+        "orders": orders,
+    }
+
+
 SYSTEMS = (
+    System(
+        name="analytics",
+        title="Analytics",
+        what="Logs imported exactly once, hits by the minute, and roll-ups from hours to years.",
+        collections=analytics.COLLECTIONS,
+        queries=analytics.QUERIES,
+        build=analytics.build,
+        jobs=analytics.JOBS,
+        find_problems=analytics.find_problems,
+        repair=analytics.repair,
+        demo=analytics.demo,
+        figures=analytics.figures,
+        proof=Proof(
+            analytics_proof.prepare,
+            analytics_proof.work,
+            analytics_proof.settle,
+            analytics_proof.progress,
+            analytics_proof.check,
+        ),
+    ),
     System(
         name="ledger",
         title="Ledger",
@@ -80,6 +114,27 @@ SYSTEMS = (
             ledger_proof.progress,
             ledger_proof.check,
         ),
+    ),
+    System(
+        name="commerce",
+        title="Shop",
+        what="A catalog, a category tree, carts that reserve stock, and orders paid for exactly once.",
+        collections=commerce.COLLECTIONS,
+        queries=commerce.QUERIES,
+        build=_build_commerce,
+        jobs=commerce.JOBS,
+        find_problems=commerce.find_problems,
+        repair=commerce.repair,
+        demo=commerce.demo,
+        figures=commerce.figures,
+        proof=Proof(
+            commerce_proof.prepare,
+            commerce_proof.work,
+            commerce_proof.settle,
+            commerce_proof.progress,
+            commerce_proof.check,
+        ),
+        path="shop",
     ),
     System(
         name="content",

@@ -2,43 +2,69 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
-│   ├── UnknownAccount       ledger
+│   ├── UnknownSource        analytics
+│   ├── UnknownCart          commerce
+│   ├── UnknownCategory      commerce
+│   ├── UnknownLine          commerce
+│   ├── UnknownOrder         commerce
+│   ├── UnknownPayment       commerce
+│   ├── UnknownProduct       commerce
 │   ├── UnknownComment       content
-│   ├── UnknownKey           identity
 │   ├── UnknownNode          content: no such page, or not for this viewer
-│   └── UnknownPerson        identity
+│   ├── UnknownKey           identity
+│   ├── UnknownPerson        identity
+│   └── UnknownAccount       ledger
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   ├── NotALog              analytics
+│   ├── UnknownFormat        analytics
 │   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
-│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   ├── SignInNeeded         web: nobody has signed in
+│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
 │   └── SignInRefused        identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
-│   ├── Busy                 another operation holds a document; try again
-│   ├── Stale                the plan was made from a document that has changed since
-│   ├── StillRunning         the same idempotency key is at work elsewhere
-│   ├── KeyReused            the same idempotency key came with other arguments
-│   ├── EditConflict         another edit came first; carries their version, yours and the base
 │   ├── Cycle                a node of a tree would come under itself
+│   ├── EditConflict         another edit came first; carries their version, yours and the base
 │   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
-│   ├── AccountClosed        ledger
-│   ├── AccountNotEmpty      ledger
-│   ├── CurrencyMismatch     ledger
-│   ├── InsufficientFunds    ledger
-│   ├── LoginTaken           identity
+│   ├── Busy                 another operation holds a document; try again
+│   ├── KeyReused            the same idempotency key came with other arguments
+│   ├── Stale                the plan was made from a document that has changed since
+│   ├── StillRunning         the same idempotency key is at work elsewhere
+│   ├── Frozen               analytics
+│   ├── ImportRunning        analytics
+│   ├── NotRolledUp          analytics
+│   ├── CartClosed           commerce
+│   ├── CartEmpty            commerce
+│   ├── CategoryNotEmpty     commerce
+│   ├── InadequateInventory  commerce
+│   ├── OrderFixed           commerce
+│   ├── PaymentDeclined      commerce
+│   ├── PaymentRefunded      commerce
+│   ├── ProductReserved      commerce
+│   ├── SlugTaken            content: the parent has a node of that slug
+│   ├── WrongCurrency        commerce
 │   ├── NotEmpty             content: a node still has children
 │   ├── SlugTaken            content: the parent has a node of that slug
 │   ├── StrategyCannot       content: a discussion's storage cannot do this
-│   └── UploadLost           content: an upload stood still for too long
+│   ├── UploadLost           content: an upload stood still for too long
+│   ├── LoginTaken           identity
+│   ├── AccountClosed        ledger
+│   ├── AccountNotEmpty      ledger
+│   ├── CurrencyMismatch     ledger
+│   └── InsufficientFunds    ledger
 ├── LimitReached             a size, depth or rate limit is used up
-│   ├── BalanceLimit         ledger
-│   ├── DiscussionFull       content: an embedded discussion outgrows its node
 │   ├── RateLimited          api: too many requests
-│   └── TooManyTries         identity: too many attempts to sign in
+│   ├── CartLimit            commerce
+│   ├── DepthLimit           commerce
+│   ├── OrderLimit           commerce
+│   ├── DiscussionFull       content: an embedded discussion outgrows its node
+│   ├── TooManyTries         identity: too many attempts to sign in
+│   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
-    └── TimedOut             the deadline passed; nothing was changed
+    ├── TimedOut             the deadline passed; nothing was changed
+    └── PaymentUnsettled     commerce: the payment provider gave no answer
 
 A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
 `api/problems.py` and to exit codes in `cli/errors.py`.

@@ -49,5 +49,6 @@ def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Json() if how == "json" else Human())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # nobody is told them
     # The driver's own debug lines could hold documents; they stay off whatever the level.
     logging.getLogger("pymongo").setLevel(logging.WARNING)

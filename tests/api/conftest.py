@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.api.options import Options
+from squinney.clock import utcnow
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.web.app import create_site
@@ -37,7 +38,8 @@ def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
     """A client that may do everything: it has an API key for all scopes, and is signed in as an admin."""
     nouns = systems.nouns["identity"]
     _, key = nouns["keys"].create("tests", ["*:admin"])
-    systems.db["people"].insert_one({"_id": "admin", "login": "admin", "name": "Admin", "role": "admin"})
+    admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
+    systems.db["people"].insert_one(admin)
     token = SIGNED_IN + nouns["sessions"].start("admin")
     stranger.cookies.set("squinney", token)
     stranger.headers["Authorization"] = f"Bearer {key}"

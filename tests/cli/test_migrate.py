@@ -6,7 +6,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Any, Literal
 
-from squinney.assembly import SYSTEMS
+from squinney.assembly import system_named
 from squinney.cli.migrate import run_all
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration
@@ -30,7 +30,7 @@ def _split(document: dict[str, Any]) -> dict[str, Any]:
 
 def system_with_songs() -> Any:
     """The ledger's entry, with a migration of songs."""
-    return replace(SYSTEMS[0], migrations=lambda db: [Migration(db["songs"], Types(Document, Song))])
+    return replace(system_named("ledger"), migrations=lambda db: [Migration(db["songs"], Types(Document, Song))])
 
 
 def test_old_documents_are_upgraded_and_failures_named(db: Db, capsys: Any) -> None:

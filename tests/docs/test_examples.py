@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -21,10 +22,10 @@ def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
         yield found["mark"].strip(), found["code"], text.count("\n", 0, found.start("code"))
 
 
-PAGES = [page for page in sorted(DOCS.rglob("*.md")) if any(True for _ in blocks(page))]
+PAGES = [page for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))] if any(True for _ in blocks(page))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page, db, mongod, monkeypatch):
     monkeypatch.setenv("MONGODB_URI", mongod.uri)  # programs that connect by the settings meet the same database
     monkeypatch.setenv("SQUINNEY_DATABASE", db.name)
@@ -38,7 +39,16 @@ def test_examples_run(page, db, mongod, monkeypatch):
 
 
 def test_there_are_examples():
-    assert DOCS / "patterns.md" in PAGES
+    assert {ROOT / "README.md", DOCS / "patterns.md"} <= set(PAGES)
+
+
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_of_the_front_pages_lead_somewhere(name):
+    missing = [link for link in LINK.findall((ROOT / name).read_text()) if not (ROOT / link).exists()]
+    assert missing == []
 
 
 def test_examples_of_library_use_are_short():

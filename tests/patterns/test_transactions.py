@@ -14,6 +14,7 @@ from tests.patterns.interrupt import client_losing_reply, stalled_client
 
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
+from squinney.mongo.connect import operation
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import transactions
@@ -34,6 +35,7 @@ from squinney.patterns.transactions import (
     visible,
 )
 
+IN_VAIN_SECONDS = 3  # a fifth of it must do to undo and say so, on a busy machine
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 BEGIN, TAKE, PIN, STUB, FLIP, UNSTUB, GIVE, CLOSE = range(1, 9)  # the writes of a two-phase `move`
 
@@ -209,7 +211,7 @@ def test_steps_that_do_not_commute_wait_for_those_under_way(jars: Db, mongod: Em
         assert stall.asleep.wait(10)
         before = beans(jars)
         with pytest.raises(Busy):
-            Transactions(jars, mode, timeout_seconds=1).run("second", plans[1])
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("second", plans[1])
         assert beans(jars) == before
         stall.awake.set()
         first.result()
@@ -220,7 +222,7 @@ def test_steps_that_do_not_commute_wait_for_those_under_way(jars: Db, mongod: Em
 def test_a_document_held_for_good_is_busy_and_leaves_the_rest(jars: Db, mode: Mode) -> None:
     jars.jars.update_one({"_id": "b"}, {"$set": {"txn_lock": "somebody"}})
     with pytest.raises(Busy):
-        Transactions(jars, mode, timeout_seconds=1).run("move", move())
+        Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("move", move())
     assert beans(jars) == [10, 0]
     assert jars.jars.find_one({"_id": "a"}).get("txns", []) == []
     assert jars.transactions.count_documents({}) == 0
@@ -228,14 +230,15 @@ def test_a_document_held_for_good_is_busy_and_leaves_the_rest(jars: Db, mode: Mo
 
 def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded, mode: Mode) -> None:
     """Its place may come free: an operation that never happens must not refuse another."""
+    other = Step("notes", "n", insert={"other": True})
     with stalled_client(mongod, jars, FLIP) as (slow, stall), ThreadPoolExecutor(1) as pool:
-        first = pool.submit(outcome_of, lambda: Transactions(slow, "two-phase", timeout_seconds=8).run("move", move()))
+        first = pool.submit(outcome_of, lambda: Transactions(slow, "two-phase", timeout_seconds=20).run("move", move()))
         assert stall.asleep.wait(10)
         with pytest.raises(Busy):
-            Transactions(jars, mode, timeout_seconds=1).run("note", [Step("notes", "n", insert={"other": True})])
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("note", [other])
         let_time_pass(jars)
         Transactions(jars).recover()
-        Transactions(jars, mode, timeout_seconds=1).run("note", [Step("notes", "n", insert={"other": True})])
+        Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("note", [other])
         stall.awake.set()
         assert isinstance(first.result(), TimedOut)
     assert jars.notes.find_one({"_id": "n"}) == {"_id": "n", "other": True}
@@ -244,7 +247,7 @@ def test_an_insert_waits_for_one_that_is_not_decided(jars: Db, mongod: Embedded,
 def test_a_client_of_the_users_own_making_will_do(jars: Db, mongod: Embedded, mode: Mode) -> None:
     """Neither aware datetimes nor majority writes are asked of it."""
     with MongoClient(mongod.uri, w=1) as plain:
-        run = Transactions(plain[jars.name], mode, timeout_seconds=1)
+        run = Transactions(plain[jars.name], mode, timeout_seconds=IN_VAIN_SECONDS)
         run.run("move", move(), key="k", arguments={})
         assert run.run("move", move(), key="k", arguments={}).replayed
         jars.jars.update_one({"_id": "b"}, {"$set": {"txn_lock": "somebody"}})
@@ -394,6 +397,14 @@ def test_two_recoveries_at_once_give_once(jars: Db, monkeypatch: pytest.MonkeyPa
     assert beans(jars) == [0, 10]
     assert jars.notes.count_documents(visible({})) == 10
     assert traces(jars) == []
+
+
+def test_recover_waits_no_longer_than_the_caller_did(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_phase, "finish", lambda *args: None)
+    with operation(3):
+        Transactions(jars, "two-phase", timeout_seconds=30).run("move", move())
+    record = jars.transactions.find_one()
+    assert (record["deadline"] - record["at"]).total_seconds() <= 3
 
 
 def test_only_done_records_are_forgotten(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from tests.serving import Serving
 
+PASSWORD = "correct horse battery"
+SQUINNEY = [sys.executable, "-m", "squinney.cli.main"]
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -50,7 +55,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @pytest.fixture
-def page(browser: Browser, serving: Serving) -> Iterator[Page]:
+def stranger(browser: Browser, serving: Serving) -> Iterator[Page]:
     """A fresh visitor, on whose pages no script may fail and no policy may be broken."""
     context = browser.new_context(base_url=serving.url)
     page = context.new_page()
@@ -61,6 +66,47 @@ def page(browser: Browser, serving: Serving) -> Iterator[Page]:
     yield page
     context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def page(stranger: Page) -> Page:
+    """The same, signed in as a member of their own."""
+    sign_up(stranger, f"member-{secrets.token_hex(6)}")
+    return stranger
+
+
+@pytest.fixture(scope="session")
+def boss(serving: Serving) -> str:
+    """The login of the site's admin."""
+    added = subprocess.run(
+        [*SQUINNEY, "--data", str(serving.data), "users", "add", "boss", "--role", "admin", "--password", PASSWORD],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert added.returncode == 0, added.stderr
+    return "boss"
+
+
+@pytest.fixture
+def admin(stranger: Page, boss: str) -> Page:
+    """A visitor who is signed in as the admin."""
+    stranger.goto("/sign-in")
+    stranger.get_by_label("Login").fill(boss)
+    stranger.get_by_label("Password").fill(PASSWORD)
+    stranger.get_by_role("button", name="Sign in").click()
+    stranger.get_by_role("link", name="Admin").wait_for()
+    return stranger
+
+
+def sign_up(page: Page, login: str) -> None:
+    """Become a member, by the form."""
+    page.goto("/sign-up")
+    page.get_by_label("Login").fill(login)
+    page.locator("input[name=name]").fill("Member of the test")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign up").click()
+    page.get_by_role("button", name="Sign out").wait_for()
 
 
 def _is_complaint(text: str) -> bool:

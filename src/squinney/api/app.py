@@ -32,9 +32,10 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
     app.state.assembled = assembled
     app.state.options = options or Options()
     app.state.metrics = Metrics(assembled.db, assembly.jobs())
-    app.include_router(health.router)
     for module in adapters("squinney.api"):
-        app.include_router(module.router)
+        # The same as `include_router`, which would look through every router's routes anew at each request.
+        app.router.routes.extend(module.router.routes)
+    app.include_router(health.router)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, problems.squinney_problem),
         (RequestValidationError, problems.validation_problem),

@@ -12,8 +12,8 @@ from fastapi import Depends, Query, Request
 
 from squinney.api.options import Options
 from squinney.errors import Invalid
-from squinney.patterns.paging import LONGEST_CURSOR
 
+LONGEST = 4_000  # what fits into a URL everywhere
 SIGNATURE_BYTES = 16
 SIGNATURE_CHARACTERS = 22
 
@@ -27,7 +27,7 @@ async def signed_cursor(
     request: Request,
     cursor: Annotated[
         str | None,
-        Query(max_length=LONGEST_CURSOR + SIGNATURE_CHARACTERS, description="`next` of the page before"),
+        Query(max_length=LONGEST, description="`next` of the page before"),
     ] = None,
 ) -> str | None:
     """The cursor that the caller sent back, without its signature.

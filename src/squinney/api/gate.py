@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from squinney.api import problems
 from squinney.api.errors import RateLimited
+from squinney.api.headers import header
 from squinney.api.options import Options
 from squinney.api.rates import Rates
+from squinney.clock import utcnow
 from squinney.errors import Forbidden, SquinneyError
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
+from squinney.identity.keys import remembered
 
 PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
@@ -54,7 +56,7 @@ class Gate:
             self._count(self._by_address, _address(scope))
             return
         try:
-            key = await self._key(Headers(scope=scope).get("authorization", ""))
+            key = await self._key(header(scope, b"authorization"))
         except KeyRefused:
             self._count(self._by_address, _address(scope))
             raise
@@ -68,7 +70,7 @@ class Gate:
         if not header.lower().startswith(BEARER):
             raise KeyRefused("send an API key as `Authorization: Bearer ...`")
         presented = header[len(BEARER) :].strip()
-        known = self._keys.remembered(presented)
+        known = remembered(self._keys, presented, utcnow())
         return known if known is not None else await run_in_threadpool(self._keys.find, presented)
 
     def _count(self, rates: Rates, name: str) -> None:

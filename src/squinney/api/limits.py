@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.api import problems
+from squinney.api.headers import header
 from squinney.api.options import Options
 from squinney.errors import Unavailable
 
@@ -33,7 +33,8 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = next((size for prefix, size in self._limits if scope["path"].startswith(prefix)), 0)
-        if _announced(scope) > limit:
+        announced = header(scope, b"content-length")
+        if announced.isdecimal() and int(announced) > limit:
             await problems.answer(scope, _too_large(limit))(scope, receive, send)
             return
         await self._app(scope, self._counted(receive, limit), send)
@@ -59,11 +60,6 @@ class BodyLimit:
             return message
 
         return counted
-
-
-def _announced(scope: Scope) -> int:
-    length = Headers(scope=scope).get("content-length", "0")
-    return int(length) if length.isdecimal() else 0
 
 
 def _too_large(limit: int) -> HTTPException:

@@ -11,9 +11,11 @@ from prometheus_client.registry import Collector
 
 from squinney.errors import SquinneyError
 from squinney.jobs import statuses
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 
+WAIT_SECONDS = 2.0
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
@@ -39,20 +41,32 @@ class Metrics:
         self._job_seconds = Counter(
             "squinney_job_run_seconds", "Time spent in jobs here", ["job"], registry=self.registry
         )
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram, Counter]] = {}
         self.registry.register(_Live(db, jobs))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
-        parts = route.strip("/").split("/")
-        system = parts[1] if parts[0] == "api" and len(parts) > 1 else parts[0] or "home"
-        self._operations.labels(system, outcome_of(status)).inc()
+        known = self._known.get((method, route, status))
+        if known is None:
+            known = self._known[method, route, status] = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(method, route),
+                self._operations.labels(_system_of(route), outcome_of(status)),
+            )
+        requests, latencies, operations = known
+        requests.inc()
+        latencies.observe(seconds)
+        operations.inc()
 
     def job_run(self, name: str, outcome: str, seconds: float) -> None:
         """Count a run of a job in this process."""
         self._job_runs.labels(name, outcome).inc()
         self._job_seconds.labels(name).inc(seconds)
+
+
+def _system_of(route: str) -> str:
+    parts = route.strip("/").split("/")
+    return parts[1] if parts[0] == "api" and len(parts) > 1 else parts[0] or "home"
 
 
 def outcome_of(status: int) -> str:
@@ -81,9 +95,10 @@ class _Live(Collector):
         late = GaugeMetricFamily("squinney_job_late_seconds", "How long a job is overdue", labels=["job"])
         failures = GaugeMetricFamily("squinney_job_failures", "Failed runs in a row", labels=["job"])
         try:
-            for status in statuses(self._db, self._jobs):
-                late.add_metric([status.name], status.late_seconds)
-                failures.add_metric([status.name], status.failures)
+            with operation(WAIT_SECONDS, reads_only=True):
+                for status in statuses(self._db, self._jobs):
+                    late.add_metric([status.name], status.late_seconds)
+                    failures.add_metric([status.name], status.failures)
             up.add_metric([], 1)
         except SquinneyError:
             up.add_metric([], 0)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
+import secrets
 import time
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from squinney.api.headers import header
 from squinney.api.metrics import Metrics
 from squinney.logs import request_id
-from squinney.patterns.ids import new_id
 
 log = logging.getLogger("squinney.requests")
 
-HEADER = "X-Request-ID"
+HEADER = b"x-request-id"
 GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
@@ -32,16 +32,14 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(HEADER, "")
-        identifier = given if GIVEN.fullmatch(given) else new_id()
-        began, status = time.perf_counter(), 500
+        given = header(scope, HEADER)
+        identifier = given if GIVEN.fullmatch(given) else secrets.token_hex(13)
+        began = time.perf_counter()
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message)[HEADER] = identifier
-                self._tell(scope, status, time.perf_counter() - began)
+                message["headers"] = [*message.get("headers", ()), (HEADER, identifier.encode())]
+                self._tell(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
         token = request_id.set(identifier)
@@ -55,11 +53,17 @@ class Observe:
         self._metrics.request(scope["method"], route, status, seconds)
         if scope["path"].startswith(QUIET) and status < 400:
             return
+        if not log.isEnabledFor(logging.INFO):
+            return
         key = scope.get("state", {}).get("key")
-        extra = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
+        fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
         if key:
-            extra["key"] = key["_id"]
-        log.info("%s %s %d", scope["method"], quoted(scope["path"]), status, extra={"fields": extra})
+            fields["key"] = key["_id"]
+        # Made by hand: `log.info` would search the stack for its caller.
+        line = f"{scope['method']} {quoted(scope['path'])} {status}"
+        record = logging.LogRecord(log.name, logging.INFO, __file__, 0, line, None, None)
+        record.fields = fields
+        log.handle(record)
 
 
 def quoted(path: str) -> str:

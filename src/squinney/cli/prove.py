@@ -133,9 +133,10 @@ def _settle_all(proof: Proof, db: Db) -> Counter[str]:
     """Recover until nothing is left to do: what the last kill left has to pass its deadline first."""
     settled: Counter[str] = Counter()
     until = time.monotonic() + 30
-    while db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}}):
+    while True:
         settled.update(proof.settle(db))
-        if time.monotonic() > until:
+        under_way = db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
+        if not under_way or time.monotonic() > until:
             break
         time.sleep(0.2)
     return settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 from typing import Annotated
@@ -66,7 +67,8 @@ def _interrupt(number: int, frame: object) -> None:
 def _listening(settings: Settings) -> socket.socket:
     """Take the port before anything else is started."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off only where the protocol is named; answers would wait 40 ms for it.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
@@ -81,16 +83,18 @@ def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
     listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
     if token := systems.nouns["identity"]["invitations"].first_admin():
         console.print(
             f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
         )
+    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
 
 
 def _run(site: object, listener: socket.socket) -> None:
     import uvicorn
 
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
     config = uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=10)  # type: ignore[arg-type]
     uvicorn.Server(config).run(sockets=[listener])
 

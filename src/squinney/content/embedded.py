@@ -14,7 +14,7 @@ from squinney.content.discussions import SORTS, Order, Place, plain, unanswerabl
 from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cursor_after, keys_in
+from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.patterns.transactions import Busy, Stale
 
 WAIT_SECONDS = 5
@@ -29,7 +29,7 @@ class Embedded:
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query; the server reads the one document and sends only the page."""
         sort = SORTS[order]
-        behind = keys_in([(sort, 1)], cursor)[sort] if cursor else None
+        behind = keys_of([(sort, 1)], cursor)[sort] if cursor else None
         found = self._cut(place, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
         items = found[:limit]
         return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)

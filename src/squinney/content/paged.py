@@ -13,7 +13,7 @@ from squinney.content.discussions import Order, Place, node_step, plain
 from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cursor_after, keys_in
+from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.patterns.transactions import Plan, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
@@ -146,7 +146,7 @@ def _new_page(place: Place, number: int, comment: Comment) -> Step:
 
 
 def _position(cursor: str) -> tuple[int, str]:
-    keys: dict[str, Any] = keys_in(SORT, cursor)
+    keys: dict[str, Any] = keys_of(SORT, cursor)
     number, behind = keys["page"], keys["_id"]
     if not isinstance(number, int) or not isinstance(behind, str):
         raise Invalid("cursor is not one that this list gave", field="cursor")

@@ -9,7 +9,7 @@ from squinney.errors import NotFound
 from squinney.identity import queries
 from squinney.identity.documents import Person
 from squinney.identity.errors import LoginTaken
-from squinney.identity.people import People, checked_role
+from squinney.identity.people import People, checked_role, sign_up_steps
 from squinney.identity.rules import digest
 from squinney.identity.sessions import new_token
 from squinney.mongo.connect import operation
@@ -68,7 +68,7 @@ class Invitations:
         Raises: `NotFound` where it was used or ran out, `Invalid`, `LoginTaken`, `Unavailable`.
         """
         invitation = self._find(token)
-        person, steps = self._people.sign_up_steps(login, password, name=name, role=invitation["role"])
+        person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
         used = Step("invitations", invitation["_id"], delete=True, refused=lambda found: _gone())
         try:
             self._transactions.run("accept-invitation", Plan([used, *steps]))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import threading
-import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -15,6 +13,7 @@ from squinney.errors import Invalid
 from squinney.identity import queries
 from squinney.identity.documents import ApiKey
 from squinney.identity.errors import KeyRefused, UnknownKey
+from squinney.identity.key_cache import KeyCache
 from squinney.identity.rules import checked_scopes, digest, is_live
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -23,9 +22,6 @@ from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 
 PREFIX = "sqy"
-CACHED_SECONDS = 5.0
-MOST_CACHED = 10_000
-USE_NOTED_EVERY_SECONDS = 60.0
 _NO_DIGEST = "0" * 64
 _PUBLIC = {"digest": 0}
 
@@ -39,9 +35,7 @@ class Keys:
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
         self._db = db
         self._clock = clock
-        self._lock = threading.Lock()
-        self._cached: dict[str, tuple[float, Document | None]] = {}
-        self._noted: dict[str, float] = {}
+        self.cache = KeyCache()
 
     @operation()
     def create(
@@ -81,35 +75,16 @@ class Keys:
         self._note_use(key_id)
         return key
 
-    def remembered(self, presented: str) -> ApiKey | None:
-        """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
-        key_id, secret = _parts(presented)
-        now = time.monotonic()
-        with self._lock:
-            until, stored = self._cached.get(key_id, (0.0, None))
-            noted_until = self._noted.get(key_id, 0.0)
-        return _checked(stored, secret, self._clock()) if now < min(until, noted_until) else None
-
     def _stored(self, key_id: str) -> Document | None:
-        now = time.monotonic()
-        with self._lock:
-            until, stored = self._cached.get(key_id, (0.0, None))
-        if now < until:
-            return stored
-        stored = self._db["api_keys"].find_one(queries.KEY(key_id=key_id))
-        with self._lock:
-            if len(self._cached) >= MOST_CACHED:
-                self._cached.clear()
-            self._cached[key_id] = (now + CACHED_SECONDS, stored)
+        known, stored = self.cache.get(key_id)
+        if not known:
+            stored = self._db["api_keys"].find_one(queries.KEY(key_id=key_id))
+            self.cache.put(key_id, stored)
         return stored
 
     def _note_use(self, key_id: str) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if now < self._noted.get(key_id, 0.0):
-                return
-            self._noted[key_id] = now + USE_NOTED_EVERY_SECONDS
-        self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
+        if self.cache.note(key_id):
+            self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
 
     @operation()
     def revoke(self, key_id: str) -> ApiKey:
@@ -124,14 +99,20 @@ class Keys:
         revoked = self._db["api_keys"].find_one_and_update(where, change, projection=_PUBLIC, return_document=True)
         if revoked is None:
             raise UnknownKey(f"there is no API key {key_id}", key_id=key_id)
-        with self._lock:
-            self._cached.pop(key_id, None)
+        self.cache.forget(key_id)
         return cast(ApiKey, revoked)
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[ApiKey]:
         """Every key, oldest first, without their digests."""
         return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
+
+
+def remembered(keys: Keys, presented: str, now: datetime) -> ApiKey | None:
+    """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
+    key_id, secret = _parts(presented)
+    known, stored = keys.cache.get(key_id)
+    return _checked(stored, secret, now) if known and keys.cache.is_noted(key_id) else None
 
 
 def _parts(presented: str) -> tuple[str, str]:

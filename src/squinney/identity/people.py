@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import cast
 
 from squinney.clock import Clock, utcnow
@@ -41,30 +42,12 @@ class People:
         After a crash: nothing, or in two-phase mode invisible stubs that `recover-transactions` removes.
         Raises: `Invalid`, `LoginTaken`, `Unavailable`.
         """
-        person, steps = self.sign_up_steps(login, password, name=name, role=role)
+        person, steps = sign_up_steps(login, password, name=name, role=role, now=self._clock())
         try:
             self._transactions.run("sign-up", Plan(steps))
         except AlreadyExists as error:
             raise LoginTaken("somebody else has this login", field="login") from error
         return person
-
-    def sign_up_steps(self, login: str, password: str, *, name: str, role: str) -> tuple[Person, list[Step]]:
-        """What signing up writes, for operations that do more in the same transaction.
-
-        Raises: `Invalid`, `Unavailable`.
-        """
-        login = checked_login(login)
-        checks.text(name, "name", most=100)
-        person: Person = {
-            "_id": new_id(),
-            "login": login,
-            "name": name.strip() or login,
-            "role": checked_role(role),
-            "created_at": self._clock(),
-        }
-        stored = passwords.hashed(passwords.checked(password))
-        credentials = {"_id": login, "person_id": person["_id"], "password": stored}
-        return person, [Step("logins", login, insert=credentials), Step("people", person["_id"], insert=person)]
 
     @operation()
     def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
@@ -182,6 +165,25 @@ class People:
         if changed is None:
             raise UnknownPerson(f"there is no person {person_id}", person_id=person_id)
         return cast(Person, changed)
+
+
+def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datetime) -> tuple[Person, list[Step]]:
+    """What signing up writes, for operations that do more in the same transaction.
+
+    Raises: `Invalid`, `Unavailable`.
+    """
+    login = checked_login(login)
+    checks.text(name, "name", most=100)
+    person: Person = {
+        "_id": new_id(),
+        "login": login,
+        "name": name.strip() or login,
+        "role": checked_role(role),
+        "created_at": now,
+    }
+    stored = passwords.hashed(passwords.checked(password))
+    credentials = {"_id": login, "person_id": person["_id"], "password": stored}
+    return person, [Step("logins", login, insert=credentials), Step("people", person["_id"], insert=person)]
 
 
 def checked_login(login: str) -> str:

@@ -68,9 +68,11 @@ class Worker:
         worker once this process is gone."""
         self._stop.set()
         until = time.monotonic() + grace_seconds
+        if self._thread:  # first, so that it begins nothing meanwhile
+            self._thread.join(grace_seconds)
         with self._lock:
             threads = list(self._running.values())
-        for thread in [*([self._thread] if self._thread else []), *threads]:
+        for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
         self._keeper.close()
         return not any(thread.is_alive() for thread in threads)
@@ -155,12 +157,19 @@ class Worker:
         try:
             change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
         except Exception as error:
-            log.exception("job %s failed", job.name)
+            self._tell_of_failure(job, error)
             outcome, change = "failed", {"error": {"$literal": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}}
         seconds = time.monotonic() - started
         self._observe(job.name, outcome, seconds)
         self._record(job, lease, {"outcome": outcome, "duration_seconds": round(seconds, 3), **change})
         return outcome
+
+    def _tell_of_failure(self, job: Job, error: Exception) -> None:
+        """What MongoDB's absence or our own end does to a job is no fault to be traced."""
+        if isinstance(error, SquinneyError) or self._stop.is_set():
+            log.warning("job %s failed: %s: %s", job.name, type(error).__name__, error)
+        else:
+            log.exception("job %s failed", job.name)
 
     def _record(self, job: Job, lease: Lease, last: Document) -> None:
         """Tried for a while: without the record the job is merely due again at once."""

@@ -104,26 +104,24 @@ class Accounts:
         return cast(Transfer, outcome.result)
 
     def _common_currency(self, src: str, dst: str) -> str:
-        currencies = [self._currency_of(account_id) for account_id in self._know_currencies(src, dst)]
-        if currencies[0] != currencies[1]:
-            raise CurrencyMismatch(f"{src} is in {currencies[0]}, {dst} in {currencies[1]}")
-        return currencies[0]
+        currencies = self._currencies_of(src, dst)
+        for account_id in (src, dst):
+            if account_id not in currencies:
+                raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
+        if currencies[src] != currencies[dst]:
+            raise CurrencyMismatch(f"{src} is in {currencies[src]}, {dst} in {currencies[dst]}")
+        return currencies[src]
 
-    def _currency_of(self, account_id: str) -> str:
-        try:
-            return self._currencies[account_id]
-        except KeyError:
-            raise UnknownAccount(f"there is no account {account_id}", account_id=account_id) from None
-
-    def _know_currencies(self, *account_ids: str) -> tuple[str, ...]:
+    def _currencies_of(self, *account_ids: str) -> dict[str, str]:
         """An account's currency never changes, so it is read once; the transfer's guards look at it again."""
-        unknown = [account_id for account_id in account_ids if account_id not in self._currencies]
+        store = self._currencies  # another thread may put a new one in its place
+        known = {account_id: store[account_id] for account_id in account_ids if account_id in store}
+        unknown = [account_id for account_id in account_ids if account_id not in known]
         if unknown:
-            if len(self._currencies) >= CURRENCIES_KEPT:
-                self._currencies = {known: self._currencies[known] for known in account_ids if known not in unknown}
             found = queries.CURRENCIES.find(self._db, account_ids=unknown, projection={"currency": 1})
-            self._currencies.update({account["_id"]: account["currency"] for account in found})
-        return account_ids
+            known.update({account["_id"]: account["currency"] for account in found})
+            self._currencies = {**(store if len(store) < CURRENCIES_KEPT else {}), **known}
+        return known
 
     @operation()
     def close(self, account_id: str) -> Account:

@@ -12,7 +12,8 @@ from squinney.ledger.repair import find_problems
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Mode, Transactions
 
-ACCOUNTS = 20
+# Many, because a worker killed inside a native transaction holds its two until the server ends the transaction.
+ACCOUNTS = 200
 OPENING = 1_000_000
 TIMEOUT_SECONDS = 2.0
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from squinney.ledger import queries
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import Transactions, find_stuck, is_open
+from squinney.patterns.transactions import Transactions, drop_orphans, find_orphans, find_stuck
+
+MARKED_COLLECTIONS = ["accounts", "entries"]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -21,7 +23,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
             yield _impossible(account)
         for transfer in db["entries"].aggregate(queries.UNBALANCED(), session=session):
             yield _unbalanced(transfer)
-        yield from _orphans(db)
+    # Read after the rest, or a run that ends just now would show.
+    yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
 def _unlike(account: Document) -> Problem:
@@ -55,44 +58,23 @@ def _unbalanced(transfer: Document) -> Problem:
     )
 
 
-def _orphans(db: Db) -> Iterator[Problem]:
-    """Markers whose run has no record any more: read after the accounts, or a run that ends just now would show."""
-    for account in list(queries.MARKED.find(db)):
-        for txn in [*account.get("txns", []), account.get("txn_lock")]:
-            if txn is not None and _is_orphan(db, account["_id"], txn):
-                yield Problem(
-                    "orphan-marker",
-                    f"account {account['_id']} is marked by {txn}, which is no transaction",
-                    documents={"accounts": account["_id"], "transactions": txn},
-                    repairable=True,
-                )
-
-
-def _is_orphan(db: Db, account_id: str, txn: object) -> bool:
-    if is_open(db, txn):
-        return False
-    return db["accounts"].find_one({"_id": account_id, "$or": [{"txns": txn}, {"txn_lock": txn}]}) is not None
-
-
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished transfers, drop orphan markers, and set each wrong balance to the sum of its entries.
+    """Settle unfinished transfers, drop orphan markers and stubs, and set each wrong balance to the sum of its entries.
 
     Atomic: each account by itself, only where it is still as it was found.
     After a crash: run it again.
     """
     done = Transactions(db).recover()
-    orphans = [problem.documents for problem in find_problems(db) if problem.code == "orphan-marker"]
-    for orphan in orphans:
-        done["markers dropped"] += _drop_marker(db, orphan["accounts"], orphan["transactions"])
-    for account in db["accounts"].aggregate(queries.UNLIKE_ENTRIES()):
+    done += drop_orphans(db, MARKED_COLLECTIONS)
+    for account in _unlike_entries(db):
         done["balances set"] += _set_balance(db, account)
     return +done
 
 
-def _drop_marker(db: Db, account_id: str, txn: object) -> int:
-    dropped = db["accounts"].update_one({"_id": account_id, "txns": txn}, {"$pull": {"txns": txn}}).modified_count
-    unlocked = db["accounts"].update_one({"_id": account_id, "txn_lock": txn}, {"$unset": {"txn_lock": ""}})
-    return int(dropped or unlocked.modified_count)
+def _unlike_entries(db: Db) -> list[Document]:
+    """Accounts and entries of one moment: a transfer between two reads would look like a wrong balance."""
+    with db.client.start_session(snapshot=True) as session:
+        return list(db["accounts"].aggregate(queries.UNLIKE_ENTRIES(), session=session))
 
 
 def _set_balance(db: Db, account: Document) -> int:

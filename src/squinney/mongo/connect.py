@@ -167,6 +167,7 @@ def refusal(hello: Document, version: str) -> str | None:
 class operation:  # noqa: N801 - it reads as a statement
     """Bound everything inside by `seconds`, and turn the driver's connection and time-out errors into `Unavailable`.
 
+    None seconds leave the bounds to the parts, for what may take days.
     For use in a `with` or as a decorator. One inside another cannot lengthen it. The error's `outcome_unknown` is
     true unless `reads_only`: whether a write got through before the connection was lost cannot be known here. Errors
     in which the server answered (a duplicate key, a failed validation) are the operation's own to interpret and pass
@@ -177,14 +178,15 @@ class operation:  # noqa: N801 - it reads as a statement
 
     __slots__ = ("_bound", "_ends", "reads_only", "seconds")
 
-    def __init__(self, seconds: float = 10, *, reads_only: bool = False) -> None:
+    def __init__(self, seconds: float | None = 10, *, reads_only: bool = False) -> None:
         self.seconds = seconds
         self.reads_only = reads_only
 
     def __enter__(self) -> None:
         self._bound = pymongo.timeout(self.seconds)
         self._bound.__enter__()
-        self._ends = _ends_at.set(min(_ends_at.get(), time.monotonic() + self.seconds))
+        seconds = math.inf if self.seconds is None else self.seconds
+        self._ends = _ends_at.set(min(_ends_at.get(), time.monotonic() + seconds))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -107,7 +107,7 @@ def after(sort: Sort, cursor: str) -> Document:
 
     Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
     """
-    keys = keys_in(sort, cursor)
+    keys = keys_of(sort, cursor)
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
@@ -125,10 +125,10 @@ def _keeps(projection: Mapping[str, Any], path: str) -> bool:
     return any(named)
 
 
-def keys_in(sort: Sort, cursor: Any) -> Document:
-    """The sort keys that `cursor_after` put into the cursor, for lists that no query pages.
+def keys_of(sort: Sort, cursor: Any) -> Document:
+    """The sort keys of the item behind which `cursor` continues.
 
-    Raises: `Invalid`.
+    Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
     """
     if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
         raise _malformed()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.api import problems
@@ -37,6 +38,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+# What programs read is never shown as a page: less is enough.
+API_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -55,14 +61,22 @@ class SecurityMiddleware:
             await problems.answer(scope, _forged())(scope, receive, send)
             return
 
+        added = _raw_headers(scope["path"].startswith("/api/") and scope["path"] != "/api/docs")
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                given = list(message.get("headers", ()))
+                names = {name for name, _ in given}
+                message["headers"] = [*given, *(pair for pair in added if pair[0] not in names)]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+@cache
+def _raw_headers(for_programs: bool) -> list[tuple[bytes, bytes]]:
+    headers = API_HEADERS if for_programs else HEADERS
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 def _from_elsewhere(headers: Headers) -> bool:

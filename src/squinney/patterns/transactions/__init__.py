@@ -8,6 +8,7 @@ from squinney.patterns.transactions.errors import (
     StillRunning,
     TimedOut,
 )
+from squinney.patterns.transactions.orphans import drop_orphans, find_orphans
 from squinney.patterns.transactions.records import COLLECTIONS, QUERIES, Outcome, is_open
 from squinney.patterns.transactions.runner import Mode, Transactions, find_stuck
 from squinney.patterns.transactions.steps import Plan, Step, visible
@@ -26,6 +27,8 @@ __all__ = [
     "StillRunning",
     "TimedOut",
     "Transactions",
+    "drop_orphans",
+    "find_orphans",
     "find_stuck",
     "is_open",
     "visible",

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
@@ -93,7 +94,9 @@ class Transactions:
     def _once(self, kind: str, plan: Plan, key: records.Key | None, mode: str, until: float) -> Outcome:
         require_one_step_per_document(plan.steps)
         if mode == "two-phase":
-            return two_phase.run(self._db, kind, plan, key, self._limits, until=until)
+            # Nobody waits for it longer than its caller, so recover() need not either.
+            limits = replace(self._limits, timeout_seconds=seconds_left())
+            return two_phase.run(self._db, kind, plan, key, limits, until=until)
         keep = self._limits.keep_keys_seconds
         return native.run(self._db, kind, plan, key, until=until, keep_keys_seconds=keep)
 

@@ -1,0 +1,149 @@
+"""The ledger's main read over HTTP: `squinney serve` beside the same endpoint by hand on FastAPI and PyMongo."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import secrets
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+from bench import report
+from bench.harness import Contender, compare
+from squinney import assembly
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection
+
+THREADS = 8
+ACCOUNTS = 1_000
+NAME = "bench_http"
+
+BY_HAND = """
+import socket, sys
+from datetime import datetime
+import uvicorn
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel
+from pymongo import MongoClient
+
+db = MongoClient(sys.argv[1], tz_aware=True, readConcernLevel="majority")[sys.argv[2]]
+app = FastAPI()
+
+class Account(BaseModel):
+    id: str
+    name: str
+    currency: str
+    balance: int
+    opened_at: datetime
+    closed_at: datetime | None = None
+
+@app.get("/api/ledger/accounts/{account_id}", response_model=Account)
+def get_account(account_id: str):
+    account = db["accounts"].find_one({"_id": account_id})
+    if account is None:
+        raise HTTPException(404)
+    return {"id": account["_id"], **account}
+
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listener.bind(("127.0.0.1", 0))
+listener.listen(2048)
+print("http://127.0.0.1:%d" % listener.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(app)).run(sockets=[listener])
+"""
+
+
+def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> None:
+    """Measure and write the page."""
+    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+    db = connection.client[NAME]
+    connection.client.drop_database(NAME)
+    schema.apply(db, assembly.collections())
+    systems = assembly.assemble(db)
+    ids = [systems.nouns["ledger"]["accounts"].open("EUR", 100, name="bench")["_id"] for _ in range(ACCOUNTS)]
+    _, key = systems.nouns["identity"]["keys"].create("bench", ["ledger:read"])
+    environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "SQUINNEY_RATE_PER_KEY": "0", "PORT": "0"}
+    serve = ["-m", "squinney.cli.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
+    with ExitStack() as stack:
+        ours = stack.enter_context(_served(serve, environment))
+        theirs = stack.enter_context(_served(["-c", BY_HAND, uri, NAME], {}))
+        headers = {"Authorization": f"Bearer {key}"}
+        contenders = [Contender("by hand", _reader(theirs, ids, {})), Contender("serve", _reader(ours, ids, headers))]
+        series = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
+    version = connection.client.admin.command("buildInfo")["version"]
+    connection.client.drop_database(NAME)
+    _write(series, version, rounds, seconds)
+
+
+@contextmanager
+def _served(arguments: list[str], environment: dict[str, str]) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        found = re.search(r"http://\S+:\d+", process.stdout.readline())
+        assert found, "it did not start"
+        threading.Thread(target=process.stdout.read, daemon=True).start()  # lest it wait for a reader
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _reader(url: str, ids: list[str], headers: dict[str, str]):  # type: ignore[no-untyped-def]
+    """One kept connection for each thread; the standard library's client costs least."""
+    host = urlsplit(url)
+    local = threading.local()
+    turn = [0] * 64
+
+    def read(thread: int) -> None:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection(host.hostname or "", host.port)
+        turn[thread] += 1
+        path = f"/api/ledger/accounts/{ids[(turn[thread] * 7 + thread) % len(ids)]}"
+        local.connection.request("GET", path, headers=headers)
+        answer = local.connection.getresponse()
+        body = answer.read()
+        assert answer.status == 200, body
+
+    return read
+
+
+def _write(series: list, version: str, rounds: int, seconds: float) -> None:  # type: ignore[type-arg]
+    rows = [
+        [
+            one.name,
+            f"{one.rate:,.0f}",
+            f"{one.percentile(0.5):.1f}",
+            f"{one.percentile(0.99):.1f}",
+            f"{one.ratio_to(series[0]):.2f}x",
+        ]
+        for one in series
+    ]
+    head = ["how", "reads/s", "p50 ms", "p99 ms", "rate against by hand"]
+    summary = (
+        f"Reading an account through `squinney serve` runs at {series[1].ratio_to(series[0]):.2f}x of the same "
+        "endpoint written by hand on FastAPI and PyMongo, although the hand-written one checks no key, counts no rate, "
+        "has no time limits and no security headers."
+    )
+    report.write_page(
+        "http",
+        "HTTP: `squinney serve` beside FastAPI by hand",
+        [
+            summary,
+            report.table(head, rows),
+            f"{THREADS} callers with one kept connection each, {rounds} interleaved rounds of {seconds:g} s; rates are "
+            f"medians, ratios medians of the rounds' ratios. Both by uvicorn in one process. {report.machine(version)}",
+        ],
+    )
+    print(report.table(head, rows))
+    print(summary)

@@ -1,0 +1,79 @@
+"""Systems 1 to 3: the event log, pre-aggregated hits and hierarchical roll-ups."""
+
+from typing import Any
+
+from squinney.analytics.buffered import BufferedHits
+from squinney.analytics.demo import demo
+from squinney.analytics.documents import (
+    HIT_COLLECTIONS,
+    LOG_COLLECTIONS,
+    ROLLUP_COLLECTIONS,
+    VISIT_COLLECTIONS,
+    Bucket,
+    Event,
+    Import,
+    Reject,
+    rollup_collections,
+)
+from squinney.analytics.events import EventLog, Recorded
+from squinney.analytics.feed import feed_hits
+from squinney.analytics.figures import figures
+from squinney.analytics.hits import Hits
+from squinney.analytics.imports import Imported, Progress
+from squinney.analytics.jobs import JOBS
+from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
+from squinney.analytics.repair import find_problems, repair
+from squinney.analytics.retention import Retention
+from squinney.analytics.rollup_pipelines import ROLLUP_QUERIES
+from squinney.analytics.rollups import Ran, Rollups
+from squinney.analytics.series import Point
+from squinney.analytics.sessions import Sessions
+from squinney.analytics.shard_advice import Advice, advise_shard_key
+from squinney.analytics.verify import verify
+from squinney.mongo.schema import Db
+
+COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
+QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
+
+
+def build(db: Db, transactions: object = None) -> dict[str, Any]:
+    """The nouns of this system, by name."""
+    return {
+        "events": EventLog(db),
+        "hits": Hits(db),
+        "rollups": Rollups(db, key="path", value="bytes", time="time"),
+        "retention": Retention(db),
+        "sessions": Sessions(db),
+    }
+
+
+__all__ = [
+    "COLLECTIONS",
+    "JOBS",
+    "QUERIES",
+    "Advice",
+    "Bucket",
+    "BufferedHits",
+    "Event",
+    "EventLog",
+    "Hits",
+    "Import",
+    "Imported",
+    "Point",
+    "Progress",
+    "Ran",
+    "Recorded",
+    "Reject",
+    "Retention",
+    "Rollups",
+    "Sessions",
+    "advise_shard_key",
+    "build",
+    "demo",
+    "feed_hits",
+    "figures",
+    "find_problems",
+    "repair",
+    "rollup_collections",
+    "verify",
+]

@@ -1,0 +1,88 @@
+"""Calendars: where minutes, hours, days, weeks, months and years begin in a time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from squinney.errors import Invalid
+
+Unit = Literal["minute", "quarter", "hour", "day", "week", "month", "year"]
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def zone(name: Any) -> ZoneInfo:
+    """The time zone of that name.
+
+    Raises: `Invalid`.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+        raise Invalid(f"there is no time zone {str(name)[:50]!r}", field="time_zone") from None
+
+
+def floor(at: datetime, unit: Unit, where: tzinfo) -> datetime:
+    """The beginning, in UTC, of the unit that holds `at` for people in a time zone.
+
+    Minutes, quarters and hours are counted on the zone's clock face, but the two hours that share a face value when
+    clocks go back are two hours.
+    """
+    local = at.astimezone(where)
+    if unit in ("minute", "quarter", "hour"):
+        size = {"minute": 1, "quarter": 15, "hour": 60}[unit]
+        into = timedelta(minutes=local.minute % size, seconds=local.second, microseconds=local.microsecond)
+        return at.astimezone(UTC) - into
+    return _midnight(_first_day(local.date(), unit), where)
+
+
+def starts(start: datetime, end: datetime, unit: Unit, where: tzinfo) -> Iterator[datetime]:
+    """The beginnings, in UTC, of all units from the one that holds `start` to before `end`."""
+    at = floor(start, unit, where)
+    while at < end:
+        yield at
+        at = following(at, unit, where)
+
+
+def following(at: datetime, unit: Unit, where: tzinfo) -> datetime:
+    """The beginning of the next unit, for a beginning."""
+    if unit in ("minute", "quarter", "hour"):
+        size = {"minute": MINUTE, "quarter": 15 * MINUTE, "hour": HOUR}[unit]
+        # A zone that moves its clocks by half an hour (Lord Howe) makes one hour shorter or longer than others.
+        later = floor(at + size, unit, where)
+        return later if later > at else at + size
+    return _midnight(_next_day(at.astimezone(where).date(), unit), where)
+
+
+def _midnight(day: date, where: tzinfo) -> datetime:
+    """When the day begins there. Where clocks skip midnight it begins when they start again."""
+    local = datetime(day.year, day.month, day.day, tzinfo=where)
+    begins = local.astimezone(UTC)
+    return begins if begins.astimezone(where).date() == day else begins + HOUR
+
+
+def _first_day(day: date, unit: Unit) -> date:
+    change: dict[str, Callable[[], date]] = {
+        "day": lambda: day,
+        "week": lambda: day - timedelta(days=day.weekday()),
+        "month": lambda: day.replace(day=1),
+        "year": lambda: day.replace(month=1, day=1),
+    }
+    return change[unit]()
+
+
+def _next_day(day: date, unit: Unit) -> date:
+    if unit == "month":
+        return date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    if unit == "year":
+        return date(day.year + 1, 1, 1)
+    return day + timedelta(days=7 if unit == "week" else 1)
+
+
+def is_whole(at: datetime, size: timedelta) -> bool:
+    """Whether the time is a whole number of minutes, hours or days in UTC."""
+    return (at - EPOCH) % size == timedelta(0)

@@ -1,0 +1,185 @@
+"""The shapes and collections of the event log, the hit counters and the roll-ups."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
+
+from bson.timestamp import Timestamp
+
+from squinney.mongo.schema import Collection, Index
+
+LONGEST_TEXT = 16_384
+LONGEST_PAGE = 8_192
+LONGEST_SITE = 1_024
+
+
+class Event(TypedDict, total=False):
+    """One request as a web server logged it. What the log shows as `-` is absent.
+
+    `arrived` is filled in by the server at the insert: roll-ups follow arrival, not `time`. `ssk` is a hash of `_id`,
+    the synthetic half of the shard key. `request` stands in for method and path where the client sent nonsense.
+    """
+
+    _id: str
+    arrived: Timestamp
+    time: datetime
+    host: str
+    user: str
+    method: str
+    path: str
+    query: str
+    protocol: str
+    status: int
+    bytes: int
+    referer: str
+    user_agent: str
+    request: str
+    ssk: int
+
+
+class Import(TypedDict):
+    """How far a source was read. `offset` counts decompressed bytes; `head_*` is how the source is known again."""
+
+    _id: str
+    name: str
+    site: str
+    format: str
+    head_length: int
+    head_hash: str
+    offset: int
+    lines: int
+    stored: int
+    rejected: int
+    blank: int
+    state: str
+    updated_at: datetime
+    hits_offset: NotRequired[int]
+    unterminated: NotRequired[bool]
+
+
+class Reject(TypedDict):
+    """A line that is no event, and why."""
+
+    _id: str
+    source: str
+    line_number: int
+    offset: int
+    line: str
+    reason: str
+    at: datetime
+
+
+EVENT_INDEXES = [
+    Index([("path", 1), ("time", 1)], why="by_path()"),
+    Index([("host", 1), ("time", 1)], why="by_host()"),
+    Index([("time", 1)], why="between(), and what roll-ups recompute"),
+    Index([("arrived", 1)], why="what roll-ups have not seen yet"),
+]
+EVENT_SHARD_KEY = {"path": 1, "ssk": 1}
+
+
+def events_collection(name: str = "events", **options: Any) -> Collection:
+    """The declaration of a collection of events: the main one, or a day's or month's when they rotate."""
+    return Collection(name, indexes=EVENT_INDEXES, shard_key=EVENT_SHARD_KEY, options=options)
+
+
+_NEW_SOURCES = "one small document per log file"
+
+LOG_COLLECTIONS = [
+    events_collection(),
+    Collection(
+        "imports",
+        indexes=[Index([("head_hash", 1)], why="knows a source again"), Index([("updated_at", -1)], why="imports()")],
+        unsharded=_NEW_SOURCES,
+    ),
+    Collection(
+        "rejects",
+        indexes=[Index([("source", 1), ("offset", 1)], why="rejects()")],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection("retention", unsharded="one document"),
+]
+
+
+class DayOfHits(TypedDict):
+    """A page's hits of one day (UTC): per hour, and per minute within each hour."""
+
+    _id: str
+    metadata: dict[str, Any]
+    total: int
+    hourly: dict[str, int]
+    minute: dict[str, dict[str, int]]
+
+
+class MonthOfHits(TypedDict):
+    """A page's hits of one month: per day. `metadata.date` is the first of the month."""
+
+    _id: str
+    metadata: dict[str, Any]
+    total: int
+    daily: dict[str, int]
+
+
+DAILY_HITS = "hits.daily"
+MONTHLY_HITS = "hits.monthly"
+_PAGE_AND_DATE = [("metadata.site", 1), ("metadata.page", 1), ("metadata.date", 1)]
+_SITE_AND_DATE = [("metadata.site", 1), ("metadata.date", 1)]
+
+HIT_COLLECTIONS = [
+    Collection(
+        name,
+        indexes=[
+            Index(_PAGE_AND_DATE, why="the series of a page"),
+            Index(_SITE_AND_DATE, why="top_pages() and site_total()"),
+        ],
+        shard_key=dict(_PAGE_AND_DATE),
+    )
+    for name in (DAILY_HITS, MONTHLY_HITS)
+]
+
+
+class Bucket(TypedDict):
+    """What a key came to in one hour, day, week, month or year; `at` is when that begins."""
+
+    key: Any
+    at: datetime
+    total: float
+    count: int
+    mean: float
+    min: float
+    max: float
+
+
+ROLLUPS = "rollups"
+RUNS = "rollup_runs"
+LEVELS = ("quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly")
+
+
+def rollup_collections(name: str = ROLLUPS) -> list[Collection]:
+    """The levels of the roll-up of that name. An `_id` is {k: key, d: beginning}: in order, a key's series."""
+    begins = Index([("_id.d", 1)], why="recomputing what changed, from the level below")
+    return [Collection(f"{name}.{level}", indexes=[begins], shard_key={"_id": 1}) for level in LEVELS]
+
+
+ROLLUP_COLLECTIONS = [
+    Collection(RUNS, unsharded="one small document per roll-up"),
+    *rollup_collections(),
+]
+
+VISITS = "visit_sessions"
+VISIT_RUNS = "visit_runs"
+
+VISIT_COLLECTIONS = [
+    Collection(
+        VISITS,
+        indexes=[
+            Index([("host", 1), ("ts", 1)], why="deriving a host's sessions anew"),
+            Index([("ts", 1)], why="what roll-ups recompute"),
+            Index([("arrived", 1)], why="what roll-ups have not seen yet"),
+        ],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection(VISIT_RUNS, unsharded="one document"),
+    *rollup_collections("visits"),
+]

@@ -1,0 +1,316 @@
+"""`EventLog`: record, import and read events."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from pymongo.client_session import ClientSession
+
+from squinney.analytics import durability as levels
+from squinney.analytics import imports, parsers, queries, rules
+from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
+from squinney.analytics.durability import Durability
+from squinney.analytics.follow import Follower
+from squinney.analytics.imports import Imported, Options, Progress
+from squinney.analytics.places import CAPPED, Events, Failure, Places
+from squinney.analytics.storing import made_ready
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.queries import Query
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import checks
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+
+MOST_AT_ONCE = 10_000
+MOST_A_PAGE = 1_000
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How many events were stored, and each one that was not, by its place in the call."""
+
+    stored: int
+    failures: list[Failure] = field(default_factory=list)
+
+
+class EventLog:
+    """The log store: events recorded one by one, in batches, or imported from log files exactly once."""
+
+    def __init__(self, db: Db, *, places: Places | None = None, clock: Clock = utcnow) -> None:
+        self._db = db
+        self._places = places or Places(db)
+        self._clock = clock
+
+    # ---- writing ----
+
+    @operation(60)
+    def record(self, event: Mapping[str, object], *, durability: Durability = "replicated") -> Event:
+        """Store one event and return it; its `time` must be given, with its zone.
+
+        Atomic: one insert.
+        After a crash: it is stored or it is not.
+        Raises: `Invalid`; also for an event older than retention keeps.
+        """
+        document = made_ready(rules.checked_event(event), new_id())
+        failures = self._places.insert([document], levels.write_concern(durability))
+        if failures:
+            raise Invalid(failures[0].reason, field="event")
+        return cast(Event, document)
+
+    @operation(60)
+    def record_many(self, events: Iterable[Mapping[str, object]], *, durability: Durability = "replicated") -> Recorded:
+        """Store up to 10,000 events, and report every one that cannot be.
+
+        Atomic: each event by itself, in no order.
+        After a crash: some are stored; there is no telling which. Import a file where that matters.
+        Raises: `Invalid` for too many; what is wrong with single events is in the answer.
+        """
+        concern = levels.write_concern(durability)
+        documents: list[tuple[int, Document]] = []
+        failures: list[Failure] = []
+        for index, event in enumerate(events):
+            if index >= MOST_AT_ONCE:
+                raise Invalid(f"at most {MOST_AT_ONCE} events at once", field="events", limit=MOST_AT_ONCE)
+            try:
+                documents.append((index, made_ready(rules.checked_event(event), new_id())))
+            except Invalid as error:
+                failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
+        refused = self._places.insert([document for _, document in documents], concern) if documents else []
+        failures += [Failure(documents[failure.index][0], failure.reason, failure.document) for failure in refused]
+        return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
+
+    @operation(None)
+    def import_file(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        source: str | None = None,
+        site: str = "",
+        format: str = "auto",
+        field_map: Mapping[str, str] | None = None,
+        fields: Collection[str] | None = None,
+        durability: Durability = "replicated",
+        processes: int = 1,
+        uri: str | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        after_checkpoint: Callable[[Import], None] | None = None,
+        take_unterminated: bool = True,
+        title: str = "",
+    ) -> Imported:
+        """Read a log, plain or compressed, or an open stream, into events; each line once, however often it is run.
+
+        What is no event is kept in `rejects` with its number and the reason. `fields` keeps only some of each event.
+        More `processes` than one connect by themselves and need the `uri`. `after_checkpoint` is called with the
+        source each time that some more of it is stored for good.
+
+        Atomic: the checkpoint's update, behind each chunk of about a megabyte.
+        After a crash: events beyond the checkpoint; importing the file again goes on there and adds none twice.
+        Raises: `Invalid`, `NotALog`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
+        """
+        options = Options(
+            name=None if source is None else checks.text(source, "source", least=1, most=500),
+            title=title or source or _title(path),
+            site=checks.text(site, "site", most=LONGEST_SITE),
+            format=format,
+            field_map=field_map,
+            fields=fields,
+            concern=levels.for_import(durability),
+            processes=checks.integer(processes, "processes", least=1, most=64),
+            uri=uri,
+            take_unterminated=take_unterminated,
+        )
+        if processes > 1 and uri is None:
+            raise Invalid("more processes than one need the uri to connect to", field="uri")
+        if format != "auto":
+            parsers.parser_for(format, field_map)
+        with _opened(path) as raw:
+            return imports.import_stream(
+                self._places, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
+            )
+
+    @operation(None)
+    def follow(
+        self,
+        path: str | Path,
+        *,
+        stop: threading.Event | None = None,
+        poll_seconds: float = 1,
+        on_import: Callable[[Imported], None] | None = None,
+        **options: Any,
+    ) -> None:
+        """Import what a log has and what is added to it, through rotations, until `stop` is set.
+
+        `options` are those of `import_file`; `on_import` is told whenever some lines were read.
+
+        Atomic: as `import_file`.
+        After a crash: follow it again; it goes on where it stood.
+        Raises: as `import_file`, but waits while MongoDB is away.
+        """
+
+        def read(file: BinaryIO, finished: bool) -> Imported:
+            return self.import_file(file, take_unterminated=finished, title=Path(path).name, **options)
+
+        Follower(Path(path), read, on_import).run(stop or threading.Event(), poll_seconds)
+
+    # ---- reading ----
+
+    @operation(60, reads_only=True)
+    def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
+        """Stream the events of a path, oldest first."""
+        return self._stream(queries.BY_PATH, start, end, path=path)
+
+    @operation(60, reads_only=True)
+    def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
+        """Stream the events of a visitor's host, oldest first."""
+        return self._stream(queries.BY_HOST, start, end, host=host)
+
+    @operation(60, reads_only=True)
+    def between(self, start: datetime, end: datetime) -> Iterator[Event]:
+        """Stream the events from `start` to before `end`, oldest first."""
+        return self._stream(queries.BETWEEN, *rules.checked_range(start, end))
+
+    def _stream(
+        self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
+    ) -> Iterator[Event]:
+        """The places' streams, merged by time here; an event that is just being moved between two comes once."""
+        places = self._places.spanning(start, end)
+        session = self._one_snapshot(places)
+        streams = [
+            place.find(query(start=start, end=end, **arguments), limit=limit, session=session).sort(list(query.sort))
+            for place in places
+        ]
+        merged = heapq.merge(*streams, key=lambda event: event["time"]) if len(streams) > 1 else iter(streams[0])
+        return _each_once(merged) if len(streams) > 1 else cast(Iterator[Event], merged)
+
+    @operation(reads_only=True)
+    def page(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        path: str | None = None,
+        host: str | None = None,
+        limit: int = 100,
+    ) -> Page[Event]:
+        """About `limit` events from `start`, oldest first; `next` is the time (ISO 8601) to go on from.
+
+        A page ends between two instants, never within one, so that the indexes need not hold the id as well.
+        """
+        start, end = rules.checked_range(start, end)
+        checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
+        query, arguments = _narrowest(path, host)
+        found = list(_first(self._stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
+        if len(found) <= limit:
+            return Page(found)
+        last = found[-1]["time"]
+        whole = [event for event in found if event["time"] < last]
+        if not whole:  # more events in this instant than the page holds: give them all
+            just_behind = last + timedelta(milliseconds=1)
+            whole = list(self._stream(query, last, just_behind, **arguments))
+            last = just_behind
+        return Page(whole, last.isoformat() if last < end else None)
+
+    @operation(60, reads_only=True)
+    def count_by_day_and_path(self, start: datetime, end: datetime) -> list[Document]:
+        """How often each path was asked for on each day (UTC): rows of `day`, `path` and `count`, by day and path."""
+        start, end = rules.checked_range(start, end)
+        counts: Counter[tuple[datetime, str]] = Counter()
+        for row in self._aggregate(queries.BY_DAY_AND_PATH(start=start, end=end), start, end):
+            counts[row["_id"]["day"], row["_id"].get("path") or ""] += row["count"]
+        return [{"day": day, "path": path, "count": count} for (day, path), count in sorted(counts.items())]
+
+    @operation(60, reads_only=True)
+    def count_by_status(self, start: datetime, end: datetime) -> dict[int, int]:
+        """How many events have each status."""
+        start, end = rules.checked_range(start, end)
+        counts: Counter[int] = Counter()
+        for row in self._aggregate(queries.BY_STATUS(start=start, end=end), start, end):
+            counts[row["_id"] or 0] += row["count"]
+        return dict(sorted(counts.items()))
+
+    def _aggregate(self, pipeline: list[Document], start: datetime, end: datetime) -> Iterator[Document]:
+        places = self._places.spanning(start, end)
+        session = self._one_snapshot(places)
+        for place in places:
+            yield from place.aggregate(pipeline, allowDiskUse=True, session=session)
+
+    def _one_snapshot(self, places: list[Events]) -> ClientSession | None:
+        """While events move between places, all are read as of one moment; a capped one cannot be."""
+        if self._places.policy().moving and CAPPED not in [place.name for place in places]:
+            return self._db.client.start_session(snapshot=True)
+        return None
+
+    @operation(reads_only=True)
+    def count(self) -> int:
+        """How many events there are, from the collections' own figures."""
+        return sum(place.estimated_document_count() for place in self._places.spanning())
+
+    @operation(reads_only=True)
+    def index_sizes(self) -> dict[str, int]:
+        """The bytes of each index, over all places of the events."""
+        sizes: Counter[str] = Counter()
+        for place in self._places.spanning():
+            for row in place.aggregate([{"$collStats": {"storageStats": {}}}]):
+                sizes.update(row["storageStats"]["indexSizes"])
+        return dict(sizes)
+
+    @operation(reads_only=True)
+    def imports(self, *, cursor: str | None = None, limit: int = 50) -> Page[Import]:
+        """The imported sources, the last used first."""
+        return cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
+
+    @operation(reads_only=True)
+    def rejects(self, source: str, *, cursor: str | None = None, limit: int = 50) -> Page[Reject]:
+        """The lines of a source that are no events, in the order of the file."""
+        return cast(Page[Reject], page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source))
+
+
+def _title(path: str | Path | BinaryIO) -> str:
+    return Path(path).name if isinstance(path, str | Path) else str(getattr(path, "name", "stream"))
+
+
+def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    if not isinstance(path, str | Path):
+        return nullcontext(path)
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise Invalid(f"{path}: {error.strerror}", field="path") from error
+
+
+def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any]]:
+    if path is not None and host is not None:
+        raise Invalid("choose by path or by host, not both", field="host")
+    if path is not None:
+        return queries.BY_PATH, {"path": path}
+    return (queries.BETWEEN, {}) if host is None else (queries.BY_HOST, {"host": host})
+
+
+def _first(events: Iterator[Event], most: int) -> Iterator[Event]:
+    for _, event in zip(range(most), events, strict=False):
+        yield event
+
+
+def _each_once(events: Iterator[Document]) -> Iterator[Event]:
+    """Drop what comes twice: both copies have the same time, so only that instant's ids need be known."""
+    instant: datetime | None = None
+    seen: set[str] = set()
+    for event in events:
+        if event["time"] != instant:
+            instant, seen = event["time"], set()
+        if event["_id"] not in seen:
+            seen.add(event["_id"])
+            yield cast(Event, event)
+
+
+__all__ = ["EventLog", "Events", "Imported", "Recorded"]

@@ -1,0 +1,37 @@
+"""What runs in the background."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from squinney.analytics.documents import VISIT_RUNS
+from squinney.analytics.retention import Retention
+from squinney.analytics.rollups import Rollups
+from squinney.analytics.sessions import Sessions
+from squinney.mongo.schema import Db
+from squinney.patterns.jobs import Job
+
+
+def roll_up(db: Db) -> Counter[str]:
+    """Derive sessions where somebody has begun to, then run every roll-up that has been run by hand once.
+
+    Atomic: as `Sessions.derive` and `Rollups.run`.
+    After a crash: the next time goes on.
+    """
+    done: Counter[str] = Counter()
+    if db[VISIT_RUNS].find_one() is not None:
+        done["sessions"] = Sessions(db).derive().changed
+    for rollups in Rollups.registered(db):
+        done[rollups.name] = sum(rollups.run().buckets.values())
+    return done
+
+
+JOBS = [
+    Job("roll-up-events", every_seconds=30, run=roll_up, what="brings roll-ups up to date with what has arrived"),
+    Job(
+        "retain-events",
+        every_seconds=60,
+        run=lambda db: Retention(db).apply(),
+        what="moves events to where the retention policy wants them, and drops what is too old",
+    ),
+]

@@ -1,0 +1,104 @@
+"""Apache's common and combined formats; nginx's default is the latter."""
+
+from __future__ import annotations
+
+import re
+
+from squinney.analytics.parsers.lines import Malformed, clf_time, put_request
+from squinney.mongo.schema import Document
+
+# Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow).
+_QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
+_COMMON = rf"(\S+) \S+ (.+?) \[([^\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)"
+_COMMON_LINE = re.compile(rf"{_COMMON}\s*")
+_COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}\s*")
+# Nearly every line is like this, and one match takes it apart down to the query; the others take the careful way.
+_USUAL_LINE = re.compile(
+    r'(\S+) \S+ (\S+) \[([^\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
+    r'(\d{3}) (\d{1,18}) "([^"\\]*)" "([^"\\]*)"'
+)
+_START = re.compile(r"\S+ \S+ .+? \[[^\]]+\]")
+
+
+def parse_combined(line: str) -> Document:
+    """A line of the combined format.
+
+    Raises: `Malformed`.
+    """
+    usual = _USUAL_LINE.fullmatch(line)
+    if usual is not None:
+        return _usual_event(*usual.groups())
+    match = _COMBINED_LINE.fullmatch(line)
+    if match is None:
+        raise Malformed(_why_not(line, "combined"))
+    host, user, at, request, status, size, referer, agent = match.groups()
+    event = _event(host, user, at, request, status, size)
+    if referer not in ("-", ""):
+        event["referer"] = referer
+    if agent not in ("-", ""):
+        event["user_agent"] = agent
+    return event
+
+
+def _usual_event(
+    host: str,
+    user: str,
+    at: str,
+    method: str,
+    path: str,
+    query: str | None,
+    protocol: str,
+    status: str,
+    size: str,
+    referer: str,
+    agent: str,
+) -> Document:
+    event: Document = {
+        "time": clf_time(at),
+        "host": host,
+        "method": method,
+        "path": path,
+        "protocol": protocol,
+        "status": int(status),
+        "bytes": int(size),
+    }
+    if user != "-":
+        event["user"] = user
+    if query is not None:
+        event["query"] = query
+    if referer not in ("-", ""):
+        event["referer"] = referer
+    if agent not in ("-", ""):
+        event["user_agent"] = agent
+    return event
+
+
+def parse_common(line: str) -> Document:
+    """A line of the common format.
+
+    Raises: `Malformed`.
+    """
+    match = _COMMON_LINE.fullmatch(line)
+    if match is None:
+        raise Malformed(_why_not(line, "common"))
+    return _event(*match.groups())
+
+
+def _event(host: str, user: str, at: str, request: str, status: str, size: str) -> Document:
+    event: Document = {"time": clf_time(at), "host": host, "status": int(status)}
+    if user != "-":
+        event["user"] = user
+    put_request(event, request)
+    if size != "-":
+        if len(size) > 18:
+            raise Malformed("the size is too large to be one")
+        event["bytes"] = int(size)
+    return event
+
+
+def _why_not(line: str, format: str) -> str:
+    if not _START.match(line):
+        return f"not the {format} format: it does not begin with host, user and [time]"
+    if line.count('"') % 2:
+        return f"not the {format} format: a quotation mark is missing (a cut line?)"
+    return f"not the {format} format"

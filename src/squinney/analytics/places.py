@@ -1,0 +1,211 @@
+"""Where events live: one collection, or one for each day or month, as the retention policy says.
+
+Writers ask for the place of an event's time; readers for all places that may hold events of a range. Readers look at
+every kind of place, so that nothing disappears while a policy is being changed and events are moved.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError
+from pymongo.write_concern import WriteConcern
+
+from squinney.analytics.documents import events_collection
+from squinney.mongo import schema
+from squinney.mongo.schema import Db, Document
+
+Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
+Unit = Literal["day", "month"]
+Events = Collection[Document]
+
+EVENTS = "events"
+CAPPED = "events.capped"
+DUPLICATE_KEY = 11000
+_PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What happens to old events. `keep_seconds` is their age for ttl and the rotating ones; None keeps them.
+
+    Events from before `closed_before` are refused; those from before `frozen_before` are being dropped or are gone.
+    """
+
+    strategy: Strategy = "keep"
+    unit: Unit = "day"
+    keep_seconds: int | None = None
+    size_bytes: int | None = None
+    closed_before: datetime | None = None
+    closed_at: datetime | None = None
+    frozen_before: datetime | None = None
+    databases_used: bool = False
+    moving: bool = False
+
+    @classmethod
+    def from_document(cls, document: Document | None) -> Policy:
+        """The stored policy, or the default one."""
+        return cls(**{name: value for name, value in (document or {}).items() if name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An event that was not stored, by its place in the batch, and why."""
+
+    index: int
+    reason: str
+    document: Document
+
+
+class Places:
+    """The collections of one database's events. A change of policy is seen within `refresh_seconds`."""
+
+    def __init__(self, db: Db, *, refresh_seconds: float = 5) -> None:
+        self.db = db
+        self._refresh_seconds = refresh_seconds
+        self._policy = Policy()
+        self._known_until = float("-inf")
+        self._ready: set[tuple[str, str]] = {(db.name, EVENTS)}
+
+    def policy(self, *, fresh: bool = False) -> Policy:
+        """The policy in force."""
+        if fresh or time.monotonic() >= self._known_until:
+            self._policy = Policy.from_document(self.db["retention"].find_one({"_id": EVENTS}))
+            self._known_until = time.monotonic() + self._refresh_seconds
+        return self._policy
+
+    def place_of(self, at: datetime, policy: Policy | None = None) -> Events:
+        """The collection into which an event of this time belongs."""
+        policy = policy or self.policy()
+        if policy.strategy == "capped":
+            return self.db[CAPPED]
+        if policy.strategy == "rotate":
+            return self.db[f"{EVENTS}.{suffix(at, policy.unit)}"]
+        if policy.strategy == "rotate-databases":
+            return self.db.client[f"{self.db.name}_{suffix(at, policy.unit)}"][EVENTS]
+        return self.db[EVENTS]
+
+    def insert(self, events: Sequence[Document], concern: WriteConcern) -> list[Failure]:
+        """Store events that have their `_id`, and tell each one that was not stored; one that is there already was.
+
+        Atomic: each event by itself.
+        After a crash: some are stored; inserting them again stores the rest.
+        """
+        policy = self.policy()
+        failures: list[Failure] = []
+        for place, batch in self._by_place(events, policy, failures).items():
+            failures += self._insert_into(self._made_ready(place, policy), batch, concern)
+        return failures
+
+    def _by_place(
+        self, events: Sequence[Document], policy: Policy, failures: list[Failure]
+    ) -> dict[Events, list[tuple[int, Document]]]:
+        batches: dict[Events, list[tuple[int, Document]]] = defaultdict(list)
+        single = None if policy.strategy.startswith("rotate") else self.place_of(datetime.now(UTC), policy)
+        for index, event in enumerate(events):
+            if policy.closed_before and event["time"] < policy.closed_before:
+                failures.append(Failure(index, f"older than what is kept, from {policy.closed_before:%Y-%m-%d}", event))
+            else:
+                batches[self.place_of(event["time"], policy) if single is None else single].append((index, event))
+        return batches
+
+    def _insert_into(self, place: Events, batch: list[tuple[int, Document]], concern: WriteConcern) -> list[Failure]:
+        try:
+            place.with_options(write_concern=concern).insert_many([event for _, event in batch], ordered=False)
+        except BulkWriteError as error:
+            details = error.details or {}
+            if details.get("writeConcernErrors"):
+                raise
+            return [
+                Failure(batch[failed["index"]][0], failed["errmsg"], batch[failed["index"]][1])
+                for failed in details["writeErrors"]
+                if failed["code"] != DUPLICATE_KEY
+            ]
+        return []
+
+    def _made_ready(self, place: Events, policy: Policy) -> Events:
+        """The place with its indexes, which a new day's collection must get before its first event."""
+        known = (place.database.name, place.name)
+        if known not in self._ready:
+            options: dict[str, Any] = {}
+            if place.name == CAPPED:
+                options = {"capped": True, "size": policy.size_bytes}
+            schema.apply(place.database, [events_collection(place.name, **options)])
+            self._ready.add(known)
+        return place
+
+    def make_ready(self, at: datetime, policy: Policy) -> Events:
+        """The place of this time under a policy, with its indexes."""
+        return self._made_ready(self.place_of(at, policy), policy)
+
+    def forget(self, place: Events) -> None:
+        """A place was dropped: it must be made ready again before its next use."""
+        self._ready.discard((place.database.name, place.name))
+
+    def spanning(self, start: datetime | None = None, end: datetime | None = None) -> list[Events]:
+        """The existing places that may hold events from `start` to before `end`, the main one first."""
+        found = [self.db[EVENTS]]
+        names = self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}})
+        if CAPPED in names:
+            found.append(self.db[CAPPED])
+        partitions = [self.db[name] for name in sorted(names) if is_partition(name.removeprefix(f"{EVENTS}."))]
+        if self.policy().databases_used:
+            partitions += self._databases()
+        return found + [place for place in partitions if _overlaps(span_of(place, self.db), start, end)]
+
+    def _databases(self) -> Iterator[Events]:
+        prefix = f"{self.db.name}_"
+        for name in sorted(self.db.client.list_database_names()):
+            if name.startswith(prefix) and is_partition(name.removeprefix(prefix)):
+                yield self.db.client[name][EVENTS]
+
+    def partitions(self) -> list[Events]:
+        """The places of single days and months, oldest first."""
+        rotated = [place for place in self.spanning() if place.name != CAPPED and place != self.db[EVENTS]]
+        return sorted(rotated, key=lambda place: span_of(place, self.db))
+
+    def stored_behind(self, source: str, first_id: str) -> set[str]:
+        """Ids of this source's events at or behind one: what an import stored beyond its last checkpoint."""
+        where = {
+            "_id": {"$gte": first_id, "$lt": f"{source}."}
+        }  # "." comes right behind "-" in the order of characters
+        return {event["_id"] for place in self.spanning() for event in place.find(where, {"_id": 1})}
+
+
+def suffix(at: datetime, unit: Unit) -> str:
+    """The end of the name of a day's or month's collection."""
+    return f"{at:d%Y%m%d}" if unit == "day" else f"{at:m%Y%m}"
+
+
+def is_partition(suffix: str) -> bool:
+    """Whether a name ends like that of a day's or month's collection."""
+    return _PARTITION.fullmatch(suffix) is not None
+
+
+def span_of(place: Events, db: Db) -> tuple[datetime, datetime]:
+    """From when to before when the events of a partition are."""
+    name = place.name.removeprefix(f"{EVENTS}.") if place.database.name == db.name else place.database.name
+    match = _PARTITION.fullmatch(name.removeprefix(f"{db.name}_"))
+    assert match is not None
+    year, month, day = int(match[1]), int(match[2]), match[3]
+    if day:
+        start = datetime(year, month, int(day), tzinfo=UTC)
+        return start, start + timedelta(days=1)
+    following = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
+    return datetime(year, month, 1, tzinfo=UTC), following
+
+
+def _overlaps(span: tuple[datetime, datetime], start: datetime | None, end: datetime | None) -> bool:
+    return (end is None or span[0] < end) and (start is None or span[1] > start)
+
+
+def names(places: Iterable[Events]) -> list[str]:
+    """The places' names, for messages."""
+    return [place.full_name for place in places]

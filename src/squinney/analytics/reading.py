@@ -1,0 +1,152 @@
+"""Log files as bytes: plain or compressed, cut into chunks of whole lines, in bounded memory."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+from squinney.errors import Invalid
+
+CHUNK_BYTES = 1 << 20
+LONGEST_LINE = 65_536
+HEAD_BYTES = 1_024
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines at an offset. One that is `too_long` to be a line is alone, and given by its beginning only."""
+
+    offset: int
+    end: int
+    lines: bytes
+    too_long: bool = False
+    terminated: bool = True
+
+
+def compression(start: bytes) -> str | None:
+    """How a file that starts like this is compressed; its name says nothing."""
+    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
+    """The content as a stream, and whether it was compressed, and so cannot grow any more.
+
+    Raises: `Invalid` where the library for it is not installed.
+    """
+    buffered: Any = raw if hasattr(raw, "peek") else io.BufferedReader(cast(io.RawIOBase, raw))
+    kind = compression(buffered.peek(8)[:8])
+    if kind is None:
+        return buffered, False
+    if kind == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered)), True
+    if kind == "bzip2":
+        return cast(BinaryIO, bz2.BZ2File(buffered)), True
+    if kind == "xz":
+        return cast(BinaryIO, lzma.LZMAFile(buffered)), True
+    return _zstd(buffered), True
+
+
+def _zstd(raw: BinaryIO) -> BinaryIO:
+    try:
+        import zstandard
+    except ImportError:
+        raise Invalid("reading .zst needs the zstandard package: pip install zstandard", field="path") from None
+    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+
+
+class CutShort(Exception):
+    """The compressed file ends, or breaks, before its content does."""
+
+
+def read(stream: BinaryIO, size: int) -> bytes:
+    """Up to `size` bytes.
+
+    Raises: `CutShort`.
+    """
+    try:
+        return stream.read(size)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise CutShort(str(error)) from error
+    except Exception as error:  # zstandard's own error, whose class may not be installed
+        if type(error).__name__ != "ZstdError":
+            raise
+        raise CutShort(str(error)) from error
+
+
+def read_head(stream: BinaryIO, size: int = HEAD_BYTES) -> bytes:
+    """The first `size` bytes, or all there are, however the stream portions them out."""
+    head = b""
+    while len(head) < size:
+        try:
+            more = read(stream, size - len(head))
+        except CutShort:
+            break
+        if not more:
+            break
+        head += more
+    return head
+
+
+def chunks(
+    stream: BinaryIO, offset: int, *, take_unterminated: bool, start: bytes = b"", size: int = CHUNK_BYTES
+) -> Iterator[Chunk]:
+    """Whole lines of a stream that stands at `offset`, `start` being read already.
+
+    A line longer than `LONGEST_LINE` comes as a chunk of its own that holds only its beginning. The last line without
+    an end is left for later unless `take_unterminated`.
+
+    Raises: `CutShort`, after everything that could be read was given.
+    """
+    rest, broken = start, None
+    while True:
+        try:
+            more = read(stream, size)
+        except CutShort as error:
+            more, broken = b"", error
+        if not more:
+            break
+        whole, end, tail = (rest + more).rpartition(b"\n")
+        if end:
+            yield from _without_long_lines(whole + end, offset)
+            offset += len(whole) + 1
+        rest = tail
+        if len(rest) > LONGEST_LINE:
+            length, beginning, rest = _skip_line(stream, rest, size)
+            yield Chunk(offset, offset + length, beginning, too_long=True)
+            offset += length
+    whole, end, rest = rest.rpartition(b"\n")
+    if end:
+        yield from _without_long_lines(whole + end, offset)
+        offset += len(whole) + 1
+    if rest and (take_unterminated or broken):
+        yield Chunk(offset, offset + len(rest), rest[:LONGEST_LINE], len(rest) > LONGEST_LINE, terminated=False)
+    if broken:
+        raise broken
+
+
+def _without_long_lines(lines: bytes, offset: int) -> Iterator[Chunk]:
+    if max(map(len, lines.split(b"\n"))) <= LONGEST_LINE:
+        yield Chunk(offset, offset + len(lines), lines)
+        return
+    for line in (line + b"\n" for line in lines.split(b"\n")[:-1]):
+        too_long = len(line) > LONGEST_LINE + 1
+        yield Chunk(offset, offset + len(line), line[:LONGEST_LINE] if too_long else line, too_long)
+        offset += len(line)
+
+
+def _skip_line(stream: BinaryIO, beginning: bytes, size: int) -> tuple[int, bytes, bytes]:
+    """Read on to the line's end without keeping it: its length with the end, its beginning, and what follows."""
+    length = len(beginning)
+    while more := read(stream, size):
+        line, end, rest = more.partition(b"\n")
+        length += len(line) + len(end)
+        if end:
+            return length, beginning[:LONGEST_LINE], rest
+    return length, beginning[:LONGEST_LINE], b""

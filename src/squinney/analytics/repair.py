@@ -1,0 +1,98 @@
+"""What can be wrong in hits and roll-ups, found and mended: minutes are the record of hits, events of roll-ups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+
+from pymongo.client_session import ClientSession
+
+from squinney.analytics import queries
+from squinney.analytics.documents import DAILY_HITS, MONTHLY_HITS
+from squinney.analytics.increments import place_of, transact
+from squinney.analytics.rollups import Rollups
+from squinney.analytics.verify import verify
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.problems import Problem
+
+
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Everything that breaks an invariant now. Hits are read as of one moment, so live counting is no problem."""
+    with db.client.start_session(snapshot=True) as session:
+        for day in db[DAILY_HITS].aggregate(queries.UNLIKE_MINUTES(), session=session, allowDiskUse=True):
+            yield Problem(
+                "wrong-day",
+                f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
+                documents={DAILY_HITS: day["_id"]},
+                repairable=True,
+            )
+        for row in db[DAILY_HITS].aggregate(queries.UNLIKE_DAYS(), session=session, allowDiskUse=True):
+            metadata = row["_id"]
+            yield Problem(
+                "wrong-month",
+                f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
+                documents={MONTHLY_HITS: metadata},
+                repairable=True,
+            )
+    for source in db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}):
+        yield Problem(
+            "hits-ahead",
+            f"{source['name']} has hits of lines that are not imported",
+            documents={"imports": source["_id"]},
+        )
+    yield from verify(db)
+
+
+def _page(document: Document) -> str:
+    return f"{document['metadata']['site']} {document['metadata']['page']}"
+
+
+def repair(db: Db) -> Counter[str]:
+    """Set days to the sum of their minutes, months to the sum of their days, and rebuild roll-ups that differ.
+
+    Atomic: each document by itself, in a transaction that reads what it sums; each bucket by itself.
+    After a crash: run it again.
+    """
+    done: Counter[str] = Counter()
+    problems = list(find_problems(db))
+    for problem in problems:
+        if problem.code == "wrong-day":
+            done["days set"] += transact(db, partial(_set_day, db, problem.documents[DAILY_HITS]))
+    for problem in [problem for problem in find_problems(db) if problem.code == "wrong-month"]:
+        done["months set"] += transact(db, partial(_set_month, db, problem.documents[MONTHLY_HITS]))
+    done["roll-ups rebuilt"] += _rebuild(db, [problem for problem in problems if problem.code == "rollup-differs"])
+    return +done
+
+
+def _set_day(db: Db, day_id: str, session: ClientSession) -> int:
+    day = db[DAILY_HITS].find_one({"_id": day_id}, session=session)
+    if day is None:
+        return 0
+    hourly = {hour: sum(minutes.values()) for hour, minutes in day.get("minute", {}).items()}
+    values = {"hourly": hourly, "total": sum(hourly.values())}
+    return db[DAILY_HITS].update_one({"_id": day_id}, {"$set": values}, session=session).modified_count
+
+
+def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
+    first, site, page = metadata["date"], metadata["site"], metadata["page"]
+    following = (first + timedelta(days=32)).replace(day=1)
+    where = queries.DAYS_OF_PAGE(site=site, page=page, start=first, end=following)
+    days = db[DAILY_HITS].find(where, {"metadata.date": 1, "total": 1}, session=session)
+    daily = {str(day["metadata"]["date"].day): day["total"] for day in days}
+    values = {"daily": daily, "total": sum(daily.values())}
+    updated = db[MONTHLY_HITS].update_one(place_of(first, site, page), {"$set": values}, upsert=True, session=session)
+    return updated.modified_count or int(updated.upserted_id is not None)
+
+
+def _rebuild(db: Db, problems: list[Problem]) -> int:
+    """Every differing bucket's span, from the finest level up."""
+    rebuilt = 0
+    for rollups in Rollups.registered(db):
+        mine = [problem.documents for problem in problems if problem.documents["name"] == rollups.name]
+        for wrong in mine:
+            days = {"yearly": 367, "monthly": 32, "weekly": 8}.get(wrong["level"], 2)
+            rollups.rebuild(wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
+            rebuilt += 1
+    return rebuilt

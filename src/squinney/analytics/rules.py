@@ -1,0 +1,71 @@
+"""What an event may hold. Nothing here talks to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from squinney.analytics.documents import LONGEST_TEXT
+from squinney.errors import Invalid
+from squinney.mongo.schema import Document
+from squinney.patterns import checks
+
+TEXTS = {"host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
+COUNTS = {"status", "bytes"}
+OURS = {"_id", "arrived", "ssk"}
+MOST_EXTRAS = 50
+
+
+def checked_event(event: Any) -> Document:
+    """An event from outside, with its time in UTC.
+
+    Raises: `Invalid` for a missing or naive time, a wrong type, a field that is ours to set, or one too many.
+    """
+    if not isinstance(event, Mapping):
+        raise Invalid("an event must be a document", field="event")
+    if taken := OURS & event.keys():
+        raise Invalid(f"{min(taken)} is set by the event log", field=min(taken))
+    extras = event.keys() - TEXTS - COUNTS - {"time"}
+    if len(extras) > MOST_EXTRAS:
+        raise Invalid(f"an event has at most {MOST_EXTRAS} fields of its own", field="event", limit=MOST_EXTRAS)
+    checked: Document = {"time": checked_time(event.get("time"), "time")}
+    checked.update({name: checks.text(event[name], name, most=LONGEST_TEXT) for name in TEXTS & event.keys()})
+    checked.update({name: checks.integer(event[name], name, least=0) for name in COUNTS & event.keys()})
+    checked.update({checks.field_name(name, "event"): _scalar(event[name], name) for name in extras})
+    return checked
+
+
+def checked_time(value: Any, field: str) -> datetime:
+    """An aware time, in UTC, cut to the milliseconds that MongoDB stores.
+
+    Raises: `Invalid`.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise Invalid(f"{field} must be a time with its zone", field=field)
+    try:
+        at = value.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{field} is out of range", field=field) from None
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
+    """Two times in order.
+
+    Raises: `Invalid`.
+    """
+    start, end = checked_time(start, "start"), checked_time(end, "end")
+    if start > end:
+        raise Invalid("start must not be behind end", field="start")
+    return start, end
+
+
+def _scalar(value: Any, field: str) -> Any:
+    if isinstance(value, str):
+        return checks.text(value, field, most=LONGEST_TEXT)
+    if isinstance(value, datetime):
+        return checked_time(value, field)
+    if value is None or isinstance(value, bool | float):
+        return value
+    return checks.integer(value, field)

@@ -1,0 +1,102 @@
+"""Complete series of counts: what is stored by minute, hour and day, folded into any calendar's units."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple, cast
+from zoneinfo import ZoneInfo
+
+from squinney.analytics.calendar import DAY, HOUR, MINUTE, Unit, floor, following, is_whole, starts
+from squinney.analytics.documents import DayOfHits, MonthOfHits
+from squinney.errors import Invalid
+
+Grain = Literal["minute", "hour", "day"]
+MOST_POINTS = 100_000
+
+
+class Point(NamedTuple):
+    """The hits of a unit, and where it begins, in the time zone asked for."""
+
+    at: datetime
+    hits: int
+
+
+_STEPS: dict[Unit, timedelta] = {"minute": MINUTE, "hour": HOUR, "day": DAY}
+
+
+class Frame:
+    """The units of a series: from the one that holds `start` to before `end`."""
+
+    def __init__(self, start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> None:
+        self.where = where
+        self._even = where.key == "UTC" and unit in _STEPS
+        self.starts: list[datetime] = []
+        for at in _even_starts(start, end, unit) if self._even else starts(start, end, unit, where):
+            if len(self.starts) >= MOST_POINTS:
+                raise Invalid(f"a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
+            self.starts.append(at)
+        if start >= end:
+            self.starts = []
+        self.end = following(self.starts[-1], unit, where) if self.starts else end
+        self.grain: Grain = self._grain(unit)
+
+    def _grain(self, unit: Unit) -> Grain:
+        """The coarsest stored grain at which every unit begins: with half-hour zones, days begin between hours."""
+        if self._even:
+            return cast(Grain, unit)
+        edges = [*self.starts, self.end]
+        if all(is_whole(at, DAY) for at in edges):
+            return "day"
+        return "hour" if all(is_whole(at, HOUR) for at in edges) else "minute"
+
+    def filled(self, counts: Iterable[tuple[datetime, int]]) -> list[Point]:
+        """A point for each unit, zero where nothing is counted."""
+        if self._even:  # what is stored are the units asked for
+            found = dict(counts)
+            return [Point(at, found.get(at, 0)) for at in self.starts]
+        totals = [0] * len(self.starts)
+        for at, count in counts:
+            index = bisect_right(self.starts, at) - 1
+            if index >= 0 and at < self.end:
+                totals[index] += count
+        return [Point(at.astimezone(self.where), total) for at, total in zip(self.starts, totals, strict=True)]
+
+
+def _even_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetime]:
+    """In UTC units are evenly spaced."""
+    at, step = floor(start, unit, UTC), _STEPS[unit]
+    while at < end:
+        yield at
+        at += step
+
+
+def of_minutes(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
+    """Each minute's count."""
+    for day in days:
+        for hour, minutes in day.get("minute", {}).items():
+            begin = day["metadata"]["date"] + int(hour) * HOUR
+            for minute, count in minutes.items():
+                yield begin + int(minute) * MINUTE, count
+
+
+def of_hours(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
+    """Each hour's count."""
+    for day in days:
+        begin = day["metadata"]["date"]
+        for hour, count in day.get("hourly", {}).items():
+            yield begin + int(hour) * HOUR, count
+
+
+def of_days(months: Iterable[MonthOfHits]) -> Iterable[tuple[datetime, int]]:
+    """Each day's count."""
+    for month in months:
+        first = month["metadata"]["date"]
+        for day, count in month.get("daily", {}).items():
+            yield first.replace(day=int(day)), count
+
+
+def total(points: Sequence[Point]) -> int:
+    """The sum of a series."""
+    return sum(point.hits for point in points)

@@ -1,0 +1,134 @@
+"""`advise_shard_key`: what the book tells to test with one's own data, tested with one's own data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from squinney.analytics import queries
+from squinney.analytics.documents import EVENT_SHARD_KEY
+from squinney.analytics.places import Places
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import checks
+
+Key = Mapping[str, int | str]
+
+CANDIDATES: Sequence[Key] = (
+    {"time": 1},
+    {"_id": "hashed"},
+    {"path": 1},
+    {"host": 1},
+    EVENT_SHARD_KEY,
+)
+QUERIES = (queries.BY_PATH, queries.BY_HOST, queries.BETWEEN)
+SAMPLE = 10_000
+MONOTONIC = 0.8
+HOT_SHARE = 0.05
+FEW_VALUES = 100
+
+
+@dataclass(frozen=True)
+class Advice:
+    """How a shard key would do. `hottest_share` is of the whole key: a chunk cannot be split below one value."""
+
+    key: Key
+    sampled: int
+    cardinality: int
+    hottest_share: float
+    hottest: str
+    monotonic: bool
+    routed: tuple[str, ...]
+    broadcast: tuple[str, ...]
+    verdict: str
+    reason: str
+
+
+@operation(60, reads_only=True)
+def advise_shard_key(
+    db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE, places: Places | None = None
+) -> list[Advice]:
+    """Judge shard keys for the events by a sample of them, in the order of their arrival, and the declared queries.
+
+    Raises: `Invalid` where there are no events, or for a key that is none.
+    """
+    checks.integer(sample, "sample", least=100, most=1_000_000)
+    keys = [_checked(key) for key in candidates]
+    found = [
+        event
+        for place in (places or Places(db)).spanning()
+        for event in place.aggregate([{"$sample": {"size": sample}}], allowDiskUse=True)
+    ]
+    if not found:
+        raise Invalid("there are no events yet to judge by", field="sample")
+    # An import's threads overtake each other within a second; its ids are in the order of the file.
+    found.sort(key=lambda event: (event["arrived"].time, event["_id"]))
+    return [_judged(key, found) for key in keys]
+
+
+def _checked(key: Any) -> Key:
+    if not isinstance(key, Mapping) or not key or not all(kind in (1, "hashed") for kind in key.values()):
+        raise Invalid("a shard key is like {path: 1, ssk: 1} or {_id: hashed}", field="candidates")
+    return key
+
+
+def _judged(key: Key, events: Sequence[Document]) -> Advice:
+    values = Counter(tuple(_comparable(event.get(field)) for field in key) for event in events)
+    hottest, count = values.most_common(1)[0]
+    leading = next(iter(key))
+    hashed = key[leading] == "hashed"
+    monotonic = not hashed and _rises([_comparable(event.get(leading)) for event in events])
+    routed = tuple(query.name for query in QUERIES if _routes(key, query(**query.example)))
+    broadcast = tuple(query.name for query in QUERIES if query.name not in routed)
+    share = count / len(events)
+    verdict, reason = _verdict(monotonic, share, len(values), routed)
+    return Advice(
+        key,
+        len(events),
+        len(values),
+        share,
+        ", ".join(map(str, hottest)),
+        monotonic,
+        routed,
+        broadcast,
+        verdict,
+        reason,
+    )
+
+
+def _verdict(monotonic: bool, share: float, cardinality: int, routed: tuple[str, ...]) -> tuple[str, str]:
+    if monotonic:
+        return "poor", "it rises with time, so all inserts go to the one shard with the highest chunk"
+    if cardinality < FEW_VALUES:
+        return "poor", f"{cardinality} values make at most {cardinality} chunks"
+    if share > HOT_SHARE:
+        return "risky", f"one value has {share:.1%} of the events, in a chunk that cannot be split"
+    if not routed:
+        return "writes only", "inserts are spread evenly, but every query goes to all shards"
+    return "good", f"inserts are spread, chunks can be split, and {', '.join(routed)} is routed"
+
+
+def _routes(key: Key, where: Document) -> bool:
+    """Whether a filter tells the shards: it must fix the first field, or bound it where the key is in order."""
+    leading = next(iter(key))
+    if leading not in where:
+        return False
+    bounded = isinstance(where[leading], Mapping)
+    return not bounded or key[leading] == 1
+
+
+def _comparable(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _rises(values: Sequence[Any]) -> bool:
+    """Whether values follow the order of arrival: Spearman's rank correlation, from the squares of differences."""
+    number = len(values)
+    if number < 3:
+        return False
+    by_value = sorted(range(number), key=lambda index: (str(type(values[index])), values[index], index))
+    squares = sum((rank - index) ** 2 for rank, index in enumerate(by_value))
+    return bool(1 - 6 * squares / (number * (number**2 - 1)) > MONOTONIC)

@@ -1,0 +1,274 @@
+"""The shop's shapes as callers see them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
+
+Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
+Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
+Units = Annotated[int, Field(ge=1, le=MOST_QTY, examples=[2])]
+Slug = Annotated[str, Field(min_length=1, max_length=100, examples=["jazz"])]
+Name = Annotated[str, Field(min_length=1, max_length=200, examples=["Jazz"])]
+
+
+class Body(BaseModel):
+    """What comes in: nothing that is not declared, nothing that has to be guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ProductPatch(Body):
+    """Some fields of a product; null removes one."""
+
+    changes: dict[str, Any] = Field(examples=[{"title": "A better title"}])
+    expected_version: int | None = Field(None, ge=1)
+
+
+class Receipt(Body):
+    """Units that arrived."""
+
+    qty: int = Field(ge=1, le=MOST_STOCK)
+    reason: str = Field("", max_length=500)
+
+
+class Adjustment(Body):
+    """Units found, or lost when negative."""
+
+    delta: int = Field(ge=-MOST_STOCK, le=MOST_STOCK)
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class NewCategory(Body):
+    """What adding a category takes; without a slug one is made of the name."""
+
+    name: Name
+    slug: Slug | None = None
+    parent: Slug | None = None
+
+
+class CategoryMove(Body):
+    """Where to; without a parent, to the root."""
+
+    parent: Slug | None = None
+    position: int | None = Field(None, ge=0, le=10**9)
+
+
+class CategoryPatch(Body):
+    """A name or a slug, one of the two."""
+
+    name: Name | None = None
+    slug: Slug | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.name is None) == (self.slug is None):
+            raise ValueError("give a name or a slug, one of the two")
+        return self
+
+
+class NewCart(Body):
+    """What a new cart takes."""
+
+    currency: Currency | None = None
+    customer: str | None = Field(None, min_length=1, max_length=200)
+
+
+class LineModel(Body):
+    """So many of a product."""
+
+    sku: Sku
+    qty: Units = 1
+
+
+class Quantity(Body):
+    """So many."""
+
+    qty: int = Field(ge=0, le=MOST_QTY)
+
+
+class Checkout(Body):
+    """The caller's key for this checkout: the same key again gives the same order."""
+
+    key: str = Field(min_length=1, max_length=200, examples=["5f0c6f0e"])
+
+
+class OrderLineModel(Body):
+    """One line of an order."""
+
+    sku: Sku
+    price: int = Field(ge=0, le=MOST_PRICE, examples=[1099])
+    qty: Units
+    title: str | None = Field(None, max_length=1_000)
+
+
+class OrderLineChange(OrderLineModel):
+    """A line to add, in the order's currency."""
+
+    currency: Currency | None = None
+
+
+class NewOrder(Body):
+    """What an order without a cart takes."""
+
+    items: list[OrderLineModel] = Field(min_length=1, max_length=MOST_LINES)
+    currency: Currency = "EUR"
+    customer: str | None = Field(None, min_length=1, max_length=200)
+
+
+class ProductModel(BaseModel):
+    """A product. What varies by type is in `details`."""
+
+    model_config = ConfigDict(extra="ignore")
+    id: str
+    type: str
+    title: str
+    description: str = ""
+    asin: str | None = None
+    brand: str | None = None
+    category_ids: list[str] = []
+    categories: list[CategoryModel] | None = None
+    shipping: dict[str, Any] | None = None
+    pricing: dict[str, Any]
+    details: dict[str, Any]
+    properties: list[dict[str, Any]]
+    score: float | None = None
+    version: int
+
+
+class CategoryModel(BaseModel):
+    """A category with its ancestors, nearest first."""
+
+    id: str = Field(validation_alias="_id")
+    slug: str
+    name: str
+    parent: str | None
+    ancestors: list[dict[str, str]]
+    position: int
+    version: int
+
+
+class StockModel(BaseModel):
+    """received + adjusted = qty (available) + carted + sold."""
+
+    id: str
+    received: int
+    adjusted: int
+    qty: int
+    carted: int
+    sold: int
+
+
+class MovementModel(BaseModel):
+    """Why stock changed."""
+
+    id: str
+    sku: str
+    kind: str
+    qty: int
+    reason: str
+    at: datetime
+
+
+class CartLineModel(BaseModel):
+    """One line of a cart, at the price of the time of adding."""
+
+    sku: str
+    qty: int
+    price: int
+    title: str
+    details: dict[str, Any]
+
+
+class CartModel(BaseModel):
+    """A cart."""
+
+    id: str
+    status: str
+    last_modified: datetime
+    items: list[CartLineModel]
+    currency: str
+    customer: str | None = None
+    version: int
+
+
+class OrderModel(BaseModel):
+    """An order."""
+
+    id: str
+    customer: str | None = None
+    items: list[dict[str, Any]]
+    total: int
+    currency: str
+    status: str
+    placed_at: datetime
+    version: int
+    payment_id: str | None = None
+
+
+class ProductPage(BaseModel):
+    """A page of products."""
+
+    items: list[ProductModel]
+    next: str | None
+
+
+class CategoryPage(BaseModel):
+    """A page of categories."""
+
+    items: list[CategoryModel]
+    next: str | None
+
+
+class MovementPage(BaseModel):
+    """A page of a stock's history."""
+
+    items: list[MovementModel]
+    next: str | None
+
+
+class CartPage(BaseModel):
+    """A page of carts."""
+
+    items: list[CartModel]
+    next: str | None
+
+
+class OrderPage(BaseModel):
+    """A page of orders."""
+
+    items: list[OrderModel]
+    next: str | None
+
+
+class FacetRow(BaseModel):
+    """One value and how many products have it."""
+
+    value: Any
+    count: int
+
+
+class Facets(BaseModel):
+    """Counts by value, for each field asked for."""
+
+    total: int
+    type: list[FacetRow] | None = None
+    brand: list[FacetRow] | None = None
+    category: list[FacetRow] | None = None
+    genre: list[FacetRow] | None = None
+    actor: list[FacetRow] | None = None
+    properties: list[FacetRow] | None = None
+    price: list[FacetRow] | None = None
+
+
+class Removed(BaseModel):
+    """How many categories went."""
+
+    removed: int
+
+
+ProductModel.model_rebuild()

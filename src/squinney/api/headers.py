@@ -1,0 +1,13 @@
+"""Headers, as the layers read them at every request."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """One header's value, empty where there is none; its name in small letters."""
+    for given, value in scope["headers"]:
+        if given == name:
+            return str(value.decode("latin-1"))
+    return ""

@@ -1,0 +1,78 @@
+"""Systems 4 to 7: catalog, categories, carts with inventory, and orders."""
+
+from squinney.commerce.carts import Carts
+from squinney.commerce.catalog import Catalog
+from squinney.commerce.categories import Categories, breadcrumbs
+from squinney.commerce.demo import demo
+from squinney.commerce.documents import CART_COLLECTIONS, CATEGORY_COLLECTIONS, STOCK_COLLECTIONS, TEST_GATEWAY
+from squinney.commerce.errors import (
+    CartClosed,
+    CartEmpty,
+    CartLimit,
+    CategoryNotEmpty,
+    DepthLimit,
+    InadequateInventory,
+    OrderFixed,
+    OrderLimit,
+    PaymentDeclined,
+    PaymentRefunded,
+    PaymentUnsettled,
+    ProductReserved,
+    SlugTaken,
+    UnknownCart,
+    UnknownCategory,
+    UnknownLine,
+    UnknownOrder,
+    UnknownProduct,
+    WrongCurrency,
+)
+from squinney.commerce.figures import figures
+from squinney.commerce.inventory import Inventory
+from squinney.commerce.jobs import JOBS, gateway_for
+from squinney.commerce.orders import Orders
+from squinney.commerce.payments import Attempt, Charge, PaymentGateway, TestGateway
+from squinney.commerce.queries import QUERIES
+from squinney.commerce.repair import find_problems, repair
+from squinney.commerce.search import PRODUCTS
+
+COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
+
+__all__ = [
+    "COLLECTIONS",
+    "JOBS",
+    "QUERIES",
+    "Attempt",
+    "CartClosed",
+    "CartEmpty",
+    "CartLimit",
+    "Carts",
+    "Catalog",
+    "Categories",
+    "CategoryNotEmpty",
+    "Charge",
+    "DepthLimit",
+    "InadequateInventory",
+    "Inventory",
+    "OrderFixed",
+    "OrderLimit",
+    "Orders",
+    "PaymentDeclined",
+    "PaymentGateway",
+    "PaymentRefunded",
+    "PaymentUnsettled",
+    "ProductReserved",
+    "SlugTaken",
+    "TestGateway",
+    "UnknownCart",
+    "UnknownCategory",
+    "UnknownLine",
+    "UnknownOrder",
+    "UnknownProduct",
+    "WrongCurrency",
+    "breadcrumbs",
+    "demo",
+    "figures",
+    "find_problems",
+    "gateway_for",
+    "repair",
+]

@@ -1,0 +1,209 @@
+"""Shapes and collections of commerce. Money is whole minor units (cents) plus a currency code."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict
+
+from squinney.mongo.schema import Collection, Index
+from squinney.patterns.ancestors import Tree
+
+CURRENCY = r"[A-Z]{3}"
+MOST_LINES = 100
+MOST_QTY = 10**6
+MOST_PRICE = 10**12
+MOST_TOTAL = 10**15  # far below int64, so that no sum of lines can overflow it
+MOST_STOCK = 10**12
+
+CartStatus = Literal["active", "pending", "complete", "expiring", "expired"]
+PaymentState = Literal["started", "captured", "declined", "cancelled", "refunding", "refunded"]
+
+
+class Stock(TypedDict):
+    """Units of one SKU: received + adjusted = qty (available) + carted + sold."""
+
+    _id: str
+    received: int
+    adjusted: int
+    qty: int
+    carted: int
+    sold: int
+    txns: NotRequired[list[Any]]
+    removed_at: NotRequired[datetime]
+
+
+class Movement(TypedDict):
+    """Why a SKU's stock changed. `qty` is signed: what came in is positive."""
+
+    _id: str
+    sku: str
+    kind: Literal["received", "adjusted", "sold", "restocked"]
+    qty: int
+    reason: str
+    at: datetime
+
+
+class Line(TypedDict):
+    """One line of a cart, with the price at the time of adding."""
+
+    sku: str
+    qty: int
+    price: int
+    title: str
+    details: dict[str, Any]
+
+
+class Cart(TypedDict):
+    """A cart. `attempt` numbers its checkouts; `key` is the latest one's."""
+
+    _id: str
+    status: CartStatus
+    last_modified: datetime
+    items: list[Line]
+    currency: str
+    customer: NotRequired[str]
+    version: int
+    attempt: int
+    key: NotRequired[str]
+    txns: NotRequired[list[Any]]
+
+
+class Payment(TypedDict):
+    """One attempt to charge for a cart; open while `started` or `refunding`."""
+
+    _id: str
+    cart_id: str
+    attempt: int
+    amount: int
+    currency: str
+    items: list[Line]
+    state: PaymentState
+    at: datetime
+    intent: NotRequired[str]
+    reason: NotRequired[str]
+
+
+class OrderLine(TypedDict):
+    """One line of an order."""
+
+    sku: str
+    title: str
+    price: int
+    qty: int
+
+
+class Order(TypedDict):
+    """An order. `payment_id` says that it came from a cart, whose id it has."""
+
+    _id: str
+    customer: NotRequired[str]
+    items: list[OrderLine]
+    total: int
+    currency: str
+    status: Literal["placed", "cancelling", "cancelled"]
+    placed_at: datetime
+    version: int
+    payment_id: NotRequired[str]
+
+
+class Ancestor(TypedDict):
+    """What a category keeps of each category above it."""
+
+    _id: str
+    slug: str
+    name: str
+
+
+class Category(TypedDict):
+    """A node of the category tree; `ancestors` has the nearest first."""
+
+    _id: str
+    slug: str
+    name: str
+    parent: str | None
+    ancestors: list[Ancestor]
+    position: int
+    version: int
+
+
+Product = dict[str, Any]
+
+_WHOLE = {"bsonType": ["int", "long"], "minimum": 0}
+_SIGNED = {"bsonType": ["int", "long"]}
+
+STOCK_COLLECTIONS = [
+    Collection(
+        "stock",
+        shard_key={"_id": "hashed"},
+        validator={
+            "$jsonSchema": {
+                "required": ["received", "adjusted", "qty", "carted", "sold"],
+                "properties": {
+                    "received": _WHOLE,
+                    "adjusted": _SIGNED,
+                    "qty": _WHOLE,
+                    "carted": _WHOLE,
+                    "sold": _WHOLE,
+                },
+            }
+        },
+    ),
+    Collection(
+        "reservations",
+        indexes=[
+            Index([("_id.cart", 1)], why="what a cart holds"),
+            Index([("_id.sku", 1), ("qty", 1)], why="find_problems() adds up a SKU's reservations"),
+            Index([("at", 1)], why="return_orphans(), oldest first"),
+        ],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection(
+        "movements",
+        indexes=[Index([("sku", 1), ("at", -1), ("_id", -1)], why="movements(), newest first")],
+        shard_key={"sku": "hashed"},
+    ),
+]
+
+CART_COLLECTIONS = [
+    Collection(
+        "carts",
+        indexes=[Index([("status", 1), ("last_modified", 1)], why="expire_carts()")],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection(
+        "payments",
+        indexes=[
+            Index([("state", 1), ("at", 1)], why="settle_payments()"),
+            Index([("cart_id", 1), ("attempt", 1)], why="a cart's attempts"),
+        ],
+        shard_key={"_id": "hashed"},
+    ),
+    Collection(
+        "orders",
+        indexes=[
+            Index([("customer", 1), ("placed_at", -1), ("_id", -1)], why="by_customer(), newest first"),
+            Index([("placed_at", -1), ("_id", -1)], why="all(), newest first"),
+            Index([("status", 1), ("placed_at", 1)], why="find_problems() looks for cancellations left half done"),
+        ],
+        shard_key={"_id": "hashed"},
+        validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": _WHOLE}}},
+    ),
+]
+
+CATEGORY_TREE = Tree(copied=("slug", "name"))
+MOST_DEPTH = 100
+
+CATEGORY_COLLECTIONS = [
+    Collection(
+        "categories",
+        indexes=[
+            Index([("slug", 1)], unique=True, why="get(), and one category per slug"),
+            Index([("ancestors._id", 1), ("_id", 1)], why="everything below a category"),
+            Index([("parent", 1), ("position", 1), ("_id", 1)], why="children(), in their order"),
+        ],
+        unsharded="slugs are unique, and a tree is small: tens of thousands of nodes",
+    ),
+    Collection("category_tree", unsharded="one document, which every change of the tree touches first"),
+]
+
+TEST_GATEWAY = Collection("test_charges", shard_key={"_id": "hashed"})

@@ -1,0 +1,151 @@
+"""The queries of `find_problems`: each reads everything, and finds nothing where all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from squinney.mongo.queries import Pipeline
+from squinney.mongo.schema import Document
+from squinney.patterns.transactions import visible
+
+AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
+MARKED_DOCUMENTS: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}]}
+
+
+def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:
+    return Pipeline(
+        f"commerce.{name}", collection, stages=stages, routing="broadcast", reason="find_problems() reads everything"
+    )
+
+
+def _of(collection: str, mine: str, theirs: str, stages: list[Document], name: str) -> Document:
+    """A lookup of visible documents of another collection whose field equals one of ours."""
+    match: Document = {"$match": {"$expr": {"$eq": [f"${theirs}", "$$mine"]}, "txn_stub": None}}
+    return {"$lookup": {"from": collection, "let": {"mine": mine}, "pipeline": [match, *stages], "as": name}}
+
+
+def _unlike_history() -> list[Document]:
+    by_kind: list[Document] = [{"$group": {"_id": "$kind", "sum": {"$sum": "$qty"}}}]
+    total: list[Document] = [{"$group": {"_id": None, "sum": {"$sum": "$qty"}}}]
+    pairs: Document = {"$map": {"input": "$history", "as": "one", "in": {"k": "$$one._id", "v": "$$one.sum"}}}
+    history: Document = {"$arrayToObject": pairs}
+    moved = {kind: {"$ifNull": [f"$history.{kind}", 0]} for kind in ("received", "adjusted", "sold", "restocked")}
+    sold = {"$subtract": [{"$multiply": [moved["sold"], -1]}, moved["restocked"]]}
+    held = {"$add": ["$qty", "$carted", "$sold"]}
+    return [
+        {"$match": AT_REST},
+        _of("movements", "$_id", "sku", by_kind, "history"),
+        _of("reservations", "$_id", "_id.sku", total, "reserved"),
+        {"$set": {"history": history, "reserved": {"$ifNull": [{"$first": "$reserved.sum"}, 0]}}},
+        {
+            "$match": {
+                "$expr": {
+                    "$or": [
+                        {"$ne": ["$received", moved["received"]]},
+                        {"$ne": ["$adjusted", moved["adjusted"]]},
+                        {"$ne": ["$sold", sold]},
+                        {"$ne": ["$carted", "$reserved"]},
+                        {"$ne": [{"$add": ["$received", "$adjusted"]}, held]},
+                        {"$lt": [{"$min": ["$qty", "$carted", "$sold"]}, 0]},
+                    ]
+                }
+            }
+        },
+    ]
+
+
+def _stray_reservations() -> list[Document]:
+    return [
+        {"$match": AT_REST},
+        _of("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
+        {"$match": {"cart.status": {"$nin": ["active", "pending", "expiring"]}}},
+    ]
+
+
+def _unlike_reservations() -> list[Document]:
+    line = ["$$line.sku", "$$line.qty"]  # as an object, MongoDB 6.0 takes it for a rename and looks before it is there
+    shown: list[Document] = [
+        {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$gt": [_size("$txns"), 0]}}}
+    ]
+    return [
+        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}}},
+        _of("reservations", "$_id", "_id.cart", shown, "held"),
+        {"$match": {"held.marked": {"$ne": True}}},
+        {
+            "$set": {
+                "lines": {"$map": {"input": "$items", "as": "line", "in": line}},
+                "reserved": {"$map": {"input": "$held", "as": "line", "in": line}},
+            }
+        },
+        {"$match": {"$expr": {"$not": [{"$setEquals": ["$lines", "$reserved"]}]}}},
+    ]
+
+
+def _size(array: str) -> Document:
+    return {"$size": {"$ifNull": [array, []]}}
+
+
+def _pending_without_attempt() -> list[Document]:
+    return [
+        {"$match": {**AT_REST, "status": "pending"}},
+        {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
+        _of("payments", "$attempt_id", "_id", [{"$match": {"state": "started"}}], "payment"),
+        {"$match": {"payment.0": {"$exists": False}}},
+    ]
+
+
+def _paid_without_order() -> list[Document]:
+    return [
+        {"$match": {**AT_REST, "state": "captured"}},
+        _of("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
+        {"$match": {"$expr": {"$ne": [{"$first": "$order.payment_id"}, "$_id"]}}},
+    ]
+
+
+def _order_without_payment() -> list[Document]:
+    borne_out: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
+    both = ["$status", {"$first": "$payment.state"}]
+    return [
+        {"$match": {**AT_REST, "payment_id": {"$ne": None}}},
+        _of("payments", "$payment_id", "_id", [{"$project": {"state": 1, "txns": 1}}], "payment"),
+        {"$match": {"payment.txns.0": {"$exists": False}, "$expr": {"$not": [{"$in": [both, borne_out]}]}}},
+    ]
+
+
+def _wrong_totals() -> list[Document]:
+    worth = {"$multiply": ["$$line.price", "$$line.qty"]}
+    return [
+        {"$match": visible({})},
+        {"$set": {"sum": {"$sum": {"$map": {"input": "$items", "as": "line", "in": worth}}}}},
+        {"$match": {"$expr": {"$ne": ["$sum", "$total"]}}},
+    ]
+
+
+def _removed_but_sold() -> list[Document]:
+    return [
+        {"$match": {**AT_REST, "removed_at": {"$ne": None}}},
+        _of("products", "$_id", "_id", [{"$project": {"_id": 1}}], "product"),
+        {"$match": {"product.0": {"$exists": True}}},
+    ]
+
+
+def _unknown_categories() -> list[Document]:
+    """Category ids that products name and that are no category, each once."""
+    return [
+        {"$unwind": "$category_ids"},
+        {"$group": {"_id": "$category_ids", "products": {"$sum": 1}}},
+        {"$lookup": {"from": "categories", "localField": "_id", "foreignField": "_id", "as": "category"}},
+        {"$match": {"category.0": {"$exists": False}}},
+    ]
+
+
+UNLIKE_HISTORY = _check("unlike-history", "stock", _unlike_history)
+STRAY_RESERVATIONS = _check("stray-reservations", "reservations", _stray_reservations)
+UNLIKE_RESERVATIONS = _check("unlike-reservations", "carts", _unlike_reservations)
+PENDING_WITHOUT_ATTEMPT = _check("pending-without-attempt", "carts", _pending_without_attempt)
+PAID_WITHOUT_ORDER = _check("paid-without-order", "payments", _paid_without_order)
+ORDER_WITHOUT_PAYMENT = _check("order-without-payment", "orders", _order_without_payment)
+WRONG_TOTALS = _check("wrong-totals", "orders", _wrong_totals)
+REMOVED_BUT_SOLD = _check("removed-but-sold", "stock", _removed_but_sold)
+UNKNOWN_CATEGORIES = _check("unknown-categories", "products", _unknown_categories)

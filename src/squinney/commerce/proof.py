@@ -1,0 +1,189 @@
+"""Commerce's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from squinney.clock import utcnow
+from squinney.commerce.carts import Carts
+from squinney.commerce.catalog import Catalog
+from squinney.commerce.categories import Categories
+from squinney.commerce.inventory import Inventory
+from squinney.commerce.orders import Orders
+from squinney.commerce.payments import Behaviour, TestGateway
+from squinney.commerce.repair import find_problems
+from squinney.errors import SquinneyError
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Mode, Transactions
+
+SKUS = ["a", "b", "c", "d", "e"]
+UNITS = 100
+THREADS = 8
+TIMEOUT_SECONDS = 2.0
+STALLED_SECONDS = 3.0
+SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
+BEHAVIOURS: list[Behaviour] = ["capture", "capture", "capture", "decline", "timeout", "capture-then-timeout"]
+
+
+def prepare(db: Db) -> None:
+    """A small catalog with little of everything, and a tree to move about in."""
+    catalog, inventory = Catalog(db), Inventory(db)
+    for price, sku in enumerate(SKUS, start=1):
+        pricing = {"list": price * 100, "retail": price * 100, "currency": "EUR"}
+        catalog.add({"_id": sku, "type": "Film", "title": f"Proof {sku}", "pricing": pricing})
+        inventory.receive(sku, UNITS)
+    Categories(db).add_paths([[f"n{top}", f"n{top}{below}"] for top in range(4) for below in range(4)])
+
+
+def transactions(db: Db, mode: Mode) -> Transactions:
+    """Short deadlines, so that what a killed worker left is settled within seconds."""
+    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
+
+
+def carts_for(db: Db, mode: Mode, behaviour: Behaviour = "capture") -> Carts:
+    """Carts with a provider that behaves as told."""
+    return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
+
+
+def work(db: Db, mode: Mode, seed: int) -> None:
+    """Eight shoppers who do everything that can be done, at random, for ever."""
+    threads = [Thread(target=_shop, args=(db, mode, seed * 100 + number), daemon=True) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _shop(db: Db, mode: Mode, seed: int) -> None:
+    chance = random.Random(seed)
+    own: list[str] = []
+    done = 0
+    while True:
+        try:
+            _act(db, mode, chance, own)
+            done += 1
+        except SquinneyError:
+            pass
+        if done % 10 == 9:
+            db["proof"].update_one({"_id": seed}, {"$set": {"done": done}}, upsert=True)
+
+
+def _act(db: Db, mode: Mode, chance: random.Random, own: list[str]) -> object:
+    carts = carts_for(db, mode, chance.choice(BEHAVIOURS))
+    if len(own) < 3:
+        own.append(carts.new()["_id"])
+    cart_id, sku = chance.choice(own), chance.choice(SKUS)
+    kinds: list[Callable[[], object]] = [
+        *[lambda: carts.add_item(cart_id, sku, chance.randint(1, 4))] * 5,
+        *[lambda: carts.set_quantity(cart_id, sku, chance.randint(0, 5))] * 3,
+        lambda: carts.remove_item(cart_id, sku),
+        *[lambda: _check_out(carts, cart_id, own)] * 3,
+        lambda: carts.abandon(own.pop(own.index(cart_id))),
+        lambda: carts.expire_carts(20),
+        lambda: carts.return_orphans(1),
+        lambda: carts.settle_payments(STALLED_SECONDS),
+        lambda: _cancel_one(db, mode, chance),
+        lambda: Inventory(db, transactions=transactions(db, mode)).adjust(sku, chance.choice([-1, 1]), "counted"),
+        lambda: _rearrange(db, chance),
+    ]
+    return chance.choice(kinds)()
+
+
+def _check_out(carts: Carts, cart_id: str, own: list[str]) -> object:
+    order = carts.checkout(cart_id, key="proof")
+    own.remove(cart_id)
+    return order
+
+
+def _cancel_one(db: Db, mode: Mode, chance: random.Random) -> object:
+    orders = Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
+    placed = list(db["orders"].find({"status": "placed"}, {"_id": 1}, limit=20))
+    return orders.cancel(chance.choice(placed)["_id"]) if placed else None
+
+
+def _rearrange(db: Db, chance: random.Random) -> object:
+    slugs: list[str | None] = [node["slug"] for node in db["categories"].find({}, {"slug": 1})]
+    node = chance.choice(slugs)
+    return Categories(db).move(str(node), chance.choice([*slugs, None]), chance.choice([None, 0, 1]))
+
+
+def settle(db: Db) -> Counter[str]:
+    """What the background jobs do."""
+    done = transactions(db, "auto").recover()
+    carts = carts_for(db, "auto")
+    jobs: list[Callable[[], Counter[str]]] = [
+        lambda: carts.settle_payments(STALLED_SECONDS),
+        lambda: carts.expire_carts(20),
+    ]
+    for job in jobs:
+        try:
+            done.update(job())
+        except SquinneyError:
+            done["jobs put off"] += 1
+    return done
+
+
+def progress(db: Db) -> int:
+    """How many operations were acknowledged so far."""
+    found: Any = next(db["proof"].aggregate([{"$group": {"_id": None, "done": {"$sum": "$done"}}}]), {"done": 0})
+    return int(found["done"])
+
+
+def check(db: Db) -> dict[str, str]:
+    """Each promise with what breaks it; an empty string where it holds."""
+    _finish(db)
+    wrong, negative = [], []
+    for stock in db["stock"].find():
+        if stock["received"] + stock["adjusted"] != stock["qty"] + stock["carted"] + stock["sold"]:
+            wrong.append(stock["_id"])
+        if min(stock["qty"], stock["carted"], stock["sold"]) < 0:
+            negative.append(stock["_id"])
+    captured = Counter(payment["_id"] for payment in db["payments"].find({"state": "captured"}))
+    charged = Counter(charge["_id"] for charge in db["test_charges"].find({"state": "captured"}))
+    ordered = Counter(order["payment_id"] for order in db["orders"].find({"status": "placed"}))
+    twice = [cart for cart, times in Counter(key.split(":")[0] for key in charged).items() if times > 1]
+    stuck = db["carts"].count_documents({"status": {"$in": ["pending", "expiring"]}})
+    problems = [str(problem) for problem in find_problems(db)]
+    return {
+        "received + adjusted = available + carted + sold, per SKU": ", ".join(wrong),
+        "nothing is negative": ", ".join(negative),
+        "each captured payment has exactly one order, and the other way round": _differences(captured, ordered),
+        "the provider has charged what we say was captured": _differences(captured, charged),
+        "no cart was charged twice": f"{len(twice)} carts" if twice else "",
+        "no cart is stuck": f"{stuck} carts" if stuck else "",
+        "find_problems is empty": "; ".join(problems[:3]),
+    }
+
+
+def _differences(one: Counter[str], other: Counter[str]) -> str:
+    differing = (one - other) + (other - one)
+    return ", ".join(list(differing)[:3])
+
+
+def _finish(db: Db) -> None:
+    """Let the jobs run until nothing is open."""
+    until = time.monotonic() + SETTLED_WITHIN_SECONDS
+    while time.monotonic() < until:
+        transactions(db, "auto").recover()
+        carts = carts_for(db, "auto")
+        try:
+            carts.settle_payments(0)
+            carts.expire_carts(10**6)
+            carts.return_orphans(0)
+        except SquinneyError:
+            pass
+        if not _is_open(db):
+            return
+        time.sleep(0.3)
+
+
+def _is_open(db: Db) -> bool:
+    payments = db["payments"].count_documents({"state": {"$in": ["started", "refunding"]}, "at": {"$lte": utcnow()}})
+    carts = db["carts"].count_documents({"status": {"$in": ["pending", "expiring"]}})
+    unfinished = db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
+    return bool(payments or carts or unfinished)

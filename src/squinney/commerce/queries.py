@@ -1,0 +1,219 @@
+"""Every query of carts, stock, payments and orders, named once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from squinney.commerce import search
+from squinney.commerce.documents import CATEGORY_TREE
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Document
+from squinney.patterns.transactions import visible
+
+_TIME = datetime(2026, 1, 1)  # noqa: DTZ001 - a sample value
+
+STOCK = Query("commerce.stock", "stock", where=lambda sku: visible({"_id": sku}), example={"sku": "s"})
+STOCKS = Query(
+    "commerce.stocks",
+    "stock",
+    where=lambda skus: visible({"_id": {"$in": skus}}),
+    example={"skus": ["s", "t"]},
+    routing="few",
+    reason="the products of one page live on several shards",
+)
+MOVEMENTS = Query(
+    "commerce.movements",
+    "movements",
+    where=lambda sku: visible({"sku": sku}),
+    example={"sku": "s"},
+    sort=[("at", -1), ("_id", -1)],
+)
+CART = Query("commerce.cart", "carts", where=lambda cart_id: {"_id": cart_id}, example={"cart_id": "c"})
+
+
+def _cart_and_product(cart_id: str, sku: str) -> list[Document]:
+    product: Document = {
+        "from": "products",
+        "pipeline": [{"$match": visible({"_id": sku})}, {"$project": {"title": 1, "details": 1, "pricing": 1}}],
+        "as": "product",
+    }
+    return [{"$match": {"_id": cart_id}}, {"$lookup": product}]
+
+
+CART_AND_PRODUCT = Pipeline(
+    "commerce.cart-and-product",
+    "carts",
+    stages=_cart_and_product,
+    example={"cart_id": "c", "sku": "s"},
+    routing="few",
+    reason="the cart on its shard, the product on its own: one round trip for both",
+)
+RESERVED_BY = Query(
+    "commerce.reserved-by",
+    "reservations",
+    where=lambda cart_id: visible({"_id.cart": cart_id}),
+    example={"cart_id": "c"},
+    routing="broadcast",
+    reason="a cart's reservations are spread by SKU and cart; only carts that end ask for them",
+)
+OLD_RESERVATIONS = Query(
+    "commerce.old-reservations",
+    "reservations",
+    where=lambda before: visible({"at": {"$lt": before}}),
+    example={"before": _TIME},
+    sort=[("at", 1)],
+    routing="broadcast",
+    reason="return_orphans() looks for work on every shard",
+)
+IDLE_CARTS = Query(
+    "commerce.idle-carts",
+    "carts",
+    where=lambda status, before: {"status": status, "last_modified": {"$lt": before}},
+    example={"status": "active", "before": _TIME},
+    sort=[("last_modified", 1)],
+    routing="broadcast",
+    reason="expire_carts() looks for work on every shard",
+)
+CARTS = Query(
+    "commerce.carts",
+    "carts",
+    where=lambda status: {"status": status},
+    example={"status": "active"},
+    sort=[("last_modified", 1), ("_id", 1)],
+    routing="broadcast",
+    reason="lists carts of all shards, a page at a time",
+)
+LIVING_CARTS = Query(
+    "commerce.carts-by-id",
+    "carts",
+    where=lambda cart_ids: {"_id": {"$in": cart_ids}},
+    example={"cart_ids": ["c", "d"]},
+    routing="few",
+    reason="return_orphans() asks for the carts of a batch of reservations",
+)
+PAYMENT = Query(
+    "commerce.payment", "payments", where=lambda payment_id: visible({"_id": payment_id}), example={"payment_id": "c:1"}
+)
+OPEN_PAYMENTS = Query(
+    "commerce.open-payments",
+    "payments",
+    where=lambda state, before: visible({"state": state, "at": {"$lt": before}}),
+    example={"state": "started", "before": _TIME},
+    sort=[("at", 1)],
+    routing="broadcast",
+    reason="settle_payments() looks for work on every shard",
+)
+PAYMENTS_OF_CART = Query(
+    "commerce.payments-of-cart",
+    "payments",
+    where=lambda cart_id: visible({"cart_id": cart_id}),
+    example={"cart_id": "c"},
+    sort=[("attempt", 1)],
+    routing="broadcast",
+    reason="asked for one cart at a time, by people",
+)
+ORDER = Query("commerce.order", "orders", where=lambda order_id: visible({"_id": order_id}), example={"order_id": "c"})
+ORDERS_BY_CUSTOMER = Query(
+    "commerce.orders-by-customer",
+    "orders",
+    where=lambda customer: visible({"customer": customer}),
+    example={"customer": "u"},
+    sort=[("placed_at", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="an order's id is its cart's; a customer's orders live on all shards",
+)
+ORDERS = Query(
+    "commerce.orders",
+    "orders",
+    where=lambda: visible({}),
+    sort=[("placed_at", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="lists orders of all shards, a page at a time",
+)
+CATEGORY = Query("commerce.category", "categories", where=lambda slug: {"slug": slug}, example={"slug": "s"})
+CATEGORIES = Query(
+    "commerce.categories-by-slug",
+    "categories",
+    where=lambda slugs: {"slug": {"$in": slugs}},
+    example={"slugs": ["s", "t"]},
+)
+CATEGORIES_BY_ID = Query(
+    "commerce.categories-by-id",
+    "categories",
+    where=lambda category_ids: {"_id": {"$in": category_ids}},
+    example={"category_ids": ["c", "d"]},
+)
+CHILDREN = Query(
+    "commerce.children",
+    "categories",
+    where=lambda parent: {"parent": parent},
+    example={"parent": "c"},
+    sort=[("position", 1), ("_id", 1)],
+)
+DESCENDANTS = Query(
+    "commerce.descendants",
+    "categories",
+    where=lambda category_id: CATEGORY_TREE.below(category_id),
+    example={"category_id": "c"},
+    sort=[("_id", 1)],
+)
+TREE = Query(
+    "commerce.tree",
+    "categories",
+    where=dict,
+    sort=[("parent", 1), ("position", 1), ("_id", 1)],
+)
+DEEPEST = Pipeline(
+    "commerce.deepest",
+    "categories",
+    stages=CATEGORY_TREE.deepest,
+    example={"node_id": "c"},
+)
+PRODUCT = Query("commerce.product", "products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
+PRODUCTS = Query(
+    "commerce.products-by-sku",
+    "products",
+    where=lambda skus: {"_id": {"$in": skus}},
+    example={"skus": ["s", "t"]},
+    routing="few",
+    reason="the products of a list live on several shards",
+)
+IN_CATEGORIES = Query(
+    "commerce.products-in-categories",
+    "products",
+    where=lambda category_ids, since: {"category_ids": {"$in": category_ids}, "title_lower": {"$gte": since}},
+    example={"category_ids": ["c", "d"], "since": ""},
+    sort=[("title_lower", 1), ("_id", 1)],
+    routing="broadcast",
+    reason="browsing reads the products of all shards, a page at a time",
+)
+
+QUERIES: list[Query | Pipeline] = [
+    STOCK,
+    STOCKS,
+    MOVEMENTS,
+    CART,
+    CART_AND_PRODUCT,
+    RESERVED_BY,
+    OLD_RESERVATIONS,
+    IDLE_CARTS,
+    CARTS,
+    LIVING_CARTS,
+    PAYMENT,
+    OPEN_PAYMENTS,
+    PAYMENTS_OF_CART,
+    ORDER,
+    ORDERS_BY_CUSTOMER,
+    ORDERS,
+    CATEGORY,
+    CATEGORIES,
+    CATEGORIES_BY_ID,
+    CHILDREN,
+    DESCENDANTS,
+    TREE,
+    DEEPEST,
+    PRODUCT,
+    PRODUCTS,
+    IN_CATEGORIES,
+    *search.QUERIES,
+]

@@ -1,0 +1,32 @@
+"""What can be wrong in a shop, found and mended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from squinney.commerce import stock_repair, tree_repair
+from squinney.mongo.schema import Db
+from squinney.patterns.problems import Problem
+from squinney.patterns.transactions import Transactions, find_stuck
+
+
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Everything that breaks an invariant now; reads one snapshot, so live operations are no problem."""
+    yield from find_stuck(db)
+    with db.client.start_session(snapshot=True) as session:
+        yield from stock_repair.find_problems(db, session)
+        yield from tree_repair.find_problems(db, session)
+    yield from stock_repair.find_orphan_markers(db)
+
+
+def repair(db: Db) -> Counter[str]:
+    """Settle unfinished runs and mend what `find_problems` calls repairable.
+
+    Atomic: each document by itself, only where it is still as it was found; the category tree in one transaction.
+    After a crash: run it again.
+    """
+    done = Transactions(db).recover()
+    done.update(stock_repair.repair(db))
+    done.update(tree_repair.repair(db))
+    return +done

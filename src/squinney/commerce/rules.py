@@ -1,0 +1,296 @@
+"""What changes to carts and stock are, as guarded steps. Nothing here talks to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from squinney.commerce.documents import (
+    MOST_LINES,
+    MOST_QTY,
+    MOST_TOTAL,
+    Cart,
+    Line,
+    Movement,
+    Order,
+    OrderLine,
+    Payment,
+)
+from squinney.commerce.errors import (
+    CartClosed,
+    CartLimit,
+    InadequateInventory,
+    UnknownCart,
+    UnknownLine,
+    UnknownProduct,
+    WrongCurrency,
+)
+from squinney.errors import SquinneyError
+from squinney.mongo.schema import Document
+from squinney.patterns.transactions import Stale, Step
+
+# ---- lines ----
+
+
+def total(lines: Sequence[Mapping[str, Any]]) -> int:
+    """What the lines cost together."""
+    return sum(line["price"] * line["qty"] for line in lines)
+
+
+def line_of(cart: Cart, sku: str) -> Line:
+    """The cart's line with this SKU.
+
+    Raises: `UnknownLine`.
+    """
+    for line in cart["items"]:
+        if line["sku"] == sku:
+            return line
+    raise UnknownLine(f"the cart holds no {sku}", sku=sku)
+
+
+def new_line(cart: Cart, product: Document | None, sku: str) -> Line:
+    """A line of nothing yet, at today's price.
+
+    Raises: `UnknownProduct`, `WrongCurrency`.
+    """
+    if product is None:
+        raise UnknownProduct(f"there is no product {sku}", sku=sku)
+    pricing = product["pricing"]
+    if pricing["currency"] != cart["currency"]:
+        raise WrongCurrency(f"{sku} is sold in {pricing['currency']}, the cart is in {cart['currency']}", sku=sku)
+    shown = {name: value for name, value in product["details"].items() if isinstance(value, str | int)}
+    return {"sku": sku, "qty": 0, "price": pricing["retail"], "title": product["title"], "details": shown}
+
+
+def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:
+    """The lines with one of them set to `qty`, in the order they were added; 0 leaves it out.
+
+    Raises: `CartLimit`.
+    """
+    line: Line = {**changed, "qty": qty}
+    replaced = [line if old["sku"] == line["sku"] else old for old in items]
+    if all(old["sku"] != line["sku"] for old in items):
+        replaced.append(line)
+    lines = [line for line in replaced if line["qty"]]
+    if len(lines) > MOST_LINES or qty > MOST_QTY or total(lines) > MOST_TOTAL:
+        raise CartLimit(f"a cart holds at most {MOST_LINES} lines of {MOST_QTY} units, worth {MOST_TOTAL}")
+    return lines
+
+
+# ---- steps of one document each ----
+
+
+def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = ()) -> Step:
+    """Change the cart, if it is still as it was read."""
+    give: Document = {"$set": dict(change), "$inc": {"version": 1}}
+    if unset:
+        give["$unset"] = dict.fromkeys(unset, "")
+    guard = {"status": cart["status"], "version": cart["version"]}
+    return Step("carts", cart["_id"], guard=guard, give=give, refused=_cart_refused(cart))
+
+
+def _cart_refused(cart: Cart) -> Callable[[Document | None], SquinneyError]:
+    def error_for(found: Document | None) -> SquinneyError:
+        if found is None:
+            return UnknownCart(f"there is no cart {cart['_id']}")
+        if found["status"] != cart["status"]:
+            return closed(found)
+        return Stale("the cart has changed")
+
+    return error_for
+
+
+def closed(cart: Mapping[str, Any]) -> CartClosed:
+    """The error that says what became of the cart."""
+    return CartClosed(f"the cart is {cart['status']}", cart_id=cart["_id"], status=cart["status"])
+
+
+def reserve_step(sku: str, qty: int) -> Step:
+    """Take available units for a cart: that they are there decides."""
+    return Step(
+        "stock",
+        sku,
+        guard={"qty": {"$gte": qty}, "removed_at": None},
+        take={"$inc": {"qty": -qty}},
+        undo={"$inc": {"qty": qty}},
+        give={"$inc": {"carted": qty}},
+        refused=short_of(sku, qty),
+    )
+
+
+def short_of(sku: str, qty: int) -> Callable[[Document | None], SquinneyError]:
+    """The refusal of a step that needs available units."""
+
+    def error_for(found: Document | None) -> SquinneyError:
+        available = found["qty"] if found and not found.get("txn_stub") and not found.get("removed_at") else 0
+        message = f"{qty} of {sku} were asked for, {available} are available"
+        return InadequateInventory(message, sku=sku, asked=qty, available=available)
+
+    return error_for
+
+
+def return_step(sku: str, qty: int) -> Step:
+    """Make carted units available again."""
+    return _carted_step(sku, qty, {"$inc": {"qty": qty}})
+
+
+def sell_step(sku: str, qty: int) -> Step:
+    """Make carted units sold."""
+    return _carted_step(sku, qty, {"$inc": {"sold": qty}})
+
+
+def _carted_step(sku: str, qty: int, give: Document) -> Step:
+    return Step(
+        "stock",
+        sku,
+        guard={"carted": {"$gte": qty}},
+        take={"$inc": {"carted": -qty}},
+        undo={"$inc": {"carted": qty}},
+        give=give,
+        refused=lambda _: Stale(f"the stock of {sku} says that less is carted"),
+    )
+
+
+def reservation_step(cart_id: str, sku: str, before: int, after: int, at: datetime) -> Step:
+    """Make the cart's reservation say `after`, where it says `before`; 0 is none."""
+    place = {"sku": sku, "cart": cart_id}
+
+    def stale(_: Document | None) -> SquinneyError:
+        return Stale("the reservation has changed")
+
+    if before == 0:
+        return Step("reservations", place, insert={"qty": after, "at": at, "txns": []}, refused=stale)
+    if after == 0:
+        return Step("reservations", place, guard={"qty": before}, delete=True, refused=stale)
+    return Step("reservations", place, guard={"qty": before}, give={"$set": {"qty": after, "at": at}}, refused=stale)
+
+
+def movement_step(movement: Movement) -> Step:
+    """A line in the stock's history, on the shard of its SKU."""
+    return Step("movements", movement["_id"], insert=movement, route={"sku": movement["sku"]})
+
+
+# ---- operations ----
+
+
+def quantity_steps(cart: Cart, line: Line, qty: int, at: datetime) -> tuple[list[Step], Cart]:
+    """Set one line of an active cart to `qty`; also the cart as it is then.
+
+    Raises: `CartClosed`, `CartLimit`.
+    """
+    if cart["status"] != "active":
+        raise closed(cart)
+    items = with_quantity(cart["items"], line, qty)
+    more = qty - line["qty"]
+    steps = [cart_step(cart, {"items": items, "last_modified": at})]
+    if more:
+        steps.append(reserve_step(line["sku"], more) if more > 0 else return_step(line["sku"], -more))
+        steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], qty, at))
+    return steps, {**cart, "items": items, "last_modified": at, "version": cart["version"] + 1}
+
+
+def give_back_steps(reservations: Sequence[Mapping[str, Any]], at: datetime) -> list[Step]:
+    """Return what each reservation holds."""
+    steps = []
+    for held in reservations:
+        sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
+        steps.append(return_step(sku, held["qty"]))
+        steps.append(reservation_step(cart_id, sku, held["qty"], 0, at))
+    return steps
+
+
+def sale_steps(cart: Cart, at: datetime) -> list[Step]:
+    """What the cart reserved becomes sold."""
+    steps = []
+    for line in cart["items"]:
+        steps.append(sell_step(line["sku"], line["qty"]))
+        steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], 0, at))
+        steps.append(movement_step(sold_movement(cart["_id"], line["sku"], line["qty"], at)))
+    return steps
+
+
+def sold_movement(order_id: str, sku: str, qty: int, at: datetime) -> Movement:
+    """The history line of a sale, under an id that makes it one of a kind."""
+    return {"_id": f"{order_id}:{sku}:sold", "sku": sku, "kind": "sold", "qty": -qty, "reason": order_id, "at": at}
+
+
+def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Step]:
+    """Sell from what is available: the cart that had reserved it is gone."""
+    steps = []
+    for line in items:
+        sku, qty = line["sku"], line["qty"]
+        steps.append(
+            Step(
+                "stock",
+                sku,
+                guard={"qty": {"$gte": qty}},
+                take={"$inc": {"qty": -qty}},
+                undo={"$inc": {"qty": qty}},
+                give={"$inc": {"sold": qty}},
+                refused=short_of(sku, qty),
+            )
+        )
+        steps.append(movement_step(sold_movement(order_id, sku, qty, at)))
+    return steps
+
+
+def restock_steps(order: Order, at: datetime) -> list[Step]:
+    """What the order sold becomes available again."""
+    steps = []
+    for line in order["items"]:
+        sku, qty = line["sku"], line["qty"]
+        steps.append(
+            Step(
+                "stock",
+                sku,
+                guard={"sold": {"$gte": qty}},
+                take={"$inc": {"sold": -qty}},
+                undo={"$inc": {"sold": qty}},
+                give={"$inc": {"qty": qty}},
+                refused=lambda _: Stale("the stock says that less was sold"),
+            )
+        )
+        movement: Movement = {
+            "_id": f"{order['_id']}:{sku}:restocked",
+            "sku": sku,
+            "kind": "restocked",
+            "qty": qty,
+            "reason": order["_id"],
+            "at": at,
+        }
+        steps.append(movement_step(movement))
+    return steps
+
+
+def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
+    """Change the payment attempt, if nobody has settled it otherwise."""
+    return Step(
+        "payments",
+        payment["_id"],
+        guard={"state": payment["state"]},
+        give={"$set": dict(change)},
+        refused=lambda _: Stale("the payment attempt has changed"),
+    )
+
+
+def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
+    """The order that a captured payment makes."""
+    order: Order = {
+        "_id": cart["_id"],
+        "items": [order_line(line) for line in payment["items"]],
+        "total": payment["amount"],
+        "currency": payment["currency"],
+        "status": "placed",
+        "placed_at": at,
+        "version": 1,
+        "payment_id": payment["_id"],
+    }
+    if customer := cart.get("customer"):
+        order["customer"] = customer
+    return order
+
+
+def order_line(line: Mapping[str, Any]) -> OrderLine:
+    """The part of a cart's line that an order keeps."""
+    return {"sku": line["sku"], "title": line["title"], "price": line["price"], "qty": line["qty"]}

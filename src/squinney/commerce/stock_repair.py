@@ -1,0 +1,202 @@
+"""What can be wrong with stock, carts, payments and orders, found and mended.
+
+The history is the record of what came, went and was sold, the reservations of what is in carts; a stock's figures
+follow from both. An order's total follows from its lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pymongo.client_session import ClientSession
+
+from squinney.commerce import problem_queries as queries
+from squinney.commerce import rules
+from squinney.commerce.orders import Orders
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.problems import Problem
+from squinney.patterns.transactions import is_open
+
+AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
+MARKED = ("stock", "carts", "reservations", "payments", "orders", "products")
+
+
+def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
+    """Everything that breaks an invariant in the session's snapshot."""
+    for stock in db["stock"].aggregate(queries.UNLIKE_HISTORY(), session=session):
+        yield _wrong_stock(stock)
+    for held in db["reservations"].aggregate(queries.STRAY_RESERVATIONS(), session=session):
+        yield _stray(held)
+    for cart in db["carts"].aggregate(queries.UNLIKE_RESERVATIONS(), session=session):
+        yield _unlike_reservations(cart)
+    for cart in db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT(), session=session):
+        yield Problem(
+            "pending-without-attempt",
+            f"cart {cart['_id']} is pending, but no payment attempt is open",
+            documents={"carts": cart["_id"]},
+            repairable=True,
+        )
+    yield from _unpaired(db, session)
+    for order in db["orders"].aggregate(queries.WRONG_TOTALS(), session=session):
+        yield Problem(
+            "wrong-total",
+            f"order {order['_id']} says {order['total']}, its lines add up to {order['sum']}",
+            documents={"orders": order["_id"]},
+            repairable=not order.get("payment_id"),
+        )
+
+
+def _wrong_stock(stock: Document) -> Problem:
+    right = right_figures(stock)
+    return Problem(
+        "wrong-stock",
+        f"stock {stock['_id']} says {_figures(stock)}, its history and reservations say {_figures(right)}",
+        documents={"stock": stock["_id"]},
+        repairable=min(right["qty"], right["carted"], right["sold"], right["received"]) >= 0,
+    )
+
+
+def right_figures(stock: Document) -> Document:
+    """The stock's figures as its history and its reservations have them."""
+    history = stock["history"]
+    figures = {name: history.get(name, 0) for name in ("received", "adjusted")}
+    figures["sold"] = -history.get("sold", 0) - history.get("restocked", 0)
+    figures["carted"] = stock["reserved"]
+    figures["qty"] = figures["received"] + figures["adjusted"] - figures["carted"] - figures["sold"]
+    return figures
+
+
+def _figures(stock: Document) -> str:
+    return ", ".join(f"{name} {stock[name]}" for name in ("received", "adjusted", "qty", "carted", "sold"))
+
+
+def _stray(held: Document) -> Problem:
+    cart = next(iter(held["cart"]), None)
+    sold = cart is not None and cart["status"] == "complete"
+    code = "sold-reservation" if sold else "orphan-reservation"
+    message = "whose goods are sold" if sold else "which is gone"
+    return Problem(
+        code,
+        f"{held['qty']} of {held['_id']['sku']} are reserved for cart {held['_id']['cart']}, {message}",
+        documents={"reservations": held["_id"]},
+        repairable=True,
+    )
+
+
+def _unlike_reservations(cart: Document) -> Problem:
+    return Problem(
+        "unlike-reservations",
+        f"cart {cart['_id']} says {cart['lines']}, its reservations say {cart['reserved']}",
+        documents={"carts": cart["_id"]},
+        repairable=cart["status"] == "active",
+    )
+
+
+def _unpaired(db: Db, session: ClientSession) -> Iterator[Problem]:
+    for payment in db["payments"].aggregate(queries.PAID_WITHOUT_ORDER(), session=session):
+        yield Problem(
+            "paid-without-order",
+            f"payment {payment['_id']} was captured, but there is no order for it",
+            documents={"payments": payment["_id"], "carts": payment["cart_id"]},
+            repairable=True,
+        )
+    for order in db["orders"].aggregate(queries.ORDER_WITHOUT_PAYMENT(), session=session):
+        yield Problem(
+            "order-without-payment",
+            f"order {order['_id']} is {order['status']}, which its payment {order['payment_id']} does not bear out",
+            documents={"orders": order["_id"], "payments": order["payment_id"]},
+        )
+
+
+def find_orphan_markers(db: Db) -> Iterator[Problem]:
+    """Markers whose run has no record any more: read after the rest, or a run that ends just now would show."""
+    for name in MARKED:
+        for document in list(db[name].find(queries.MARKED_DOCUMENTS, {"txns": 1, "txn_lock": 1})):
+            for txn in {*document.get("txns", []), document.get("txn_lock")} - {None}:
+                if not is_open(db, txn) and db[name].find_one({"_id": document["_id"], **_marked_by(txn)}):
+                    yield Problem(
+                        "orphan-marker",
+                        f"{name} {document['_id']} is marked by {txn}, which is no transaction",
+                        documents={name: document["_id"], "transactions": txn},
+                        repairable=True,
+                    )
+
+
+def _marked_by(txn: Any) -> Document:
+    return {"$or": [{"txns": txn}, {"txn_lock": txn}]}
+
+
+# ---- mending: each document by itself, only where it is still as it was found ----
+
+
+def repair(db: Db) -> Counter[str]:
+    """Mend what can be mended; returns counts by what was done."""
+    done: Counter[str] = Counter()
+    for problem in list(find_orphan_markers(db)):
+        done["markers dropped"] += _drop_marker(db, problem.documents)
+    for payment in list(db["payments"].aggregate(queries.PAID_WITHOUT_ORDER())):
+        done["orders made"] += _make_order(db, payment["cart_id"])
+    for cart in list(db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT())):
+        done["carts reopened"] += _set_cart(db, cart, {"status": "active"})
+    for held in list(db["reservations"].aggregate(queries.STRAY_RESERVATIONS())):
+        done["reservations dropped"] += _drop_reservation(db, held)
+    for cart in list(db["carts"].aggregate(queries.UNLIKE_RESERVATIONS())):
+        done["carts set"] += cart["status"] == "active" and _set_cart(db, cart, {"items": _reserved_items(cart)})
+    for stock in list(db["stock"].aggregate(queries.UNLIKE_HISTORY())):
+        done["stocks set"] += _set_stock(db, stock)
+    for order in list(db["orders"].aggregate(queries.WRONG_TOTALS())):
+        done["totals set"] += not order.get("payment_id") and _set_total(db, order)
+    return done
+
+
+def _drop_marker(db: Db, documents: Document) -> int:
+    txn = documents["transactions"]
+    name = next(name for name in documents if name != "transactions")
+    where = {"_id": documents[name]}
+    dropped = db[name].update_one({**where, "txns": txn}, {"$pull": {"txns": txn}}).modified_count
+    unlocked = db[name].update_one({**where, "txn_lock": txn}, {"$unset": {"txn_lock": ""}}).modified_count
+    return int(dropped or unlocked)
+
+
+def _make_order(db: Db, cart_id: str) -> int:
+    cart = db["carts"].find_one({"_id": cart_id, "status": "complete"})
+    if cart is None or db["orders"].find_one({"_id": cart_id}):
+        return 0
+    Orders(db).from_cart(cart_id)
+    return 1
+
+
+def _drop_reservation(db: Db, held: Document) -> int:
+    """Without the reservation, the stock's figures are set by what is left; a sale that has no history gets it."""
+    sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
+    order = db["orders"].find_one({"_id": cart_id, "items.sku": sku})
+    if order and not db["movements"].find_one({"_id": f"{cart_id}:{sku}:sold", "sku": sku}):
+        sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
+        db["movements"].insert_one(dict(rules.sold_movement(cart_id, sku, sold, order["placed_at"])))
+    return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
+
+
+def _reserved_items(cart: Document) -> list[Document]:
+    held = dict(cart["reserved"])
+    return [{**line, "qty": held[line["sku"]]} for line in cart["items"] if line["sku"] in held]
+
+
+def _set_cart(db: Db, cart: Document, change: Document) -> int:
+    where = {"_id": cart["_id"], "version": cart["version"], **AT_REST}
+    return db["carts"].update_one(where, {"$set": change, "$inc": {"version": 1}}).modified_count
+
+
+def _set_stock(db: Db, stock: Document) -> int:
+    right = right_figures(stock)
+    if min(right["qty"], right["carted"], right["sold"], right["received"]) < 0:
+        return 0
+    found = {name: stock[name] for name in right}
+    return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": right}).modified_count
+
+
+def _set_total(db: Db, order: Document) -> int:
+    where = {"_id": order["_id"], "version": order["version"], **AT_REST}
+    change = {"$set": {"total": order["sum"]}, "$inc": {"version": 1}}
+    return db["orders"].update_one(where, change).modified_count

@@ -1,0 +1,91 @@
+"""What can be wrong with the category tree and the catalog, found and mended. The parent pointers are the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from pymongo import UpdateOne
+from pymongo.client_session import ClientSession
+
+from squinney.commerce import problem_queries as queries
+from squinney.commerce.documents import CATEGORY_TREE
+from squinney.commerce.queries import TREE
+from squinney.commerce.tree import change_tree
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.problems import Problem
+
+
+def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
+    """Everything that breaks an invariant in the session's snapshot."""
+    nodes = list(TREE.find(db, session=session))
+    found = CATEGORY_TREE.rebuilt(nodes)
+    for node in nodes:
+        if node["_id"] in found.orphans:
+            yield _problem("orphan-category", node, "its parent does not exist")
+        elif node["_id"] in found.cycles:
+            yield _problem("category-cycle", node, "it is below itself")
+        elif node.get("ancestors") != found.ancestors[node["_id"]]:
+            yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
+    for change in _renumbered(nodes):
+        node = next(node for node in nodes if node["_id"] == change["_id"])
+        yield _problem("wrong-position", node, f"it should be number {change['position']} among its siblings")
+    for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES(), session=session):
+        yield Problem(
+            "unknown-category-id",
+            f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
+            documents={"categories": unknown["_id"]},
+            repairable=True,
+        )
+    for stock in db["stock"].aggregate(queries.REMOVED_BUT_SOLD(), session=session):
+        yield Problem(
+            "removed-stock",
+            f"product {stock['_id']} exists, but its stock says that it was removed",
+            documents={"stock": stock["_id"]},
+            repairable=True,
+        )
+
+
+def _problem(code: str, node: Document, why: str) -> Problem:
+    return Problem(code, f"category {node['slug']}: {why}", documents={"categories": node["_id"]}, repairable=True)
+
+
+def _renumbered(nodes: Iterable[Document]) -> Iterator[Document]:
+    """The nodes whose position is not their place among their siblings, with the right one."""
+    siblings: dict[str | None, list[Document]] = {}
+    for node in nodes:
+        siblings.setdefault(node["parent"], []).append(node)
+    for family in siblings.values():
+        family.sort(key=lambda node: (node["position"], node["_id"]))
+        for position, node in enumerate(family):
+            if node["position"] != position:
+                yield {"_id": node["_id"], "position": position}
+
+
+def repair(db: Db) -> Counter[str]:
+    """Rebuild ancestors from the parent pointers, number siblings anew, and drop references to what is gone.
+
+    Atomic: the tree in one transaction; each other update by itself.
+    """
+    done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
+    gone = [unknown["_id"] for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES())]
+    if gone:
+        taken = db["products"].update_many({"category_ids": {"$in": gone}}, {"$pull": {"category_ids": {"$in": gone}}})
+        done["products set"] += taken.modified_count
+    for stock in list(db["stock"].aggregate(queries.REMOVED_BUT_SOLD())):
+        where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
+        done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
+    return done
+
+
+def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
+    changes = list(CATEGORY_TREE.repairs(TREE.find(db, session=session)))
+    if changes:
+        db["categories"].bulk_write(changes, session=session)
+    moved = [
+        UpdateOne({"_id": node["_id"]}, {"$set": {"position": node["position"]}})
+        for node in _renumbered(TREE.find(db, session=session))
+    ]
+    if moved:
+        db["categories"].bulk_write(moved, session=session)
+    return {"categories set": len(changes), "positions set": len(moved)}

@@ -1,0 +1,119 @@
+"""Analytics over HTTP, and its pages."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.analytics import EventLog, Rollups, feed_hits
+from squinney.clock import utcnow
+
+DAY = {"start": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
+EVENT = {"time": "2026-03-29T12:00:00+02:00", "host": "h", "path": "/<b>", "status": 200, "bytes": 10}
+
+
+def test_events_come_back(site: TestClient) -> None:
+    stored = site.post("/api/analytics/events", json={"events": [EVENT, {**EVENT, "$x": 1}, {**EVENT, "tenant": "a"}]})
+    assert stored.status_code == 201
+    assert stored.json()["stored"] == 2
+    assert [failure["index"] for failure in stored.json()["failures"]] == [1]
+    page = site.get("/api/analytics/events", params={**DAY, "path": "/<b>"}).json()
+    assert [event["time"] for event in page["items"]] == ["2026-03-29T10:00:00Z"] * 2
+    assert page["next"] is None
+    assert site.get("/api/analytics/events/by-status", params=DAY).json() == {"200": 2}
+    assert site.get("/api/analytics/events/by-day-and-path", params=DAY).json()[0]["count"] == 2
+
+
+def test_hits_are_counted_and_read_as_series(site: TestClient) -> None:
+    hits = [{"site": "s", "page": "/p", "at": "2026-03-29T00:30:00+01:00", "count": 3}]
+    assert site.post("/api/analytics/hits", json={"hits": hits}).json() == {"hits": 3}
+    asked = {**DAY, "site": "s", "page": "/p", "by": "hour", "time_zone": "Europe/Berlin"}
+    hours = site.get("/api/analytics/series", params=asked).json()
+    assert len(hours) == 23
+    assert hours[0] == {"at": "2026-03-29T00:00:00+01:00", "hits": 3}
+    csv = site.get("/api/analytics/series.csv", params=asked)
+    assert csv.headers["content-type"].startswith("text/csv")
+    assert csv.text.splitlines()[:2] == ["at,hits", "2026-03-29T00:00:00+01:00,3"]
+    whole = {"start": "2026-03-28T00:00:00Z", "end": "2026-03-30T00:00:00Z", "site": "s"}
+    assert site.get("/api/analytics/top", params=whole).json() == [{"page": "/p", "hits": 3}]
+
+
+def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assembled) -> None:
+    line = '203.0.113.7 - - [29/Mar/2026:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
+    EventLog(systems.db).import_file(io.BytesIO(f"{line}bad <script>\n{line}worse\n".encode()))
+    Rollups(systems.db, key="path", value="bytes", time="time").run()
+    (source,) = site.get("/api/analytics/imports").json()["items"]
+    assert (source["stored"], source["rejected"]) == (2, 2)
+    rejects = site.get(f"/api/analytics/imports/{source['id']}/rejects", params={"limit": 1}).json()
+    more = site.get(f"/api/analytics/imports/{source['id']}/rejects", params={"cursor": rejects["next"]}).json()
+    assert [row["line_number"] for row in rejects["items"] + more["items"]] == [2, 4]
+    (day,) = site.get(
+        "/api/analytics/rollups/daily", params={**DAY, "key": "/p", "start": "2026-03-28T00:00:00Z"}
+    ).json()
+    assert (day["total"], day["count"], day["mean"]) == (140, 2, 70)
+    page = site.get(f"/analytics/imports/{source['id']}")
+    assert "bad &lt;script&gt;" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "said"),
+    [
+        ("series", {**DAY, "by": "century"}, "by"),
+        ("series", {**DAY, "time_zone": "Mars"}, "no time zone"),
+        ("series", {"start": "2026-03-29T00:00:00", "end": DAY["end"]}, "timezone"),
+        ("series", {"start": DAY["end"], "end": DAY["start"]}, "start must not be behind end"),
+        ("series", {"start": "1900-01-01T00:00:00Z", "end": DAY["end"], "by": "minute"}, "at most"),
+        ("top", {"start": "2026-03-29T00:00:01Z", "end": DAY["end"]}, "whole hours"),
+        ("rollups/hundredly", {**DAY, "key": "/"}, "level must be one of"),
+        ("events", {**DAY, "path": "/", "host": "h"}, "not both"),
+        ("events", {**DAY, "limit": 0}, "limit"),
+        ("imports", {"cursor": "nonsense"}, "cursor"),
+    ],
+)
+def test_bad_questions_are_one_problem(site: TestClient, path: str, parameters: dict[str, Any], said: str) -> None:
+    answer = site.get(f"/api/analytics/{path}", params=parameters)
+    assert answer.status_code == 422, answer.text
+    assert said in answer.json()["detail"]
+
+
+def test_the_page_shows_everything_and_its_charts_move(site: TestClient, systems: assembly.Assembled) -> None:
+    hits = systems.nouns["analytics"]["hits"]
+    hits.record("s", "/<b>", utcnow(), 3)
+    page = site.get("/analytics", headers={"accept": "text/html"})
+    assert page.status_code == 200
+    for title in ("Last hour, by minute", "Last day, by hour", "Last 30 days", "Last 12 months", "Top pages", "Status"):
+        assert title in page.text
+    assert "<b>" not in page.text
+    assert page.text.count("<svg") == 4
+    before = site.get("/analytics/charts/minute", params={"site": "s", "page": "/<b>"})
+    assert before.headers["cache-control"] == "no-store"
+    assert ": 3 in all" in before.text
+    hits.record("s", "/<b>", utcnow(), 4)
+    assert ": 7 in all" in site.get("/analytics/charts/minute", params={"site": "s", "page": "/<b>"}).text
+    assert "/&lt;b&gt;" in site.get("/analytics/top", params={"site": "s"}).text
+
+
+def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
+    line = '203.0.113.7 - - [17/May/2015:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
+    imported = EventLog(systems.db).import_file(io.BytesIO(line.encode()), site="old")
+    feed_hits(systems.db, imported.source["_id"])
+    page = site.get("/analytics")
+    assert "2015-05-18" in page.text
+    then = site.get("/analytics", params={"site": "old", "until": "2015-05-18T00:00:00Z"})
+    assert "/p, by" not in then.text
+    assert "Last day, by hour, /p: 1 in all" in then.text
+    assert "data-live" not in then.text
+
+
+def test_csv_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
+    now = utcnow()
+    systems.nouns["analytics"]["hits"].record("s", "/p", now)
+    bounds = {"start": (now - timedelta(days=1)).isoformat(), "end": (now + timedelta(hours=1)).isoformat()}
+    text = site.get("/analytics/series.csv", params={"site": "s", "page": "/p", "by": "day", **bounds}).text
+    assert text.startswith("at,hits\r\n")
+    assert ",1\r\n" in text

@@ -1,0 +1,133 @@
+"""The shop over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+PRICING = {"list": 1_000, "retail": 800, "currency": "EUR"}
+API = "/api/commerce"
+
+
+@pytest.fixture
+def shop(site: TestClient) -> TestClient:
+    """A shop with two products and a small tree."""
+    jazz = ok(site.post(f"{API}/categories", json={"name": "Music"}), 201)
+    jazz = ok(site.post(f"{API}/categories", json={"name": "Jazz", "parent": "music"}), 201)
+    for sku, units in (("a", 5), ("b", 1)):
+        product = {
+            "_id": sku,
+            "type": "Film",
+            "title": f"Film {sku}",
+            "pricing": PRICING,
+            "category_ids": [jazz["id"]],
+            "details": {"genre": ["Crime"], "actor": ["Ida"]},
+            "properties": {"Format": "DVD"},
+        }
+        assert ok(site.post(f"{API}/products", json=product), 201)["pricing"]["pct_savings"] == 20
+        ok(site.post(f"{API}/stock/{sku}/receipts", json={"qty": units}))
+    return site
+
+
+def ok(response: Any, status: int = 200) -> Any:
+    """The answer's body."""
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def refused(response: Any) -> tuple[int, str]:
+    """The status and the code of a problem."""
+    return response.status_code, response.json()["code"]
+
+
+def test_a_program_browses(shop: TestClient) -> None:
+    first = ok(shop.get(f"{API}/products", params={"genre": "Crime", "sort": "price", "limit": 1}))
+    second = ok(shop.get(f"{API}/products", params={"genre": "Crime", "sort": "price", "cursor": first["next"]}))
+    assert [item["id"] for item in [*first["items"], *second["items"]]] == ["a", "b"]
+    assert len(ok(shop.get(f"{API}/products", params={"property": "Format:DVD"}))["items"]) == 2
+    assert len(ok(shop.get(f"{API}/products", params={"price_from": 900}))["items"]) == 0
+    assert len(ok(shop.get(f"{API}/products", params={"words": "film"}))["items"]) == 2
+    facets = ok(shop.get(f"{API}/facets", params={"by": ["genre", "actor"], "type": "Film"}))
+    assert (facets["total"], facets["genre"]) == (2, [{"value": "Crime", "count": 2}])
+    one = ok(shop.get(f"{API}/products/a"))
+    assert [ancestor["name"] for ancestor in one["categories"][0]["ancestors"]] == ["Music"]
+    assert len(ok(shop.get(f"{API}/categories/music/products"))["items"]) == 2
+    patched = ok(shop.patch(f"{API}/products/a", json={"changes": {"title": "New"}, "expected_version": 1}))
+    assert patched["version"] == 2
+    assert refused(shop.get(f"{API}/products", params={"genre": "x", "actor": "y"})) == (422, "invalid")
+    assert refused(shop.get(f"{API}/products/nothing")) == (404, "unknown-product")
+    assert shop.delete(f"{API}/products/a").status_code == 204
+
+
+def test_a_program_buys(shop: TestClient) -> None:
+    cart = ok(shop.post(f"{API}/carts", json={"customer": "ada"}), 201)["id"]
+    body = {"sku": "a", "qty": 2}
+    for _ in range(2):
+        held = ok(shop.post(f"{API}/carts/{cart}/items", json=body, headers={"Idempotency-Key": "k"}))
+    assert held["items"][0]["qty"] == 2
+    assert refused(shop.post(f"{API}/carts/{cart}/items", json={"sku": "b", "qty": 2})) == (409, "inadequate-inventory")
+    assert ok(shop.put(f"{API}/carts/{cart}/items/a", json={"qty": 3}))["items"][0]["qty"] == 3
+    assert ok(shop.get(f"{API}/stock/a"))["carted"] == 3
+    order = ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"}))
+    assert (order["id"], order["total"], order["customer"]) == (cart, 2_400, "ada")
+    assert ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"})) == order
+    assert refused(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "other"})) == (409, "cart-closed")
+    assert ok(shop.get(f"{API}/orders", params={"customer": "ada"}))["items"] == [order]
+    assert refused(shop.put(f"{API}/orders/{cart}/items/a", json={"qty": 1})) == (409, "order-fixed")
+    assert ok(shop.post(f"{API}/orders/{cart}/cancel"))["status"] == "cancelled"
+    assert ok(shop.get(f"{API}/stock/a"))["qty"] == 5
+    kinds = [move["kind"] for move in ok(shop.get(f"{API}/stock/a/movements"))["items"]]
+    assert sorted(kinds) == ["received", "restocked", "sold"]
+    other = ok(shop.post(f"{API}/carts", json={}), 201)["id"]
+    ok(shop.post(f"{API}/carts/{other}/items", json=body))
+    assert ok(shop.delete(f"{API}/carts/{other}/items/a"))["items"] == []
+    assert ok(shop.post(f"{API}/carts/{other}/abandon"))["status"] == "expired"
+    assert [one["id"] for one in ok(shop.get(f"{API}/carts", params={"status": "expired"}))["items"]] == [other]
+
+
+def test_a_program_keeps_orders_and_stock(shop: TestClient) -> None:
+    line = {"sku": "x", "price": 10, "qty": 2}
+    order = ok(shop.post(f"{API}/orders", json={"items": [line]}), 201)["id"]
+    assert ok(shop.post(f"{API}/orders/{order}/items", json={**line, "sku": "y"}))["total"] == 40
+    assert ok(shop.put(f"{API}/orders/{order}/items/x", json={"qty": 5}))["total"] == 70
+    assert ok(shop.delete(f"{API}/orders/{order}/items/y"))["total"] == 50
+    assert ok(shop.get(f"{API}/orders/{order}"))["total"] == 50
+    assert shop.delete(f"{API}/orders/{order}").status_code == 204
+    assert ok(shop.post(f"{API}/stock/a/adjustments", json={"delta": -1, "reason": "lost"}))["qty"] == 4
+
+
+def test_a_program_edits_the_tree(shop: TestClient) -> None:
+    ok(shop.post(f"{API}/categories", json={"name": "Films"}), 201)
+    moved = ok(shop.post(f"{API}/categories/jazz/move", json={"parent": "films"}))
+    assert [ancestor["slug"] for ancestor in moved["ancestors"]] == ["films"]
+    assert refused(shop.post(f"{API}/categories/films/move", json={"parent": "jazz"})) == (409, "cycle")
+    assert ok(shop.patch(f"{API}/categories/jazz", json={"name": "Jazz!"}))["name"] == "Jazz!"
+    assert ok(shop.patch(f"{API}/categories/jazz", json={"slug": "jass"}))["slug"] == "jass"
+    assert refused(shop.patch(f"{API}/categories/jass", json={}))[0] == 422
+    assert [one["slug"] for one in ok(shop.get(f"{API}/categories"))["items"]] == ["music", "films"]
+    assert ok(shop.get(f"{API}/categories/jass"))["name"] == "Jazz!"
+    assert refused(shop.delete(f"{API}/categories/films")) == (409, "category-not-empty")
+    assert ok(shop.delete(f"{API}/categories/films", params={"children": "cascade"})) == {"removed": 2}
+
+
+BAD: list[tuple[str, str, Any]] = [
+    ("post", "products", {"_id": {"$gt": ""}}),
+    ("post", "products", {"_id": "x", "type": "Film", "title": "x", "pricing": PRICING, "$set": 1}),
+    ("post", "products", [1]),
+    ("post", "carts/nobody/items", {"sku": {"$gt": ""}}),
+    ("post", "carts/nobody/items", {"sku": "a", "qty": 0}),
+    ("post", "carts/nobody/items", {"sku": "a", "qty": 1, "extra": 1}),
+    ("post", "stock/a/receipts", {"qty": "5"}),
+    ("post", "stock/a/adjustments", {"delta": 1, "reason": ""}),
+    ("post", "orders", {"items": []}),
+    ("post", "categories", {"name": ""}),
+    ("post", "categories", {"name": "x", "slug": "Not A Slug"}),
+    ("patch", "products/a", {"changes": {"_id": "b"}}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BAD, ids=[f"{path}-{n}" for n, (_, path, _) in enumerate(BAD)])
+def test_bad_input_is_refused(site: TestClient, method: str, path: str, body: Any) -> None:
+    assert site.request(method, f"{API}/{path}", json=body).status_code == 422

@@ -1,0 +1,214 @@
+"""Signing up, in and out in pages, and the admin's pages; without a browser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.web.identity import _own_path
+from squinney.web.visitor import SIGNED_IN
+
+PASSWORD = "correct horse battery"
+HTML = {"Accept": "text/html"}
+
+
+def csrf_of(client: TestClient, path: str = "/sign-in") -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', client.get(path, headers=HTML).text)
+    assert found
+    return found[1]
+
+
+def send(client: TestClient, path: str, **form: str) -> Any:
+    """A form as a browser sends it."""
+    data = {"csrf": csrf_of(client), **form}
+    return client.post(path, data=data, headers={**HTML, "Origin": "http://testserver"})
+
+
+def sign_up(client: TestClient, login: str = "ada", **form: str) -> Any:
+    return send(client, "/sign-up", login=login, password=PASSWORD, name="Ada <b>", **form)
+
+
+def test_a_person_signs_up_out_and_in(stranger: TestClient) -> None:
+    page = sign_up(stranger)
+    assert "Welcome, Ada &lt;b&gt;." in page.text
+    assert "Sign out" in page.text
+    assert "Welcome" not in stranger.get("/", headers=HTML).text, "told once"
+    assert "You sign in as" in stranger.get("/account", headers=HTML).text
+    assert "You have signed out." in send(stranger, "/sign-out").text
+    assert "Sign in" in stranger.get("/account", headers=HTML).text
+    page = send(stranger, "/sign-in", login="ADA", password=PASSWORD, next="/ledger")
+    assert page.url.path == "/ledger"
+
+
+def test_signing_in_gives_another_cookie_and_signing_out_ends_it(stranger: TestClient) -> None:
+    stranger.get("/")
+    before = stranger.cookies["squinney"]
+    sign_up(stranger)
+    session = stranger.cookies["squinney"]
+    assert session.startswith(SIGNED_IN)
+    assert session != before
+    send(stranger, "/sign-out")
+    assert stranger.cookies["squinney"] not in (before, session)
+    stranger.cookies.set("squinney", session)
+    assert "Sign in" in stranger.get("/", headers=HTML).text, "an ended session is worth nothing"
+
+
+def test_a_planted_cookie_does_not_become_a_session(stranger: TestClient) -> None:
+    for number, planted in enumerate((SIGNED_IN + "planted-by-somebody", "v.planted-by-somebody")):
+        stranger.cookies.clear()
+        stranger.cookies.set("squinney", planted, domain="testserver.local", path="/")
+        assert "Sign out" in send(stranger, "/sign-up", login=f"ada{number}", password=PASSWORD).text
+        assert stranger.cookies["squinney"].startswith(SIGNED_IN)
+        assert stranger.cookies["squinney"] != planted
+        attacker = TestClient(stranger.app)
+        attacker.cookies.set("squinney", planted)
+        assert "Sign out" not in attacker.get("/", headers=HTML).text
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_secure_behind_tls(stranger: TestClient) -> None:
+    plain = stranger.get("http://testserver/sign-in").headers["set-cookie"]
+    assert "HttpOnly" in plain
+    assert "SameSite=Lax" in plain
+    assert "Secure" not in plain
+    stranger.cookies.clear()
+    assert "Secure" in stranger.get("https://testserver/sign-in").headers["set-cookie"]
+
+
+def test_wrong_passwords_are_told_alike_and_slowed(stranger: TestClient, systems: assembly.Assembled) -> None:
+    sign_up(stranger)
+    send(stranger, "/sign-out")
+    wrong = send(stranger, "/sign-in", login="ada", password="wrong password")
+    nobody = send(stranger, "/sign-in", login="ben", password="wrong password")
+    assert wrong.status_code == nobody.status_code == 401
+    assert wrong.text.count("the login or the password is wrong") == 1
+    for _ in range(10):
+        last = send(stranger, "/sign-in", login="ben", password="wrong password")
+    assert last.status_code == 429
+    assert "too many attempts" in last.text
+
+
+def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: TestClient) -> None:
+    sign_up(stranger)
+    elsewhere = TestClient(stranger.app)
+    send(elsewhere, "/sign-in", login="ada", password=PASSWORD)
+    assert send(stranger, "/account/password", old="wrong password", new="another password").status_code == 401
+    changed = send(stranger, "/account/password", old=PASSWORD, new="another password")
+    assert "Your password is changed" in changed.text
+    assert "Sign out" not in elsewhere.get("/", headers=HTML).text
+    assert "Sign out" in stranger.get("/", headers=HTML).text
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "\\\\evil",
+        "javascript:alert(1)",
+        "/a\r\nX: y",
+        "x",
+        "",
+    ],
+)
+def test_signing_in_leads_nowhere_else(target: str) -> None:
+    assert _own_path(target) == "/"
+
+
+def test_signing_in_leads_on() -> None:
+    assert _own_path("/ledger?cursor=x") == "/ledger?cursor=x"
+
+
+def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClient) -> None:
+    form = {"name": "x", "currency": "EUR", "key": "k"}
+    led = send(stranger, "/ledger/accounts", **form)
+    assert led.url.path == "/sign-in"
+    sign_up(stranger)
+    assert send(stranger, "/ledger/accounts", **form).url.path.startswith("/ledger/")
+    refused = stranger.get("/admin", headers=HTML)
+    assert refused.status_code == 403
+    assert "role of admin" in refused.text
+
+
+def test_every_form_of_every_page_carries_the_token(site: TestClient) -> None:
+    paths = [
+        "/",
+        "/ledger",
+        "/sign-in",
+        "/sign-up",
+        "/account",
+        "/admin",
+        "/admin/jobs",
+        "/admin/keys",
+        "/admin/people",
+    ]
+    for path in [*paths, "/admin/problems", "/api/docs"]:
+        page = site.get(path, headers=HTML)
+        assert page.status_code == 200, path
+        forms = re.findall(r"<form[^>]*post[^>]*>(.{0,40})", page.text)
+        assert all('name="csrf"' in form for form in forms), path
+        assert page.headers["cache-control"] == "no-store"
+        assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=", page.text), "nothing that the policy forbids"
+
+
+def test_a_flash_cannot_be_forged(stranger: TestClient) -> None:
+    stranger.cookies.set("squinney-flash", "W3sibWVzc2FnZSI6ICJldmlsIn1d.nonsense")
+    assert "evil" not in stranger.get("/", headers=HTML).text
+
+
+# ---- the admin ----
+
+
+def test_the_admin_runs_jobs(site: TestClient) -> None:
+    name = assembly.jobs()[0].name
+    assert "never run" in site.get("/admin/jobs", headers=HTML).text
+    page = site.post(f"/admin/jobs/{name}", headers=HTML)
+    assert f"{name}: ok." in page.text
+    assert site.post("/admin/jobs/nothing", headers=HTML).status_code == 404
+
+
+def test_the_admin_makes_and_revokes_keys(site: TestClient, systems: assembly.Assembled) -> None:
+    made = site.post("/admin/keys", data={"name": "shop", "scopes": ["ledger:read"]}, headers=HTML)
+    shown = re.search(r'id="new-key">([^<]+)<', made.text)
+    assert shown
+    key = {"Authorization": f"Bearer {shown[1]}"}
+    assert site.get("/api/ledger/accounts", headers=key).status_code == 200
+    assert shown[1] not in site.get("/admin/keys", headers=HTML).text
+    key_id = shown[1].split("_")[1]
+    assert "is revoked" in site.post(f"/admin/keys/{key_id}/revoke", headers=HTML).text
+    assert site.get("/api/ledger/accounts", headers=key).status_code == 401
+    assert "scope" in site.post("/admin/keys", data={"name": "shop"}, headers=HTML).text
+
+
+def test_the_admin_changes_people_but_not_themselves(site: TestClient, systems: assembly.Assembled) -> None:
+    people = systems.nouns["identity"]["people"]
+    ada = people.sign_up("ada", PASSWORD, name="<script>alert(1)</script>")
+    page = site.post(f"/admin/people/{ada['_id']}", data={"role": "editor"}, headers=HTML)
+    assert people.get(ada["_id"])["role"] == "editor"
+    assert "<script>alert" not in page.text
+    site.post(f"/admin/people/{ada['_id']}", data={"enabled": "no"}, headers=HTML)
+    assert "disabled_at" in people.get(ada["_id"])
+    site.post(f"/admin/people/{ada['_id']}", data={"enabled": "yes"}, headers=HTML)
+    assert "disabled_at" not in people.get(ada["_id"])
+    assert site.post("/admin/people/admin", data={"role": "member"}, headers=HTML).status_code == 403
+    assert site.post(f"/admin/people/{ada['_id']}", data={"role": "king"}, headers=HTML).status_code == 422
+
+
+def test_the_admin_sees_and_repairs_problems(site: TestClient, systems: assembly.Assembled) -> None:
+    systems.db["logins"].insert_one({"_id": "orphan", "person_id": "nobody", "password": "x"})
+    assert "login-without-person" in site.get("/admin/problems", headers=HTML).text
+    page = site.post("/admin/problems/repair", headers=HTML)
+    assert "Repaired: " in page.text
+    assert "logins removed: 1" in page.text
+    assert "login-without-person" not in page.text
+
+
+def test_error_pages_are_pages(site: TestClient) -> None:
+    page = site.get("/nothing", headers=HTML)
+    assert page.status_code == 404
+    assert "<h1>" in page.text
+    assert site.get("/nothing").headers["content-type"] == "application/problem+json"

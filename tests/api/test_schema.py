@@ -1,0 +1,74 @@
+"""What schemathesis makes of the OpenAPI document: 2,000 requests, right and wrong, and no answer but foreseen ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from httpx2 import InvalidURL
+from hypothesis import HealthCheck, given, reject, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.testclient import TestClient
+
+CASES = 2_000
+EACH = 50
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.mark.timeout(600)
+def test_no_generated_request_gets_an_answer_that_is_not_documented(site: TestClient) -> None:
+    schema = schemathesis.openapi.from_asgi("/api/openapi.json", site.app)
+    operations = [found.ok() for found in schema.get_all_operations()]
+    counts: Counter[str] = Counter()
+    rounds = 0
+    while counts.total() < CASES:  # an operation without parameters has but one request
+        rounds += 1
+        for operation, mode in itertools.product(operations, GenerationMode):
+            _try(site, operation, mode, rounds, counts)
+    assert counts.total() >= CASES, counts
+    assert counts["2xx"] > 20, counts
+    assert counts["4xx"] > 200, counts
+
+
+def _try(site: TestClient, operation: Any, mode: GenerationMode, number: int, counts: Counter[str]) -> None:
+    @seed(number)
+    @settings(max_examples=EACH, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def attempt(case: Case) -> None:
+        response = _send(site, case)
+        counts[f"{response.status_code // 100}xx"] += 1
+        case.validate_response(response, checks=CHECKS)
+
+    with suppress(Unsatisfiable):  # nothing can be wrong with a request that takes nothing
+        attempt()
+
+
+def _send(site: TestClient, case: Case) -> Any:
+    """The request by the client that is open already: schemathesis would start an event loop for each."""
+    sent = case.as_transport_kwargs(base_url="http://testserver")
+    body = {name: sent[name] for name in ("json", "data", "content", "files") if sent.get(name) is not None}
+    if isinstance(body.get("data"), bytes | str):
+        body["content"] = body.pop("data")
+    headers = {name: value for name, value in (sent.get("headers") or {}).items() if value is not None}
+    try:
+        return site.request(sent["method"], sent["url"], params=sent.get("params"), headers=headers, **body)
+    except InvalidURL:  # the client itself refuses to send it
+        reject()

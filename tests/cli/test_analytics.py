@@ -1,0 +1,111 @@
+"""Analytics, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
+
+def line(second: int, path: str = "/", size: int = 100) -> str:
+    """A line of the combined format."""
+    at = f"17/May/2015:10:{second // 60:02}:{second % 60:02} +0000"
+    return f'203.0.113.{second % 9} - - [{at}] "GET {path} HTTP/1.1" 200 {size} "-" "test"\n'
+
+
+RANGE = ["--start", "2015-05-17", "--end", "2015-05-18"]
+
+
+def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("".join(line(n, f"/{n % 3}") for n in range(300)) + "garbage\n")
+
+    first = squinney("analytics", "import", str(path), "--site", "s", "--hits")
+    assert "access.log: 301 lines, 300 stored, 1 rejected" in first.stdout, first.stderr
+    again = squinney("analytics", "import", str(path), "--site", "s", "--hits", "--processes", "2")
+    assert "0 lines, 0 stored, 0 rejected (all of it was imported before)" in again.stdout
+    assert db["events"].count_documents({}) == 300
+
+    source = json.loads(squinney("analytics", "imports", "--json").stdout)["items"][0]["_id"]
+    assert "line 301: not the combined format" in squinney("analytics", "rejects", source).stdout
+    top = json.loads(squinney("analytics", "top", "s", *RANGE, "--json").stdout)
+    assert top == [{"page": f"/{n}", "hits": 100} for n in range(3)]
+    hours = squinney("analytics", "series", "/1", "--site", "s", "--by", "hour", *RANGE).stdout.splitlines()
+    assert len(hours) == 24
+    assert hours[10].split() == ["2015-05-17", "10:00", "UTC", "100"]
+
+    assert "1 hourly, 1 daily, 1 weekly, 1 monthly, 1 yearly" in squinney("analytics", "rollup").stdout
+    assert squinney("analytics", "verify").stdout == "rollups: 0 buckets differ from the events\n"
+    db["rollups.daily"].update_one({}, {"$inc": {"value.total": 1}})
+    wrong = squinney("analytics", "verify", "--no-run")
+    assert wrong.returncode == 1
+    assert "rollups: 1 buckets differ" in wrong.stdout
+    assert "sessions changed, of 9 hosts" in squinney("analytics", "sessions").stdout
+
+
+def test_standard_input_and_other_formats(squinney: Any, db: Db) -> None:
+    entry = '{"when": "2015-05-17T10:00:00Z", "uri": "/x"}\n'
+    done = squinney(
+        "analytics", "import", "-", "--format", "json", "--map", "time=when", "--map", "path=uri", typed=entry
+    )
+    assert "standard input: 1 lines, 1 stored" in done.stdout, done.stderr
+    assert db["events"].find_one()["path"] == "/x"
+
+
+def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(bytes(range(256)))
+    for arguments, said in [
+        (["import", "/no/such/file"], "No such file"),
+        (["import", str(binary)], "not a log"),
+        (["import", str(binary), "--format", "iis"], "format must be one of"),
+        (["import", str(binary), "--durability", "fire-and-forget"], "fire and forget"),
+        (["retention", "burn"], "strategy must be one of"),
+        (["series", "/", "--by", "century"], "by must be"),
+        (["advise-shard-key"], "no events"),
+        (["rollup", "--time-zone", "Mars"], "no time zone"),
+    ]:
+        result = squinney("analytics", *arguments)
+        assert result.returncode == 2, result
+        assert said in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_retention_and_advice(squinney: Any, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("".join(line(n, f"/{n % 150}") for n in range(300)))
+    squinney("analytics", "import", str(path))
+    assert "strategy: rotate, unit: month" in squinney("analytics", "retention", "rotate", "--unit", "month").stdout
+    assert "strategy: keep" in squinney("analytics", "retention", "keep").stdout
+    advice = json.loads(squinney("analytics", "advise-shard-key", "time", "path,ssk", "--json").stdout)
+    assert [one["verdict"] for one in advice] == ["poor", "good"]
+    assert "it rises with time" in squinney("analytics", "advise-shard-key").stdout.replace("\n", " ")
+
+
+def test_follow_until_interrupted(mongod: Embedded, db: Db, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "squinney.cli.main", "analytics", "follow", str(path), "--hits", "--poll", "0.05"],
+        env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "1 stored" in process.stdout.readline()
+    with path.open("a") as file:
+        file.write(line(1))
+    assert "2 stored" in process.stdout.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    process.stdout.close()
+    assert sum(day["total"] for day in db["hits.daily"].find()) == 2

@@ -1,0 +1,69 @@
+"""The shop from the command line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Squinney
+
+from squinney.commerce import Carts, Catalog, Categories, TestGateway
+from squinney.mongo.schema import Db
+
+PRICING = {"list": 100, "retail": 90, "currency": "EUR"}
+
+
+def line(sku: str) -> str:
+    """A product as a line."""
+    return json.dumps({"_id": sku, "type": "Film", "title": sku, "pricing": PRICING})
+
+
+def test_products_are_imported_and_bad_lines_are_named(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
+    file = tmp_path / "films.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join([line("a"), "nonsense", line("b")]).encode()))
+    done = squinney("commerce", "import", str(file))
+    assert (done.returncode, done.stdout.strip()) == (1, "2 imported, 0 replaced, 0 skipped, 1 bad")
+    assert done.stderr.startswith("line 2: not JSON")
+    again = squinney("commerce", "import", "-", "--json", typed=line("a"))
+    assert (again.returncode, json.loads(again.stdout)["skipped"]) == (0, 1)
+    missing = squinney("commerce", "import", str(tmp_path / "nothing"))
+    assert (missing.returncode, len(missing.stderr.splitlines())) == (2, 1)
+
+
+def test_stock_is_received_adjusted_and_shown(squinney: Squinney, ready_db: Db) -> None:
+    for _ in range(2):
+        done = squinney("commerce", "stock", "a", "--receive", "5", "--key", "once")
+    assert "received 5, adjusted 0, qty 5" in done.stdout
+    done = squinney("commerce", "stock", "a", "--adjust", "-2", "--reason", "broken", "--json")
+    assert json.loads(done.stdout)["stock"]["qty"] == 3
+    assert squinney("commerce", "stock", "nothing").returncode == 3
+    assert squinney("commerce", "stock", "a", "--adjust", "-9", "--reason", "lost").returncode == 5
+
+
+def test_the_tree_is_shown_and_changed(squinney: Squinney, ready_db: Db) -> None:
+    Categories(ready_db).add_paths([["Music", "Jazz"], ["Films"]])
+    assert squinney("commerce", "move", "jazz", "films").stdout.strip() == "Films > Jazz"
+    assert squinney("commerce", "rename", "jazz", "Jazz Films").stdout.strip() == "Films > Jazz Films"
+    assert squinney("commerce", "move", "jazz", "/", "--position", "0").stdout.strip() == "Jazz Films"
+    assert "Jazz Films" in squinney("commerce", "tree").stdout
+    assert [node["slug"] for node in json.loads(squinney("commerce", "tree", "--json").stdout)] == [
+        "jazz",
+        "music",
+        "films",
+    ]
+    assert squinney("commerce", "move", "films", "films").returncode == 5
+
+
+def test_carts_are_listed_and_expired(squinney: Squinney, ready_db: Db) -> None:
+    Catalog(ready_db).import_products([line("a")])
+    squinney("commerce", "stock", "a", "--receive", "5")
+    carts = Carts(ready_db, payments=TestGateway(ready_db))
+    cart_id = carts.new()["_id"]
+    carts.add_item(cart_id, "a", 2)
+    assert "1.80 EUR" in squinney("commerce", "carts").stdout
+    done = squinney("commerce", "expire", "--seconds", "0", "--json")
+    assert json.loads(done.stdout)["expired"] == 1
+    assert (
+        json.loads(squinney("commerce", "carts", "--status", "expired", "--json").stdout)["items"][0]["_id"] == cart_id
+    )

@@ -1,0 +1,159 @@
+"""Transfers in both modes while the primary of three goes away: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from squinney.errors import Conflict, Unavailable
+from squinney.ledger import COLLECTIONS, Accounts, find_problems
+from squinney.mongo import schema
+from squinney.mongo.connect import client_for
+from squinney.mongo.replica_set import ReplicaSet
+from squinney.mongo.schema import Db
+from squinney.patterns import transactions
+from squinney.patterns.transactions import Mode, Transactions
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+WORKERS: list[Mode] = ["native", "two-phase"] * 3
+ACCOUNTS = 12
+OPENING = 100_000
+MOST_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
+    with ReplicaSet.start(tmp_path_factory.mktemp("ledger")) as replica_set:
+        yield replica_set
+
+
+@pytest.fixture
+def bank(three: ReplicaSet) -> Iterator[Db]:
+    """A ledger with some accounts, on a set that is whole."""
+    with client_for(three.uri, serverSelectionTimeoutMS=30_000) as client:
+        db = client["bank"]
+        schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+        yield db
+        client.drop_database("bank")
+
+
+def kill(three: ReplicaSet) -> None:
+    killed = three.kill_primary()
+    three.wait_for_primary(other_than=killed)
+    three.restart(killed)
+
+
+def step_down(three: ReplicaSet) -> None:
+    """Refused while no other member has caught up, which under load may take more than one attempt."""
+    for _ in range(5):
+        with suppress(OperationFailure):
+            three.step_down()
+            return
+    raise AssertionError("the primary would not step down")
+
+
+def pause(three: ReplicaSet) -> None:
+    """The old primary comes back believing that it still is one."""
+    before = three.primary()
+    pid = three.pid(before)
+    three.pause(pid)
+    try:
+        three.wait_for_primary(other_than=before)
+    finally:
+        three.resume(pid)
+
+
+class Load:
+    """Workers that transfer until they are told to stop, and remember what was acknowledged."""
+
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.stop = threading.Event()
+        self.acknowledged: dict[str, tuple[str, str, int]] = {}
+        self.unknown: dict[str, tuple[str, str, int]] = {}
+        self.errors: Counter[str] = Counter()
+        ledger = Accounts(db)
+        self.ids = [ledger.open("EUR", OPENING)["_id"] for _ in range(ACCOUNTS)]
+
+    def ledger(self, mode: Mode) -> Accounts:
+        return Accounts(self.db, transactions=Transactions(self.db, mode, timeout_seconds=5, margin_seconds=1))
+
+    def work(self, number: int) -> None:
+        ledger, chance = self.ledger(WORKERS[number]), random.Random(number)
+        for count in range(1_000_000):
+            if self.stop.is_set():
+                return
+            src, dst = chance.sample(self.ids, 2)
+            key, transfer = f"{number}-{count}", (src, dst, chance.randint(1, 50))
+            try:
+                ledger.transfer(*transfer, key=key, memo=key)
+            except (Unavailable, Conflict) as error:
+                self.errors[type(error).__name__] += 1
+                self.unknown[key] = transfer
+            else:
+                self.acknowledged[key] = transfer
+
+    def recover(self) -> None:
+        while not self.stop.wait(1):
+            with suppress(Unavailable):
+                Transactions(self.db, margin_seconds=1).recover()
+
+    def wait_for(self, more: int) -> None:
+        """Until so many more transfers were acknowledged."""
+        goal, deadline = len(self.acknowledged) + more, time.monotonic() + MOST_SECONDS
+        while len(self.acknowledged) < goal and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(self.acknowledged) >= goal, f"the load does not get on: {self.errors}"
+
+
+def settle(load: Load) -> None:
+    """Wait for the last deadline, as the background job does, then repeat what nobody could be sure of."""
+    deadline = time.monotonic() + MOST_SECONDS
+    while load.db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}}):
+        assert time.monotonic() < deadline, "recover() does not get on"
+        with suppress(Unavailable):
+            Transactions(load.db, margin_seconds=1).recover()
+        time.sleep(0.2)
+    for key, transfer in load.unknown.items():
+        load.acknowledged[key] = transfer
+        load.ledger("native").transfer(*transfer, key=key, memo=key)
+
+
+@pytest.mark.parametrize("loss", [kill, step_down, pause], ids=lambda loss: loss.__name__)
+def test_no_acknowledged_transfer_is_lost(three: ReplicaSet, bank: Db, loss: Callable[[ReplicaSet], None]) -> None:
+    load = Load(bank)
+    with ThreadPoolExecutor(len(WORKERS) + 1) as pool:
+        work = [pool.submit(load.work, number) for number in range(len(WORKERS))]
+        work.append(pool.submit(load.recover))
+        try:
+            load.wait_for(60)
+            loss(three)
+            load.wait_for(60)
+        finally:
+            load.stop.set()
+        for one in work:
+            one.result()
+    settle(load)
+    assert_kept(load)
+
+
+def assert_kept(load: Load) -> None:
+    lines: Counter[tuple[Any, ...]] = Counter(
+        (entry["memo"], entry["amount"]) for entry in load.db["entries"].find({"transfer_id": {"$ne": None}})
+    )
+    expected = Counter(
+        {(key, sign * amount): 1 for key, (_, _, amount) in load.acknowledged.items() for sign in (1, -1)}
+    )
+    assert lines == expected
+    assert Accounts(load.db).total("EUR") == ACCOUNTS * OPENING
+    assert [str(problem) for problem in find_problems(load.db)] == []

@@ -1,0 +1,107 @@
+"""Watches every command of a full run, for two rules.
+
+- A public method or job that writes twice in one call must be a case of the crash sweep.
+- What the product asks of the server must have an index: no collection scan, no sort in memory, no more than ten
+  documents examined for each one returned.
+
+For the second, each shape of command is explained on the data of the first tests that send it, at their end. This
+loses nothing, as a profiler's capped collection does, and tells the product's questions from those of the tests.
+
+Active on a full run, or with `--watch`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from pymongo import monitoring
+
+from tests.plugins.plans import Plans
+from tests.plugins.writes import WriteCounts
+
+VARIABLE = "SQUINNEY_TEST_WATCH"
+
+
+class Watch(monitoring.CommandListener):
+    """One for each process of the run."""
+
+    def __init__(self) -> None:
+        self.writes = WriteCounts()
+        self.plans = Plans()
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self.writes.see(event)
+        self.plans.see(event)
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        pass
+
+    def failures(self) -> list[str]:
+        """What breaks a rule."""
+        return [*self.writes.failures(), *self.plans.failures()]
+
+
+WATCH = pytest.StashKey[Watch]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--watch` for a part of the suite."""
+    parser.addoption("--watch", action="store_true", help="watch writes and plans as a full run does")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the listener before any client is made."""
+    if not hasattr(config, "workerinput"):
+        os.environ[VARIABLE] = "1" if config.getoption("watch") or _is_full(config) else ""
+    if os.environ.get(VARIABLE):
+        config.stash[WATCH] = watch = Watch()
+        watch.writes.wrap_everything()
+        monitoring.register(watch)
+
+
+def _is_full(config: pytest.Config) -> bool:
+    whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    return whole and not config.getoption("keyword") and not config.getoption("markexpr")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Explain while the test's data is still there."""
+    if watch := item.config.stash.get(WATCH, None):
+        watch.plans.explain()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker's findings come to the controller."""
+    watch = node.config.stash.get(WATCH, None)
+    output = getattr(node, "workeroutput", {})
+    if watch and "watch" in output:
+        watch.writes.add(output["watch"]["writes"])
+        watch.plans.add(output["watch"]["plans"])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker hands over; the controller fails the run."""
+    watch = session.config.stash.get(WATCH, None)
+    if watch is None:
+        return
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["watch"] = {"writes": watch.writes.result(), "plans": watch.plans.result()}
+    elif watch.failures() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says what was watched, and what breaks a rule."""
+    if (watch := config.stash.get(WATCH, None)) is None:
+        return
+    terminalreporter.write_line(f"watched: {watch.writes.summary()}; {watch.plans.summary()}")
+    for failure in watch.failures():
+        terminalreporter.write_line(f"FAILED {failure}", red=True)

@@ -1,0 +1,100 @@
+"""Recording and reading events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.systems.analytics.conftest import JUNE, MAY
+
+from squinney.analytics import EventLog
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db
+
+AT = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
+
+
+def test_a_recorded_event_comes_back(log: EventLog) -> None:
+    stored = log.record({"time": AT, "host": "h", "path": "/a", "status": 200, "tenant": "blue"})
+    (found,) = log.by_path("/a")
+    assert found["_id"] == stored["_id"]
+    assert (found["time"], found["tenant"]) == (AT, "blue")
+    assert found["arrived"].time > 0
+
+
+@pytest.mark.parametrize("durability", ["fire-and-forget", "acknowledged", "journaled", "replicated", 1])
+def test_each_durability_stores(log: EventLog, durability: str | int) -> None:
+    log.record({"time": AT, "path": "/a"}, durability=durability)
+    log.record({"time": AT, "path": "/a"})  # behind it on the same connection, so the first has arrived too
+    assert len(list(log.by_path("/a"))) == 2
+
+
+@pytest.mark.parametrize("durability", ["certain", 0, 51, True, None])
+def test_an_unknown_durability_is_refused(log: EventLog, durability: object) -> None:
+    with pytest.raises(Invalid, match="durability must be one of"):
+        log.record({"time": AT}, durability=durability)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({}, "time must be"),
+        ({"time": AT.replace(tzinfo=None)}, "zone"),
+        ({"time": AT, "status": "200"}, "status"),
+        ({"time": AT, "path": "a\0b"}, "NUL"),
+        ({"time": AT, "$set": 1}, r"\$"),
+        ({"time": AT, "a.b": 1}, "dot"),
+        ({"time": AT, "_id": "mine"}, "set by the event log"),
+        ({"time": AT, "deep": {"a": 1}}, "deep"),
+        ({"time": AT, "path": "x" * 20_000}, "16384"),
+    ],
+)
+def test_bad_events_are_refused(log: EventLog, event: dict[str, object], why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        log.record(event)
+    assert log.count() == 0
+
+
+def test_every_failed_event_of_a_batch_is_reported(log: EventLog) -> None:
+    events = [{"time": AT, "path": f"/{n}"} for n in range(6)]
+    events[1]["status"] = "x"
+    del events[4]["time"]
+    recorded = log.record_many(events)
+    assert recorded.stored == 4
+    assert [(failure.index, failure.reason.split()[0]) for failure in recorded.failures] == [(1, "status"), (4, "time")]
+
+
+def test_what_the_server_refuses_is_reported_each(log: EventLog, analytics_db: Db) -> None:
+    analytics_db.command("collMod", "events", validator={"path": {"$ne": "/bad"}})
+    recorded = log.record_many([{"time": AT, "path": "/bad" if n % 2 else "/good"} for n in range(6)])
+    assert recorded.stored == 3
+    assert [failure.index for failure in recorded.failures] == [1, 3, 5]
+
+
+def test_readers_are_in_the_order_of_time_and_exclude_the_end(log: EventLog) -> None:
+    log.record_many([{"time": AT + timedelta(seconds=n), "host": f"h{n % 2}", "path": "/"} for n in (3, 1, 2, 0)])
+    seconds = [event["time"].second for event in log.between(AT, AT + timedelta(seconds=3))]
+    assert seconds == [3, 4, 5]
+    assert [event["time"].second for event in log.by_host("h1", MAY, JUNE)] == [4, 6]
+
+
+def test_pages_reach_everything_once_even_in_one_crowded_instant(log: EventLog) -> None:
+    log.record_many([{"time": AT + timedelta(seconds=n // 7), "path": "/", "bytes": n} for n in range(50)])
+    seen, start = [], MAY
+    while True:
+        page = log.page(start, JUNE, path="/", limit=5)
+        seen += [event["bytes"] for event in page.items]
+        if page.next is None:
+            break
+        start = datetime.fromisoformat(page.next)
+    assert sorted(seen) == list(range(50))
+
+
+def test_index_sizes_names_each_index(log: EventLog) -> None:
+    log.record({"time": AT, "path": "/"})
+    assert set(log.index_sizes()) == {"_id_", "path_1_time_1", "host_1_time_1", "time_1", "arrived_1"}
+
+
+def test_status_codes_are_counted(log: EventLog) -> None:
+    log.record_many([{"time": AT, "status": status} for status in (200, 200, 404)])
+    assert log.count_by_status(MAY, JUNE) == {200: 2, 404: 1}

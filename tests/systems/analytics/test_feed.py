@@ -1,0 +1,147 @@
+"""Hits fed from the event log are exactly the events, through kills at any point."""
+
+from __future__ import annotations
+
+import io
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.systems.analytics.conftest import JUNE, MAY, line
+from tests.systems.analytics.test_imports import awk
+from tests.systems.analytics.test_kills import KILLS, run_until_killed
+
+from squinney.analytics import EventLog, Hits, feed_hits
+from squinney.analytics.errors import UnknownSource
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
+FEEDING = """
+import sys
+from squinney.analytics import EventLog, feed_hits
+from squinney.mongo.connect import client_for
+db = client_for(sys.argv[1])[sys.argv[2]]
+print("ready", flush=True)
+feed = lambda source: feed_hits(db, source["_id"], batch=100)
+EventLog(db).import_file(sys.argv[3], site="semicomplete", after_checkpoint=feed)
+for source in db["imports"].find():
+    feed_hits(db, source["_id"], batch=100)
+"""
+TERMINATED = """
+import sys, time
+from datetime import UTC, datetime
+from squinney.analytics import BufferedHits
+from squinney.mongo.connect import client_for
+hits = BufferedHits(client_for(sys.argv[1])[sys.argv[2]], flush_after_seconds=3600)
+hits.flush_on_sigterm()
+for n in range(1000):
+    hits.record("s", "/", datetime(2026, 1, 1, tzinfo=UTC))
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def hits_by_minute_and_page(db: Db) -> Counter[tuple[datetime, str]]:
+    """Everything that the day documents count."""
+    found: Counter[tuple[datetime, str]] = Counter()
+    for day in db["hits.daily"].find():
+        for hour, minutes in day["minute"].items():
+            for minute, count in minutes.items():
+                at = day["metadata"]["date"] + timedelta(hours=int(hour), minutes=int(minute))
+                found[at, day["metadata"]["page"]] += count
+    return found
+
+
+def events_by_minute_and_page(db: Db) -> Counter[tuple[datetime, str]]:
+    """What they should count."""
+    return Counter((event["time"].replace(second=0), event["path"]) for event in db["events"].find())
+
+
+def test_series_and_top_pages_agree_with_awk(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+    imported = log.import_file(real_log, site="semicomplete")
+    assert feed_hits(analytics_db, imported.source["_id"]) == 9_999
+    hits = Hits(analytics_db)
+    good = r"""/"$/ { split($7, target, "?"); """
+
+    pages = awk(good + "print target[1] }", real_log)
+    top = hits.top_pages("semicomplete", MAY, JUNE, limit=1_000)
+    assert all(pages[row["page"],] == row["hits"] for row in top)
+    assert [row["hits"] for row in top] == sorted(pages.values(), reverse=True)[:1_000]
+
+    page = top[0]["page"]
+    of_page = good + f'if (target[1] == "{page}") print substr($4, 2, '
+    minutes = awk(of_page + "17) }", real_log)
+    series = hits.minutes("semicomplete", page, MAY, JUNE)
+    assert {(f"{p.at:%d/%b/%Y:%H:%M}",): p.hits for p in series if p.hits} == dict(minutes)
+    hours = awk(of_page + "14) }", real_log)
+    series = hits.hours("semicomplete", page, MAY, JUNE)
+    assert {(f"{p.at:%d/%b/%Y:%H}",): p.hits for p in series if p.hits} == dict(hours)
+
+
+def test_feeding_again_adds_nothing(log: EventLog, analytics_db: Db) -> None:
+    source = log.import_file(io.BytesIO(b"".join(line(n).encode() for n in range(10)))).source["_id"]
+    assert feed_hits(analytics_db, source, batch=3) == 10
+    assert feed_hits(analytics_db, source) == 0
+    assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)
+
+
+def test_what_was_recorded_live_is_never_fed(log: EventLog, analytics_db: Db) -> None:
+    log.record({"time": MAY, "path": "/live"})
+    source = log.import_file(io.BytesIO(line(path="/logged").encode())).source["_id"]
+    feed_hits(analytics_db, source)
+    assert [row["page"] for row in Hits(analytics_db).top_pages("", MAY, JUNE)] == ["/logged"]
+
+
+def test_an_unknown_source_is_named(analytics_db: Db) -> None:
+    with pytest.raises(UnknownSource, match="nowhere"):
+        feed_hits(analytics_db, "nowhere")
+
+
+def test_two_feeders_and_a_live_recorder_count_each_hit_once(log: EventLog, analytics_db: Db) -> None:
+    lines = [line(n, path=f"/{n % 7}") for n in range(600)]
+    source = log.import_file(io.BytesIO("".join(lines).encode())).source["_id"]
+    hits = Hits(analytics_db)
+    at = datetime(2015, 5, 17, 10, 5, tzinfo=UTC)
+
+    def record_live() -> None:
+        for n in range(100):
+            hits.record("", f"/{n % 7}", at)
+
+    threads = [threading.Thread(target=feed_hits, args=(analytics_db, source), kwargs={"batch": 20}) for _ in range(2)]
+    threads.append(threading.Thread(target=record_live))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert hits.site_total("", MAY, JUNE) == 700
+
+
+def test_killed_ten_times_hits_equal_the_events(
+    log: EventLog, analytics_db: Db, real_log: Path, mongod: Embedded
+) -> None:
+    chance = random.Random(7)
+    for _ in range(KILLS):
+        run_until_killed(FEEDING, mongod.uri, analytics_db.name, str(real_log), chance=chance)
+    imported = log.import_file(real_log)
+    feed_hits(analytics_db, imported.source["_id"])
+    assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)
+    months = sum(month["total"] for month in analytics_db["hits.monthly"].find())
+    assert months == 9_999
+
+
+def test_sigterm_flushes_buffered_hits(analytics_db: Db, mongod: Embedded) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED, mongod.uri, analytics_db.name], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    assert process.wait(30) == -signal.SIGTERM
+    process.stdout.close()
+    assert analytics_db["hits.daily"].find_one()["total"] == 1000

@@ -1,0 +1,225 @@
+"""Counting hits and reading them as complete series."""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from squinney.analytics import BufferedHits, Hits
+from squinney.analytics.calendar import floor
+from squinney.analytics.increments import id_of
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db
+
+AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def hits(analytics_db: Db) -> Hits:
+    """The counters."""
+    return Hits(analytics_db)
+
+
+def counts(points: list) -> list[int]:
+    """The counts of a series that are not zero."""
+    return [point.hits for point in points if point.hits]
+
+
+def test_one_hit_is_in_every_granularity(hits: Hits, analytics_db: Db) -> None:
+    hits.record("s", "/p", AT, 3)
+    day = analytics_db["hits.daily"].find_one()
+    month = analytics_db["hits.monthly"].find_one()
+    assert day["metadata"] == {"date": AT.replace(hour=0, minute=0, second=0), "site": "s", "page": "/p"}
+    assert (day["total"], day["hourly"], day["minute"]) == (3, {"22": 3}, {"22": {"15": 3}})
+    assert (month["metadata"]["date"], month["total"], month["daily"]) == (
+        datetime(2026, 3, 1, tzinfo=UTC),
+        3,
+        {"28": 3},
+    )
+
+
+def test_series_are_complete_and_exclude_the_end(hits: Hits) -> None:
+    hits.record("s", "/p", AT)
+    hits.record("s", "/p", AT + 2 * HOUR)
+    hours = hits.hours("s", "/p", AT, AT + 2 * HOUR)
+    assert [(point.at.hour, point.hits) for point in hours] == [(22, 1), (23, 0), (0, 1)]
+    assert hits.hours("s", "/p", AT, AT) == []
+    minutes = hits.minutes("s", "/p", AT.replace(minute=14), AT.replace(minute=17))
+    assert [point.hits for point in minutes] == [0, 1, 0, 0][: len(minutes)]
+    months = hits.months("s", "/p", AT - 40 * DAY, AT + 40 * DAY)
+    assert [(point.at.month, point.hits) for point in months] == [(2, 0), (3, 2), (4, 0), (5, 0)]
+    weeks = hits.weeks("s", "/p", AT - 7 * DAY, AT + 7 * DAY)
+    assert all(point.at.isoweekday() == 1 for point in weeks)
+    assert counts(weeks) == [2]
+
+
+def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
+    """On 29 March 2026 Berlin has 23 hours, from 23:00 UTC to 22:00 UTC."""
+    for hour in range(72):
+        hits.record("s", "/p", datetime(2026, 3, 28, tzinfo=UTC) + hour * HOUR)
+    berlin = ZoneInfo("Europe/Berlin")
+    start, end = datetime(2026, 3, 28, tzinfo=berlin), datetime(2026, 3, 31, tzinfo=berlin)
+    days = hits.days("s", "/p", start, end, time_zone="Europe/Berlin")
+    assert [(point.at.day, point.at.hour, point.hits) for point in days] == [(28, 0, 23), (29, 0, 23), (30, 0, 24)]
+
+
+def test_days_in_a_half_hour_zone_are_read_from_minutes(hits: Hits) -> None:
+    hits.record("s", "/p", datetime(2026, 3, 28, 18, 29, tzinfo=UTC), 1)
+    hits.record("s", "/p", datetime(2026, 3, 28, 18, 30, tzinfo=UTC), 2)
+    kolkata = ZoneInfo("Asia/Kolkata")
+    start, end = datetime(2026, 3, 28, tzinfo=kolkata), datetime(2026, 3, 30, tzinfo=kolkata)
+    assert counts(hits.days("s", "/p", start, end, time_zone="Asia/Kolkata")) == [1, 2]
+
+
+ZONES = ["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia"]
+TIMES = st.integers(0, 210 * 86_400).map(lambda seconds: datetime(2018, 10, 1, tzinfo=UTC) + timedelta(seconds=seconds))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(TIMES, max_size=20), st.sampled_from(ZONES), st.sampled_from(["minute", "hour", "day", "week", "month"])
+)
+def test_any_series_counts_what_was_recorded(hits: Hits, times: list[datetime], zone: str, unit: str) -> None:
+    page = f"/{uuid.uuid4()}"
+    hits.record_many([("s", page, at) for at in times])
+    start = datetime(2018, 10, 1, tzinfo=UTC)
+    end = datetime(2018, 10, 3, tzinfo=UTC) if unit == "minute" else datetime(2019, 5, 1, tzinfo=UTC)
+    points = hits.series("s", page, start, end, unit, time_zone=zone)
+    where = ZoneInfo(zone)
+    expected = [floor(at, unit, where) for at in times]
+    for point in points:
+        assert point.hits == expected.count(point.at.astimezone(UTC)), point.at
+    if unit != "minute":
+        assert sum(point.hits for point in points) == len(times)
+
+
+@pytest.mark.parametrize("name", ["", "/", "a.b.$c", "$set", "käse/🐿", "x" * 8_192, "a\nb", "'\"<script>"])
+def test_names_from_outside(hits: Hits, name: str) -> None:
+    hits.record(name[:1000], name, AT)
+    hits.record(name[:1000], name, AT)
+    assert counts(hits.days(name[:1000], name, AT, AT + DAY)) == [2]
+    assert hits.top_pages(name[:1000], AT.replace(minute=0, second=0), AT.replace(minute=0, second=0) + DAY) == [
+        {"page": name, "hits": 2}
+    ]
+
+
+def test_names_do_not_run_into_each_other() -> None:
+    assert id_of(AT, "a", "bc") != id_of(AT, "ab", "c")
+    assert id_of(AT, "a/", "b") != id_of(AT, "a", "/b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("s", "x" * 8_193, AT), "8192"),
+        (("s", "a\0", AT), "NUL"),
+        (("s", "/", AT.replace(tzinfo=None)), "zone"),
+        (("s", "/", AT, 0), "count"),
+        ((1, "/", AT), "site"),
+    ],
+)
+def test_bad_hits_are_refused(hits: Hits, analytics_db: Db, arguments: tuple, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        hits.record_many([("s", "/", AT), arguments])
+    assert analytics_db["hits.daily"].count_documents({}) == 0
+
+
+def test_top_pages_and_totals_cut_days_at_hours(hits: Hits) -> None:
+    hits.record("s", "/a", AT, 5)
+    hits.record("s", "/b", AT + HOUR, 7)
+    hits.record("other", "/c", AT, 9)
+    start = AT.replace(minute=0, second=0)
+    assert hits.top_pages("s", start, start + DAY) == [{"page": "/b", "hits": 7}, {"page": "/a", "hits": 5}]
+    assert hits.top_pages("s", start, start + HOUR) == [{"page": "/a", "hits": 5}]
+    assert hits.top_pages("s", start, start + DAY, limit=1) == [{"page": "/b", "hits": 7}]
+    assert hits.site_total("s", start, start + DAY) == 12
+    assert hits.site_total("s", start + HOUR, start + DAY) == 7
+    assert hits.sites() == ["other", "s"]
+    with pytest.raises(Invalid, match="whole hours"):
+        hits.site_total("s", AT, AT + DAY)
+
+
+def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> None:
+    hits.record("s", "/p", AT, 2)
+    hits.preallocate("s", "/p", AT)
+    hits.preallocate("s", "/new", AT)
+    hits.record("s", "/new", AT)
+    assert counts(hits.days("s", "/p", AT, AT + DAY)) == [2]
+    assert counts(hits.days("s", "/new", AT, AT + DAY)) == [1]
+    month = analytics_db["hits.monthly"].find_one({"metadata.page": "/new"})
+    assert set(month["daily"]) == {str(day) for day in range(1, 32)}
+
+
+def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:
+    hits = Hits(analytics_db, preallocate=True, chance=random.Random(1))
+    hits.record("s", "/p", AT)
+    tomorrow = analytics_db["hits.daily"].find_one({"metadata.date": datetime(2026, 3, 29, tzinfo=UTC)})
+    assert tomorrow["total"] == 0
+    assert tomorrow["minute"]["23"]["59"] == 0
+
+
+def test_threads_that_meet_in_a_new_document_lose_nothing(analytics_db: Db) -> None:
+    hits = Hits(analytics_db)
+    barrier = threading.Barrier(8)
+
+    def work() -> None:
+        for page in range(10):
+            barrier.wait()
+            hits.record("s", f"/{page}", AT)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    start = AT.replace(hour=0, minute=0, second=0)
+    assert hits.site_total("s", start, start + DAY) == 80
+    assert all(row["hits"] == 8 for row in hits.top_pages("s", start, start + DAY))
+
+
+def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) -> None:
+    with BufferedHits(analytics_db, flush_after_seconds=0.05, most_documents=5) as buffered:
+
+        def work(number: int) -> None:
+            for n in range(500):
+                buffered.record("s", f"/{n % 10}", AT + timedelta(minutes=number))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    start = AT.replace(hour=0, minute=0, second=0)
+    assert hits.site_total("s", start, start + DAY) == 3_000
+    assert buffered.lost == 0
+    with pytest.raises(RuntimeError, match="closed"):
+        buffered.record("s", "/", AT)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((["s"], "/", AT), "site"),
+        (("s", "x" * 8_193, AT), "8192"),
+        (("s", "/", AT.replace(tzinfo=None)), "zone"),
+        (("s", "/", "now"), "zone"),
+        (("s", "/", AT, 0), "count"),
+        (("s", "/", AT, True), "count"),
+        (("s", "/", AT, 10**13), "count"),
+    ],
+)
+def test_buffered_hits_are_checked_at_the_door(analytics_db: Db, arguments: tuple, why: str) -> None:
+    with BufferedHits(analytics_db) as buffered:
+        buffered.record("s", "/", AT)
+        with pytest.raises(Invalid, match=why):
+            buffered.record(*arguments)
+    assert analytics_db["hits.daily"].find_one()["total"] == 1

@@ -1,0 +1,192 @@
+"""Importing: every line stored or named, once, whatever the file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import zstandard
+from tests.systems.analytics.conftest import JUNE, MAY, line
+
+from squinney.analytics import EventLog
+from squinney.analytics.errors import ImportRunning, NotALog
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db
+
+
+def awk(program: str, path: Path) -> Counter[tuple[str, ...]]:
+    """An independent count."""
+    done = subprocess.run(["awk", program, str(path)], capture_output=True, text=True, check=True)
+    return Counter(tuple(row.split("\t")) for row in done.stdout.splitlines())
+
+
+def test_the_real_log_is_stored_or_named(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+    imported = log.import_file(real_log)
+
+    assert imported.counts.lines == 10_000
+    assert imported.counts.stored == analytics_db["events"].count_documents({}) == 9_999
+    (reject,) = log.rejects(imported.source["_id"]).items
+    assert reject["line_number"] == 8_899
+    assert reject["line"].startswith("46.118.127.106 - - [20/May/2015:12:05:17 +0000]")
+    assert "quotation mark" in reject["reason"]
+
+
+def test_counts_by_day_and_path_agree_with_awk(log: EventLog, real_log: Path) -> None:
+    log.import_file(real_log)
+    counted = awk(
+        r"""/"$/ { split($7, target, "?"); print substr($4, 2, 2) "\t" target[1] }""",
+        real_log,
+    )
+    rows = log.count_by_day_and_path(MAY, JUNE)
+    assert {(f"{row['day']:%d}", row["path"]): row["count"] for row in rows} == dict(counted)
+
+
+def test_importing_again_adds_nothing_in_any_form(
+    log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path
+) -> None:
+    content = real_log.read_bytes()
+    log.import_file(real_log)
+    copies = {
+        "renamed.log": content,
+        "access.log.1.gz": gzip.compress(content),
+        "access.log.bz2": bz2.compress(content),
+        "access.log.zst": zstandard.compress(content),
+    }
+    for name, copy in copies.items():
+        (tmp_path / name).write_bytes(copy)
+        again = log.import_file(tmp_path / name)
+        assert again.counts.lines == 0
+        assert "before" in again.note
+    assert log.import_file(io.BytesIO(content)).counts.lines == 0
+    assert analytics_db["events"].count_documents({}) == 9_999
+    assert analytics_db["imports"].count_documents({}) == 1
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda c: c, gzip.compress, bz2.compress, zstandard.compress], ids=["plain", "gz", "bz2", "zst"]
+)
+def test_each_compression_is_read(log: EventLog, tmp_path: Path, pack) -> None:
+    path = tmp_path / "some"
+    path.write_bytes(pack("".join(line(n) for n in range(50)).encode()))
+    imported = log.import_file(path)
+    assert imported.counts.stored == 50
+    assert imported.source["state"] == "done"
+
+
+def test_a_stream_is_read(log: EventLog) -> None:
+    imported = log.import_file(io.BytesIO(b"".join(line(n).encode() for n in range(5))))
+    assert imported.counts.stored == 5
+
+
+def test_a_growing_file_goes_on_where_it_stood(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    for size in (1, 3, 30):
+        path.write_text("".join(line(n) for n in range(size)))
+        log.import_file(path)
+    assert [event["bytes"] for event in log.by_path("/")] == list(range(30))
+    assert len(log.imports().items) == 1
+
+
+def test_bytes_that_are_not_utf8_are_kept(log: EventLog) -> None:
+    log.import_file(io.BytesIO(line(path="/caf\xe9").encode("latin-1")))
+    assert [event["path"] for event in log.between(MAY, JUNE)] == [r"/caf\xe9"]
+
+
+@pytest.mark.parametrize("where", ["first", "middle", "last", "last without end"])
+def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) -> None:
+    monster = "x" * 10_000_000 + "\n"
+    good = [line(n) for n in range(10)]
+    lines = {"first": [monster, *good], "middle": [*good[:5], monster, *good[5:]], "last": [*good, monster]}
+    content = "".join(lines.get(where, lines["last"]))
+    imported = log.import_file(io.BytesIO((content[:-1] if "without" in where else content).encode()))
+    assert (imported.counts.stored, imported.counts.rejected) == (10, 1)
+    (reject,) = log.rejects(imported.source["_id"]).items
+    assert "65,536" in reject["reason"]
+    assert len(reject["line"]) == 1000
+    assert reject["line_number"] == {"first": 1, "middle": 6}.get(where, 11)
+
+
+def test_an_empty_file_says_so(log: EventLog, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    imported = log.import_file(tmp_path / "empty")
+    assert (imported.source, imported.note) == (None, "it is empty")
+    assert log.imports().items == []
+
+
+def test_a_binary_file_is_refused(log: EventLog) -> None:
+    with pytest.raises(NotALog):
+        log.import_file(io.BytesIO(bytes(range(256)) * 40))
+    assert log.imports().items == []
+
+
+def test_text_that_is_no_log_is_named_line_by_line(log: EventLog) -> None:
+    imported = log.import_file(io.BytesIO(b"dear diary\ntoday was nice\n"))
+    assert imported.counts.rejected == 2
+    assert "is this a log" in imported.note
+
+
+def test_a_cut_gzip_stores_what_can_be_read(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress("".join(line(n) for n in range(20_000)).encode())[:-5_000])
+    imported = log.import_file(path)
+    assert 0 < imported.counts.stored < 20_000
+    assert "cut short" in imported.note
+    assert imported.source["state"] == "incomplete"
+
+
+def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(1) + line(2).rstrip("\n"))
+    assert log.import_file(path).counts.stored == 2
+    path.write_text(line(1) + line(2) + line(3))
+    assert log.import_file(path).counts.stored == 1
+    path.write_text(line(1) + line(2) + line(3) + line(4).rstrip("\n"))
+    log.import_file(path)
+    path.write_text(line(1) + line(2) + line(3) + line(4).rstrip("\n") + " more\n" + line(5))
+    imported = log.import_file(path)
+    assert (imported.counts.stored, imported.counts.rejected) == (1, 1)
+    assert "had no end yet" in log.rejects(imported.source["_id"]).items[0]["reason"]
+
+
+def test_only_the_wanted_fields_are_kept(log: EventLog) -> None:
+    log.import_file(io.BytesIO(line().encode()), fields={"host", "path"})
+    (event,) = log.between(MAY, JUNE)
+    assert set(event) == {"_id", "arrived", "ssk", "time", "host", "path"}
+    assert event["arrived"].time > 0
+
+
+def test_an_import_cannot_fire_and_forget(log: EventLog) -> None:
+    with pytest.raises(Invalid, match="fire and forget"):
+        log.import_file(io.BytesIO(line().encode()), durability="fire-and-forget")
+
+
+def test_a_missing_file_is_one_clear_error(log: EventLog) -> None:
+    with pytest.raises(Invalid, match="No such file"):
+        log.import_file("/no/such/file")
+
+
+def test_two_imports_of_one_source_store_each_line_once(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+    """One of them stops when it sees the other; what both stored has the same ids."""
+    other = EventLog(analytics_db)
+    overtaken = []
+
+    def race(_: object) -> None:
+        if not overtaken:
+            overtaken.append(True)
+            other.import_file(real_log)
+
+    with pytest.raises(ImportRunning):
+        log.import_file(real_log, after_checkpoint=race)
+    assert analytics_db["events"].count_documents({}) == 9_999
+    assert analytics_db["imports"].find_one()["lines"] == 10_000
+
+
+def test_several_processes_share_an_import(log: EventLog, analytics_db: Db, real_log: Path, mongod) -> None:
+    imported = log.import_file(real_log, processes=2, uri=mongod.uri)
+    assert imported.counts.stored == analytics_db["events"].count_documents({}) == 9_999
+    assert imported.counts.rejected == analytics_db["rejects"].count_documents({}) == 1

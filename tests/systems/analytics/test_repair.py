@@ -1,0 +1,115 @@
+"""Each problem is found, and mended where it says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from squinney.analytics import EventLog, Hits, Rollups, advise_shard_key, find_problems, repair, verify
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db
+
+AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def counted(analytics_db: Db) -> Db:
+    """A database with hits, and roll-ups of events."""
+    hits = Hits(analytics_db)
+    for day in range(5):
+        hits.record("s", "/p", AT + timedelta(days=day, minutes=day), day + 1)
+    hits.preallocate("s", "/q", AT)
+    log = EventLog(analytics_db)
+    for hour in range(30):
+        log.record({"time": AT + timedelta(hours=hour), "path": "/p", "bytes": hour})
+    Rollups(analytics_db, key="path", value="bytes", time="time").run()
+    return analytics_db
+
+
+def codes(db: Db) -> list[str]:
+    """The codes of all problems."""
+    return [problem.code for problem in find_problems(db)]
+
+
+def test_sound_data_has_no_problems(counted: Db) -> None:
+    assert codes(counted) == []
+    assert repair(counted) == {}
+
+
+@pytest.mark.parametrize(
+    ("collection", "change", "code"),
+    [
+        ("hits.daily", {"$inc": {"total": 1}}, "wrong-day"),
+        ("hits.daily", {"$inc": {"hourly.22": 1, "hourly.23": -1}}, "wrong-day"),
+        ("hits.monthly", {"$inc": {"total": 1}}, "wrong-month"),
+        ("hits.monthly", {"$inc": {"daily.28": 1}}, "wrong-month"),
+        ("hits.monthly", {"$unset": {"daily": ""}}, "wrong-month"),
+        *[
+            (f"rollups.{level}", {"$inc": {"value.total": 1}}, "rollup-differs")
+            for level in ("hourly", "daily", "weekly", "monthly", "yearly")
+        ],
+        ("rollups.daily", {"$set": {"value.count": 0}}, "rollup-differs"),
+    ],
+)
+def test_each_problem_is_found_and_mended(counted: Db, collection: str, change: dict, code: str) -> None:
+    counted[collection].update_one({"metadata.page": "/p"} if "hits" in collection else {}, change)
+    assert code in codes(counted)
+    assert repair(counted)
+    assert codes(counted) == []
+    assert (
+        Hits(counted).site_total(
+            "s", AT.replace(hour=0, minute=0, second=0), AT.replace(minute=0, second=0) + timedelta(days=9)
+        )
+        == 15
+    )
+
+
+def test_a_lost_month_is_made_again(counted: Db) -> None:
+    counted["hits.monthly"].delete_one({"metadata.page": "/p"})
+    assert codes(counted) == ["wrong-month"]
+    repair(counted)
+    assert codes(counted) == []
+
+
+def test_hits_ahead_of_their_events_are_named(counted: Db) -> None:
+    counted["imports"].insert_one({"_id": "s", "name": "x", "offset": 1, "hits_offset": 2})
+    assert codes(counted) == ["hits-ahead"]
+
+
+def test_verify_passes_over_what_is_not_due_yet(counted: Db) -> None:
+    EventLog(counted).record({"time": AT, "path": "/p", "bytes": 1})
+    assert list(verify(counted)) == []
+
+
+def test_verify_names_what_differs(counted: Db) -> None:
+    counted["rollups.daily"].update_one({"_id.d": AT.replace(hour=0, minute=0, second=0)}, {"$inc": {"value.total": 3}})
+    (problem,) = verify(counted)
+    assert (
+        problem.message == "rollups.daily /p 2026-03-28 00:00: stored 2 adding up to 4, the events say 2 adding up to 1"
+    )
+
+
+def test_shard_keys_are_judged_as_the_book_reasons(log: EventLog, analytics_db: Db, real_log: Path) -> None:
+    log.import_file(real_log)
+    advice = {" ".join(a.key): a for a in advise_shard_key(analytics_db)}
+    assert {key: a.verdict for key, a in advice.items()} == {
+        "time": "poor",
+        "_id": "writes only",
+        "path": "risky",
+        "host": "good",
+        "path ssk": "good",
+    }
+    assert advice["time"].monotonic
+    assert advice["path"].hottest == "/favicon.ico"
+    assert advice["path"].routed == ("events.by-path",)
+    assert advice["path ssk"].cardinality > advice["path"].cardinality
+    assert advice["_id"].routed == ()
+
+
+def test_shard_keys_need_events_and_keys(analytics_db: Db) -> None:
+    with pytest.raises(Invalid, match="no events"):
+        advise_shard_key(analytics_db)
+    with pytest.raises(Invalid, match="is like"):
+        advise_shard_key(analytics_db, [{"path": 2}])

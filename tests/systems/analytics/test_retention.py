@@ -1,0 +1,241 @@
+"""Each way to keep old events, on a live collection, and from each to each other."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from bson.timestamp import Timestamp
+
+from squinney.analytics import EventLog, Retention, Rollups
+from squinney.analytics.places import Places
+from squinney.clock import utcnow
+from squinney.errors import Conflict, Invalid
+from squinney.mongo.schema import Db
+
+START = datetime(2026, 1, 30, tzinfo=UTC)
+END = START + timedelta(days=6)
+STRATEGIES = {
+    "keep": {},
+    "ttl": {"keep_seconds": 100 * 365 * 86_400 // 2},
+    "capped": {"size_bytes": 1_000_000},
+    "rotate": {"unit": "day"},
+    "rotate-databases": {"unit": "month"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _drop_databases(analytics_db: Db) -> Iterator[None]:
+    yield
+    for name in analytics_db.client.list_database_names():
+        if name.startswith(f"{analytics_db.name}_"):
+            analytics_db.client.drop_database(name)
+
+
+@pytest.fixture
+def events(analytics_db: Db) -> EventLog:
+    """The log, which sees every change of policy at once."""
+    return EventLog(analytics_db, places=Places(analytics_db, refresh_seconds=0))
+
+
+@pytest.fixture
+def retention(analytics_db: Db) -> Retention:
+    """Retention that waits for no stragglers."""
+    return Retention(analytics_db, grace_seconds=0)
+
+
+def fill(log: EventLog, first: int = 0) -> None:
+    """An event for each of 48 hours from the third day before February on."""
+    recorded = log.record_many(
+        [{"time": START + timedelta(hours=3 * n), "path": f"/{n % 3}", "bytes": first + n} for n in range(48)]
+    )
+    assert recorded.failures == []
+
+
+def numbers(log: EventLog) -> list[int]:
+    """What all readers together see, after checking that they agree."""
+    found = [event["bytes"] for event in log.between(START, END)]
+    assert found == sorted(found)
+    by_path = [event["bytes"] for n in range(3) for event in log.by_path(f"/{n}")]
+    assert sorted(by_path) == found
+    assert sum(row["count"] for row in log.count_by_day_and_path(START, END)) == len(found)
+    assert log.count() == len(found)
+    return found
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_strategy_stores_and_reads(events: EventLog, retention: Retention, strategy: str) -> None:
+    retention.switch(strategy, **STRATEGIES[strategy])
+    fill(events)
+    assert numbers(events) == list(range(48))
+
+
+@pytest.mark.parametrize(("old", "new"), list(itertools.permutations(STRATEGIES, 2)))
+def test_switching_loses_nothing_that_is_wanted(events: EventLog, retention: Retention, old: str, new: str) -> None:
+    retention.switch(old, **STRATEGIES[old])
+    fill(events)
+    policy = retention.switch(new, **STRATEGIES[new])
+    assert (policy.strategy, policy.moving) == (new, False)
+    assert numbers(events) == list(range(48))
+    events.record({"time": START + timedelta(hours=3 * 47 + 1), "path": "/0", "bytes": 48})
+    assert numbers(events) == list(range(49))
+
+
+def test_readers_and_writers_go_on_while_events_move(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    fill(events)
+    stop, short = threading.Event(), []
+
+    def read() -> None:
+        log = EventLog(analytics_db, places=Places(analytics_db, refresh_seconds=0))
+        while not stop.is_set():
+            found = [event["bytes"] for event in log.between(START, END)]
+            if len(found) < 48 or len(set(found)) != len(found):
+                short.append(found)
+
+    def write() -> None:
+        log = EventLog(analytics_db, places=Places(analytics_db, refresh_seconds=0.05))
+        for n in itertools.count(48):
+            if stop.is_set():
+                return
+            log.record({"time": END - timedelta(hours=1), "path": "/0", "bytes": n})
+            written.append(n)
+
+    written: list[int] = []
+    threads = [threading.Thread(target=read), threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    for strategy, unit in [("rotate", "day"), ("rotate", "month"), ("keep", "day")] * 3:
+        retention.switch(strategy, unit=unit)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    retention.apply()
+    assert short == []
+    assert sorted(event["bytes"] for event in events.between(START, END)) == [*range(48), *written]
+    assert analytics_db["events"].count_documents({}) == 48 + len(written)
+
+
+def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    fill(events)
+    for strategy in ("rotate", "keep", "rotate"):
+        analytics_db["retention"].update_one({"_id": "events"}, {"$set": {"strategy": strategy}}, upsert=True)
+        threads = [threading.Thread(target=Retention(analytics_db).apply) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert numbers(events) == list(range(48))
+
+
+def test_readers_open_only_the_days_they_need(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    retention.switch("rotate")
+    fill(events)
+    places = Places(analytics_db).spanning(START + timedelta(days=1), START + timedelta(days=3))
+    assert [place.name for place in places] == ["events", "events.d20260131", "events.d20260201"]
+
+
+def test_ttl_deletes_and_can_be_changed(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    now = utcnow()
+    for minutes in (1, 30, 120):
+        events.record({"time": now - timedelta(minutes=minutes), "path": "/", "bytes": minutes})
+    retention.switch("ttl", keep_seconds=7_200 - 60)
+    wait_until(lambda: analytics_db["events"].count_documents({}) == 2)
+    retention.switch("ttl", keep_seconds=600)
+    wait_until(lambda: analytics_db["events"].count_documents({}) == 1)
+    assert analytics_db["events"].index_information()["time_-1"]["expireAfterSeconds"] == 600
+    retention.switch("keep")
+    assert "time_-1" not in analytics_db["events"].index_information()
+
+
+def test_a_capped_log_keeps_the_newest(events: EventLog, retention: Retention) -> None:
+    retention.switch("capped", size_bytes=4_096)
+    for n in range(100):
+        events.record({"time": START + timedelta(minutes=n), "path": "/" + "x" * 100, "bytes": n})
+    kept = [event["bytes"] for event in events.between(START, END)]
+    assert kept == list(range(100 - len(kept), 100))
+    assert 0 < len(kept) < 50
+
+
+def test_old_days_are_closed_then_dropped(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    now = utcnow()
+    retention.switch("rotate", keep_seconds=2 * 86_400)
+    for days in range(5):
+        events.record({"time": now - timedelta(days=days), "path": "/", "bytes": days})
+    assert retention.apply() == {"closed": 1}
+    with pytest.raises(Invalid, match="older than what is kept"):
+        events.record({"time": now - timedelta(days=4), "path": "/"})
+    assert retention.apply() == {"dropped": 2}
+    assert [event["bytes"] for event in events.between(now - timedelta(days=9), now + timedelta(days=1))] == [2, 1, 0]
+    assert retention.apply() == {}
+
+
+def test_nothing_is_dropped_before_it_is_rolled_up(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    now = utcnow()
+    retention.switch("rotate", keep_seconds=86_400)
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    rollups.run()
+    old = now - timedelta(days=3)
+    events.record({"time": old, "path": "/", "bytes": 7})
+    assert retention.apply() == {"closed": 1}
+    assert retention.apply() == {"waiting for roll-ups": 1}
+    rollups.run()
+    long_ago = Timestamp(1, 1)  # the overlap has passed
+    for place in Places(analytics_db).partitions():
+        place.update_many({}, {"$set": {"arrived": long_ago}})
+    wait_until(lambda: rollups.run() and retention.apply() == {"dropped": 1})
+    later = list(events.between(old - timedelta(days=1), now))
+    assert later == []
+    rollups.run()
+    (day,) = rollups.read("daily", "/", old - timedelta(days=1), now)
+    assert day["total"] == 7
+    refused = events.record_many([{"time": old, "path": "/", "bytes": 100}])
+    assert (refused.stored, len(refused.failures)) == (0, 1)
+    with pytest.raises(Conflict, match="are gone"):
+        rollups.rebuild(old, now)
+
+
+def test_under_roll_ups_only_keep_and_rotate(analytics_db: Db, retention: Retention) -> None:
+    Rollups(analytics_db, key="path", value="bytes", time="time").run()
+    for strategy in ("ttl", "capped", "rotate-databases"):
+        with pytest.raises(Conflict, match="kept or rotated"):
+            retention.switch(strategy, keep_seconds=86_400, size_bytes=1_000_000)
+    retention.switch("rotate")
+
+
+def test_roll_ups_span_rotated_days(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    fill(events)
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    rollups.run()
+    retention.switch("rotate")
+    fill(events, first=1_000)
+    rollups.run()
+    total = sum(bucket["total"] for n in range(3) for bucket in rollups.read("daily", f"/{n}", START, END))
+    assert total == sum(range(48)) * 2 + 48_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("burn",), "strategy"),
+        (("ttl",), "keep_seconds"),
+        (("capped",), "size_bytes"),
+    ],
+)
+def test_bad_policies_are_refused(retention: Retention, arguments: tuple, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        retention.switch(*arguments)
+    with pytest.raises(Invalid, match="unit"):
+        retention.switch("rotate", unit="hour")
+    assert retention.policy().strategy == "keep"
+
+
+def wait_until(holds, seconds: float = 30) -> None:
+    """Until the server's own deadline has done it."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.2)

@@ -1,0 +1,269 @@
+"""Roll-ups equal a direct aggregation of the events, at every level, whatever happened in between."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from bson.timestamp import Timestamp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pymongo.collection import Collection
+
+from squinney.analytics import Rollups
+from squinney.analytics.calendar import floor
+from squinney.errors import Conflict, Invalid
+from squinney.mongo.schema import Db, Document
+
+START = datetime(2018, 10, 25, tzinfo=UTC)
+UNITS = {
+    "quarterhourly": "quarter",
+    "hourly": "hour",
+    "daily": "day",
+    "weekly": "week",
+    "monthly": "month",
+    "yearly": "year",
+}
+ZONES = [("UTC", "hour"), ("Europe/Berlin", "hour"), ("America/New_York", "hour"), ("Asia/Kolkata", "quarter")]
+
+
+@pytest.fixture
+def rollups(analytics_db: Db) -> Rollups:
+    """Roll-ups of the events' lengths by user, in UTC."""
+    return Rollups(analytics_db, overlap_seconds=0)
+
+
+def add(db: Db, userid: str, length: int, after_seconds: int) -> None:
+    """An event as the log stores it."""
+    at = START + timedelta(seconds=after_seconds)
+    db["events"].insert_one({"arrived": Timestamp(0, 0), "userid": userid, "length": length, "ts": at})
+
+
+def direct(db: Db, unit: str, zone: str) -> dict[tuple[str, datetime], Document]:
+    """The aggregation in plain Python, on Python's own calendar."""
+    groups: dict[tuple[str, datetime], list[int]] = defaultdict(list)
+    for event in db["events"].find():
+        groups[event["userid"], floor(event["ts"], unit, ZoneInfo(zone))].append(event["length"])
+    return {
+        place: {"total": sum(v), "count": len(v), "mean": sum(v) / len(v), "min": min(v), "max": max(v)}
+        for place, v in groups.items()
+    }
+
+
+def stored(db: Db, level: str) -> dict[tuple[str, datetime], Document]:
+    """What the roll-ups say."""
+    found = {}
+    for bucket in db[f"rollups.{level}"].find({"value.count": {"$gt": 0}}):
+        del bucket["value"]["ts"]
+        found[bucket["_id"]["k"], bucket["_id"]["d"]] = bucket["value"]
+    return found
+
+
+def assert_equal(db: Db, rollups: Rollups) -> None:
+    """Every level is right."""
+    for step in rollups.steps:
+        zone = "UTC" if step.made_from is None else rollups.source.time_zone
+        assert stored(db, step.level) == direct(db, UNITS[step.level], zone), step.level
+
+
+def let_time_pass(db: Db) -> None:
+    """What has been rolled up arrived long ago: the next run must not see it as new."""
+    db["events"].update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})
+
+
+ADD = st.tuples(st.just("add"), st.sampled_from(["ann", "bob"]), st.integers(-5, 1_000), st.integers(0, 100 * 86_400))
+ACTION = st.one_of(ADD, ADD, ADD, st.just(("run",)), st.just(("rebuild",)), st.just(("half",)))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(ZONES), st.lists(ACTION, max_size=25))
+def test_any_stream_and_any_runs(analytics_db: Db, where: tuple[str, str], actions: list[tuple]) -> None:
+    db = analytics_db
+    for name in db.list_collection_names(filter={"name": {"$regex": "^(events|rollup)"}}):
+        db[name].delete_many({})
+    rollups = Rollups(db, time_zone=where[0], finest=where[1], overlap_seconds=0)
+    for action, *arguments in actions:
+        if action == "add":
+            add(db, *arguments)
+        elif action == "run":
+            assert rollups.run().moved
+            assert_equal(db, rollups)
+            let_time_pass(db)
+        elif action == "half":
+            rollups.run(until=START + timedelta(days=50))
+        else:
+            rollups.rebuild(START - timedelta(days=1), START + timedelta(days=400))
+            assert_equal(db, rollups)
+    rollups.run()
+    assert_equal(db, rollups)
+
+
+def test_a_second_run_over_an_hour_that_grew_counts_it_once(analytics_db: Db, rollups: Rollups) -> None:
+    """The book's roll-up adds the hour's whole total to its day again."""
+    add(analytics_db, "ann", 10, 60)
+    rollups.run()
+    let_time_pass(analytics_db)
+    add(analytics_db, "ann", 5, 120)
+    rollups.run()
+    rollups.run()
+    (day,) = rollups.read("daily", "ann", START, START + timedelta(days=1))
+    assert (day["total"], day["count"], day["mean"], day["min"], day["max"]) == (15, 2, 7.5, 5, 10)
+    assert_equal(analytics_db, rollups)
+
+
+def test_years_begin_in_january_and_weeks_on_monday(analytics_db: Db, rollups: Rollups) -> None:
+    add(analytics_db, "ann", 1, 0)
+    rollups.run()
+    assert [key[1] for key in stored(analytics_db, "yearly")] == [datetime(2018, 1, 1, tzinfo=UTC)]
+    assert [key[1] for key in stored(analytics_db, "weekly")] == [datetime(2018, 10, 22, tzinfo=UTC)]
+
+
+class Killed(BaseException):
+    """The process is dead."""
+
+
+def dying_after(writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let so many writes happen, then die before the next."""
+    left = [writes]
+
+    def mortal(method: Callable) -> Callable:
+        def call(self: Collection, *args: object, **kwargs: object) -> object:
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            return method(self, *args, **kwargs)
+
+        return call
+
+    for name in ("aggregate", "update_one", "update_many", "find_one_and_update"):
+        monkeypatch.setattr(Collection, name, mortal(getattr(Collection, name)))
+
+
+def test_killed_at_each_write_the_next_run_is_exact(analytics_db: Db, rollups: Rollups) -> None:
+    deaths = 0
+    for writes in range(30):
+        add(analytics_db, "ann", writes, writes * 50_000)
+        add(analytics_db, "bob", writes, (30 - writes) * 70_000)
+        with pytest.MonkeyPatch.context() as patch:
+            dying_after(writes, patch)
+            try:
+                rollups.run()
+            except Killed:
+                deaths += 1
+            else:
+                break
+        assert rollups.run().moved
+        assert_equal(analytics_db, rollups)
+        let_time_pass(analytics_db)
+    assert deaths == 13  # the number, what is touched, five levels of two writes, the watermark
+
+
+def test_runs_at_once_while_events_arrive(analytics_db: Db) -> None:
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        rollups = Rollups(analytics_db)
+        try:
+            while not stop.is_set():
+                rollups.run()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for n in range(150):
+        add(analytics_db, f"u{n % 3}", n, n * 40_000 % (90 * 86_400))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    rollups = Rollups(analytics_db)
+    assert rollups.run().moved
+    assert_equal(analytics_db, rollups)
+
+
+@pytest.mark.parametrize("writes", range(1, 13))
+def test_a_run_that_stalls_and_wakes_up_spoils_nothing(analytics_db: Db, writes: int) -> None:
+    """It stops before one of its writes until a later run is through."""
+    add(analytics_db, "ann", 1, 0)
+    stalled, sleeper = [], Rollups(analytics_db, overlap_seconds=0)
+
+    def stall(method: Callable) -> Callable:
+        def call(self: Collection, *args: object, **kwargs: object) -> object:
+            stalled.append(True)
+            if len(stalled) == writes:
+                with pytest.MonkeyPatch.context() as inner:
+                    for name, original in originals.items():
+                        inner.setattr(Collection, name, original)
+                    add(analytics_db, "ann", 100, 30)
+                    assert Rollups(analytics_db, overlap_seconds=0).run().moved
+                    let_time_pass(analytics_db)
+            return method(self, *args, **kwargs)
+
+        return call
+
+    originals = {name: getattr(Collection, name) for name in ("aggregate", "update_one", "update_many")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, method in originals.items():
+            patch.setattr(Collection, name, stall(method))
+        assert not sleeper.run().moved
+    assert_equal(analytics_db, sleeper)
+
+
+def test_readers_elsewhere_get_their_own_days(analytics_db: Db, rollups: Rollups) -> None:
+    """Berlin's 28 October 2018 has 25 hours."""
+    berlin = ZoneInfo("Europe/Berlin")
+    day = datetime(2018, 10, 28, tzinfo=berlin).astimezone(UTC)
+    for hour in range(-1, 26):
+        add(analytics_db, "ann", 1, int((day - START).total_seconds()) + hour * 3600)
+    rollups.run()
+    start, end = datetime(2018, 10, 28, tzinfo=berlin), datetime(2018, 10, 29, tzinfo=berlin)
+    (bucket,) = rollups.read("daily", "ann", start, end, time_zone="Europe/Berlin")
+    assert (bucket["at"], bucket["count"]) == (day, 25)
+    with pytest.raises(Invalid, match="quarter"):
+        rollups.read("daily", "ann", start, end, time_zone="Asia/Kolkata")
+
+
+def test_events_without_key_value_or_time_are_left_out(analytics_db: Db, rollups: Rollups) -> None:
+    add(analytics_db, "ann", 3, 0)
+    odd = [{"length": 1, "ts": START}, {"userid": "x", "ts": START}, {"userid": "x", "length": "9", "ts": START}]
+    odd += [{"userid": "x", "length": 1}, {"userid": "x", "length": 1, "ts": "today"}]
+    analytics_db["events"].insert_many([{"arrived": Timestamp(0, 0), **event} for event in odd])
+    rollups.run()
+    assert {key for key, _ in stored(analytics_db, "yearly")} == {"ann"}
+
+
+def test_a_rebuild_empties_buckets_whose_events_are_gone(analytics_db: Db, rollups: Rollups) -> None:
+    add(analytics_db, "ann", 3, 0)
+    add(analytics_db, "bob", 3, 0)
+    rollups.run()
+    analytics_db["events"].delete_one({"userid": "ann"})
+    rollups.rebuild(START, START + timedelta(days=1))
+    assert_equal(analytics_db, rollups)
+    assert rollups.read("yearly", "ann", START - timedelta(days=400), START) == []
+
+
+def test_one_name_rolls_up_one_thing(analytics_db: Db, rollups: Rollups) -> None:
+    rollups.run()
+    with pytest.raises(Conflict, match="another name"):
+        Rollups(analytics_db, key="host").run()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"time_zone": "Mars/Olympus"}, "no time zone"),
+        ({"time_zone": "Asia/Kolkata"}, "quarter"),
+        ({"finest": "second"}, "finest"),
+        ({"name": "$x"}, "name"),
+    ],
+)
+def test_bad_settings_are_refused(analytics_db: Db, arguments: dict[str, str], why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        Rollups(analytics_db, **arguments)

@@ -1,0 +1,83 @@
+"""Sessions from requests, through late ones, and the book's roll-up of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from squinney.analytics import EventLog, Sessions, verify
+from squinney.mongo.schema import Db
+
+START = datetime(2026, 5, 17, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def sessions(analytics_db: Db) -> Sessions:
+    """The sessions."""
+    return Sessions(analytics_db)
+
+
+def visit(log: EventLog, minute: float, *, host: str = "h", agent: str = "a", **more: object) -> None:
+    """A request."""
+    log.record({"time": START + timedelta(minutes=minute), "host": host, "user_agent": agent, "path": "/", **more})
+
+
+def found(db: Db) -> list[tuple[int, int, int]]:
+    """Start minute, length in minutes and requests of each session."""
+    real = db["visit_sessions"].find({"length": {"$exists": True}}).sort([("ts", 1), ("userid", 1)])
+    return [((s["ts"] - START).seconds // 60, s["length"] // 60, s["requests"]) for s in real]
+
+
+def test_half_an_hour_of_silence_ends_a_session(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
+    for minute in (0, 10, 39.9, 69.9, 100):
+        visit(log, minute)
+    sessions.derive()
+    assert found(analytics_db)[0] == (0, 39, 3)
+    assert [requests for _, _, requests in found(analytics_db)] == [3, 1, 1]
+
+
+def test_visitors_are_told_apart(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
+    visit(log, 0)
+    visit(log, 1, agent="b")
+    visit(log, 2, host="i")
+    visit(log, 3, user="ann")
+    visit(log, 4, user="ann", agent="c")
+    sessions.derive()
+    assert sorted(requests for _, _, requests in found(analytics_db)) == [1, 1, 1, 2]
+
+
+def test_a_late_request_joins_two_sessions(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
+    visit(log, 0)
+    visit(log, 50)
+    sessions.derive()
+    rollups = sessions.rollups()
+    rollups.run()
+    visit(log, 25)
+    visit(log, -5)
+    sessions.derive()
+    rollups.run()
+    assert [(length, requests) for _, length, requests in found(analytics_db)] == [(55, 4)]
+    assert list(verify(analytics_db)) == []
+    (year,) = analytics_db["visits.yearly"].find({"value.count": {"$gt": 0}})
+    assert (year["value"]["total"], year["value"]["count"]) == (55 * 60, 1)
+
+
+def test_deriving_twice_changes_nothing(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
+    visit(log, 0)
+    assert sessions.derive().changed == 1
+    assert sessions.derive().changed == 0
+    assert sessions.derive().moved
+
+
+def test_session_time_of_a_real_log(log: EventLog, analytics_db: Db, sessions: Sessions, real_log: Path) -> None:
+    log.import_file(real_log)
+    sessions.derive()
+    requests = sum(s["requests"] for s in analytics_db["visit_sessions"].find({"length": {"$exists": True}}))
+    assert requests == 9_999
+    rollups = sessions.rollups()
+    rollups.run()
+    assert list(verify(analytics_db)) == []
+    total = sum(year["value"]["total"] for year in analytics_db["visits.yearly"].find())
+    assert total == sum(s.get("length", 0) for s in analytics_db["visit_sessions"].find())

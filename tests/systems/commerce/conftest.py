@@ -1,0 +1,113 @@
+"""A shop in each transaction mode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from squinney.commerce import COLLECTIONS, Carts, Inventory, Orders, TestGateway
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+from squinney.patterns import transactions
+from squinney.patterns.transactions import Mode, Transactions
+
+
+@pytest.fixture(params=["native", "two-phase"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    """Every test that asks for it runs in both modes."""
+    return request.param
+
+
+@pytest.fixture
+def shop_db(db: Db) -> Db:
+    """A database with commerce's collections."""
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    return db
+
+
+class Clock:
+    """A clock that the test winds."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let time go by."""
+        self.now += timedelta(seconds=seconds)
+
+
+@dataclass
+class Shop:
+    """Everything a test of carts needs."""
+
+    db: Db
+    mode: Mode = "native"
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.transactions = Transactions(self.db, self.mode, timeout_seconds=10)
+        self.gateway = TestGateway(self.db)
+        common: dict[str, Any] = {"transactions": self.transactions, "clock": self.clock}
+        self.inventory = Inventory(self.db, **common)
+        self.orders = Orders(self.db, payments=self.gateway, **common)
+        self.carts = Carts(self.db, payments=self.gateway, orders=self.orders, **common)
+
+    def stock(self, sku: str, qty: int, *, price: int = 500, currency: str = "EUR") -> str:
+        """A product with so many units."""
+        pricing = {"list": price, "retail": price, "savings": 0, "pct_savings": 0, "currency": currency}
+        product = {"_id": sku, "type": "Film", "title": f"The {sku}", "details": {}, "pricing": pricing}
+        self.db["products"].insert_one(product)
+        if qty:
+            self.inventory.receive(sku, qty)
+        return sku
+
+    def cart(self, **lines: int) -> str:
+        """A cart with lines, by SKU."""
+        cart_id = self.carts.new()["_id"]
+        for sku, qty in lines.items():
+            self.carts.add_item(cart_id, sku, qty)
+        return cart_id
+
+    def level(self, sku: str) -> tuple[int, int, int]:
+        """What is available, carted and sold; conservation is checked on the way."""
+        stock = self.inventory.level(sku)
+        reserved = sum(held["qty"] for held in self.db["reservations"].find({"_id.sku": sku, "txn_stub": None}))
+        assert stock["received"] + stock["adjusted"] == stock["qty"] + stock["carted"] + stock["sold"]
+        assert stock["carted"] == reserved
+        assert min(stock["qty"], stock["carted"], stock["sold"]) >= 0
+        return stock["qty"], stock["carted"], stock["sold"]
+
+    def lines(self, cart_id: str) -> dict[str, int]:
+        """The cart's quantities."""
+        return {line["sku"]: line["qty"] for line in self.carts.get(cart_id)["items"]}
+
+
+@pytest.fixture
+def shop(shop_db: Db, mode: Mode) -> Shop:
+    """The shop, with deadlines short enough to wait for."""
+    return Shop(shop_db, mode)
+
+
+@pytest.fixture
+def real_data() -> Callable[[str], Path]:
+    """Finds a file of real data, or skips the test and says why."""
+
+    def find(name: str) -> Path:
+        root = Path(__file__).resolve().parents[3]
+        given = os.environ.get("SQUINNEY_TEST_DATA")
+        folders = [Path(given)] if given else [up / "shared" / "data" for up in (root.parent, root.parent.parent)]
+        for folder in folders:
+            if (folder / name).is_file():
+                return folder / name
+        pytest.skip(f"{name} is in none of {', '.join(map(str, folders))}; SQUINNEY_TEST_DATA names its folder")
+
+    return find

@@ -1,0 +1,190 @@
+"""What carts and stock do and refuse, in both transaction modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.systems.commerce.conftest import Shop
+
+from squinney.commerce import (
+    CartClosed,
+    CartLimit,
+    InadequateInventory,
+    UnknownCart,
+    UnknownLine,
+    UnknownProduct,
+    WrongCurrency,
+)
+from squinney.commerce.documents import MOST_QTY
+from squinney.errors import Invalid
+from squinney.patterns.transactions import KeyReused
+
+
+def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=3)
+    assert shop.level("film") == (7, 3, 0)
+    line = shop.carts.get(cart_id)["items"][0]
+    assert (line["qty"], line["price"], line["title"]) == (3, 500, "The film")
+    shop.carts.add_item(cart_id, "film", 2)
+    assert shop.level("film") == (5, 5, 0)
+    shop.carts.set_quantity(cart_id, "film", 1)
+    assert shop.level("film") == (9, 1, 0)
+    shop.carts.remove_item(cart_id, "film")
+    assert (shop.level("film"), shop.lines(cart_id)) == ((10, 0, 0), {})
+    assert shop.db["transactions"].count_documents({}) == 0
+
+
+def test_a_change_returns_the_cart_as_it_is_stored(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart()
+    shop.clock.pass_seconds(5)
+    for changed in (
+        shop.carts.add_item(cart_id, "film", 3),
+        shop.carts.add_item(cart_id, "film", 1),
+        shop.carts.set_quantity(cart_id, "film", 2),
+    ):
+        assert changed["last_modified"] == shop.clock()
+    assert shop.carts.get(cart_id) == changed
+
+
+def test_a_short_addition_leaves_the_line_untouched(shop: Shop) -> None:
+    shop.stock("film", 5)
+    cart_id = shop.cart(film=3)
+    before = shop.carts.get(cart_id)
+    with pytest.raises(InadequateInventory) as caught:
+        shop.carts.add_item(cart_id, "film", 3)
+    assert caught.value.details["available"] == 2
+    assert shop.carts.get(cart_id) == before
+    assert shop.level("film") == (2, 3, 0)
+
+
+def test_the_price_is_that_of_the_time_of_adding(shop: Shop) -> None:
+    shop.stock("film", 10, price=500)
+    cart_id = shop.cart(film=1)
+    shop.db["products"].update_one({"_id": "film"}, {"$set": {"pricing.retail": 900}})
+    shop.carts.add_item(cart_id, "film")
+    assert shop.carts.get(cart_id)["items"][0]["price"] == 500
+    assert shop.carts.get(shop.cart(film=1))["items"][0]["price"] == 900
+
+
+REFUSED: list[tuple[Any, Callable[[Shop, str, str], object]]] = [
+    (UnknownCart, lambda s, cart, closed: s.carts.add_item("nobody", "film")),
+    (UnknownCart, lambda s, cart, closed: s.carts.set_quantity("nobody", "film", 1)),
+    (UnknownCart, lambda s, cart, closed: s.carts.abandon("nobody")),
+    (UnknownProduct, lambda s, cart, closed: s.carts.add_item(cart, "nothing")),
+    (InadequateInventory, lambda s, cart, closed: s.carts.add_item(cart, "unstocked")),
+    (UnknownLine, lambda s, cart, closed: s.carts.set_quantity(cart, "dollars", 1)),
+    (UnknownLine, lambda s, cart, closed: s.carts.remove_item(cart, "dollars")),
+    (WrongCurrency, lambda s, cart, closed: s.carts.add_item(cart, "dollars")),
+    (CartClosed, lambda s, cart, closed: s.carts.add_item(closed, "film")),
+    (CartClosed, lambda s, cart, closed: s.carts.set_quantity(closed, "film", 9)),
+    (CartClosed, lambda s, cart, closed: s.carts.abandon(closed)),
+    (CartLimit, lambda s, cart, closed: s.carts.add_item(cart, "dear", MOST_QTY)),
+    (InadequateInventory, lambda s, cart, closed: s.carts.set_quantity(cart, "film", 100)),
+    (InadequateInventory, lambda s, cart, closed: s.inventory.adjust("film", -100, "lost")),
+    (UnknownProduct, lambda s, cart, closed: s.inventory.adjust("nothing", 1, "found")),
+    (UnknownProduct, lambda s, cart, closed: s.inventory.level("nothing")),
+    (Invalid, lambda s, cart, closed: s.inventory.adjust("film", 0, "nothing")),
+    (Invalid, lambda s, cart, closed: s.inventory.receive("film", 0)),
+    (Invalid, lambda s, cart, closed: s.carts.add_item(cart, "film", 0)),
+    (Invalid, lambda s, cart, closed: s.carts.add_item(cart, "film", -1)),
+    (Invalid, lambda s, cart, closed: s.carts.add_item(cart, {"$gt": ""}, 1)),  # type: ignore[arg-type]
+    (Invalid, lambda s, cart, closed: s.carts.get({"$gt": ""})),  # type: ignore[arg-type]
+    (Invalid, lambda s, cart, closed: s.carts.set_quantity(cart, "film", 1.5)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("error", "attempt"), REFUSED, ids=[f"{e.__name__}-{n}" for n, (e, _) in enumerate(REFUSED)])
+def test_a_refusal_changes_nothing(shop: Shop, error: Any, attempt: Any) -> None:
+    shop.stock("film", 10)
+    shop.stock("unstocked", 0)
+    shop.stock("dollars", 5, currency="USD")
+    shop.stock("dear", 2 * MOST_QTY, price=10**12)
+    cart, closed = shop.cart(film=2), shop.cart(film=1)
+    shop.carts.checkout(closed, key="k")
+
+    def stored() -> list[Any]:
+        return [list(shop.db[name].find().sort("_id")) for name in ("stock", "carts", "reservations", "movements")]
+
+    before = stored()
+    with pytest.raises(error):
+        attempt(shop, cart, closed)
+    assert stored() == before
+    assert shop.db["transactions"].count_documents({}) == 0
+
+
+def test_stock_keeps_its_history(shop: Shop) -> None:
+    shop.stock("film", 10)
+    shop.inventory.adjust("film", -2, "broken")
+    shop.inventory.adjust("film", 1, "found")
+    assert shop.level("film") == (9, 0, 0)
+    history = shop.inventory.movements("film", limit=2)
+    rest = shop.inventory.movements("film", limit=2, cursor=history.next)
+    changes = [(move["kind"], move["qty"]) for move in [*history.items, *rest.items]]
+    assert sorted(changes) == [("adjusted", -2), ("adjusted", 1), ("received", 10)]
+
+
+def test_a_key_adds_once(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart()
+    first = shop.carts.add_item(cart_id, "film", 2, key="a")
+    assert shop.carts.add_item(cart_id, "film", 2, key="a") == first
+    assert shop.lines(cart_id) == {"film": 2}
+    with pytest.raises(KeyReused):
+        shop.carts.add_item(cart_id, "film", 3, key="a")
+
+
+def test_an_idle_cart_expires_and_gives_back(shop: Shop) -> None:
+    shop.stock("film", 10)
+    old = shop.cart(film=4)
+    shop.clock.pass_seconds(100)
+    young = shop.cart(film=1)
+    assert shop.carts.expire_carts(60) == {"expired": 1}
+    assert shop.carts.get(old)["status"] == "expired"
+    assert shop.carts.get(young)["status"] == "active"
+    assert shop.level("film") == (9, 1, 0)
+    assert shop.carts.expire_carts(60) == {}
+    with pytest.raises(CartClosed):
+        shop.carts.add_item(old, "film")
+
+
+def test_an_expiry_that_was_interrupted_goes_on(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=4)
+    shop.db["carts"].update_one({"_id": cart_id}, {"$set": {"status": "expiring"}})
+    shop.clock.pass_seconds(1)
+    assert shop.carts.expire_carts(60) == {"expired": 1}
+    assert shop.level("film") == (10, 0, 0)
+
+
+def test_abandoning_gives_everything_back_at_once(shop: Shop) -> None:
+    shop.stock("film", 10)
+    shop.stock("album", 3)
+    cart_id = shop.cart(film=4, album=3)
+    assert shop.carts.abandon(cart_id)["status"] == "expired"
+    assert (shop.level("film"), shop.level("album")) == ((10, 0, 0), (3, 0, 0))
+
+
+def test_orphans_go_back_and_others_stay(shop: Shop) -> None:
+    """The reservations of active and pending carts stay; those of a complete cart never return to stock."""
+    shop.stock("film", 20)
+    gone, expired, active, pending = (shop.cart(film=1) for _ in range(4))
+    shop.db["carts"].delete_one({"_id": gone})
+    shop.db["carts"].update_one({"_id": expired}, {"$set": {"status": "expired"}})
+    shop.gateway.behaviour = "timeout"
+    with pytest.raises(Exception, match="no answer"):
+        shop.carts.checkout(pending, key="k")
+    shop.gateway.behaviour = "capture"
+    complete = shop.cart(film=1)
+    shop.carts.checkout(complete, key="k")
+    # What the book's checkout leaves behind: a reservation of sold goods.
+    shop.db["reservations"].insert_one({"_id": {"sku": "film", "cart": complete}, "qty": 1, "at": shop.clock()})
+    shop.clock.pass_seconds(10**6)
+    assert shop.carts.return_orphans(60) == {"returned": 2}
+    left = {held["_id"]["cart"] for held in shop.db["reservations"].find()}
+    assert left == {active, pending, complete}
+    assert shop.inventory.level("film")["qty"] == 17
+    assert shop.carts.return_orphans(60) == {}

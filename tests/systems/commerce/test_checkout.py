@@ -1,0 +1,312 @@
+"""Every way a checkout can go, in both transaction modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.systems.commerce.conftest import Shop
+
+from squinney.commerce import (
+    CartClosed,
+    CartEmpty,
+    Charge,
+    PaymentDeclined,
+    PaymentRefunded,
+    PaymentUnsettled,
+    UnknownCart,
+)
+from squinney.errors import Invalid
+from squinney.patterns.transactions import StillRunning
+
+
+def charges(shop: Shop) -> dict[str, int]:
+    """How many charges the provider has in each state."""
+    found = [charge["state"] for charge in shop.db["test_charges"].find()]
+    return {state: found.count(state) for state in found}
+
+
+def states(shop: Shop, cart_id: str) -> list[str]:
+    """How the cart's payment attempts ended."""
+    return [payment["state"] for payment in shop.carts.payments_of(cart_id)]
+
+
+def require_paired(shop: Shop) -> None:
+    """Each captured payment has exactly one order, and the other way round."""
+    captured = sorted(payment["_id"] for payment in shop.db["payments"].find({"state": "captured"}))
+    ordered = sorted(order["payment_id"] for order in shop.db["orders"].find({"status": "placed"}))
+    assert captured == ordered
+    assert charges(shop).get("captured", 0) == len(captured)
+
+
+def test_a_paid_cart_becomes_an_order(shop: Shop) -> None:
+    shop.stock("film", 10)
+    shop.stock("album", 5, price=250)
+    cart_id = shop.carts.new(customer="ada")["_id"]
+    shop.carts.add_item(cart_id, "film", 2)
+    shop.carts.add_item(cart_id, "album", 1)
+    order = shop.carts.checkout(cart_id, key="k")
+    assert (order["_id"], order["total"], order["currency"], order["status"]) == (cart_id, 1250, "EUR", "placed")
+    assert [line["sku"] for line in order["items"]] == ["film", "album"]
+    assert shop.carts.get(cart_id)["status"] == "complete"
+    assert (shop.level("film"), shop.level("album")) == ((8, 0, 2), (4, 0, 1))
+    assert shop.orders.by_customer("ada").items == [order]
+    assert shop.inventory.movements("film").items[0]["kind"] in ("sold", "received")
+    require_paired(shop)
+
+
+def test_the_same_key_gives_the_same_order_and_another_is_refused(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    order = shop.carts.checkout(cart_id, key="k")
+    assert shop.carts.checkout(cart_id, key="k") == order
+    with pytest.raises(CartClosed):
+        shop.carts.checkout(cart_id, key="other")
+    assert charges(shop) == {"captured": 1}
+
+
+def test_a_decline_reopens_the_cart(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "decline"
+    with pytest.raises(PaymentDeclined):
+        shop.carts.checkout(cart_id, key="k")
+    assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("active", (8, 2, 0))
+    shop.gateway.behaviour = "capture"
+    shop.carts.add_item(cart_id, "film", 1)
+    assert shop.carts.checkout(cart_id, key="k")["total"] == 1500
+    assert states(shop, cart_id) == ["declined", "captured"]
+    require_paired(shop)
+
+
+def test_captured_but_not_answered_is_one_charge_and_one_order(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "capture-then-timeout"
+    with pytest.raises(PaymentUnsettled) as caught:
+        shop.carts.checkout(cart_id, key="k")
+    assert caught.value.outcome_unknown
+    assert shop.carts.get(cart_id)["status"] == "pending"
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"captured": 1}
+    assert shop.carts.settle_payments(60) == {}
+    assert shop.carts.checkout(cart_id, key="k")["_id"] == cart_id
+    assert (charges(shop), shop.level("film")) == ({"captured": 1}, (8, 0, 2))
+    require_paired(shop)
+
+
+def test_a_repeat_with_the_key_settles_it_too(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "capture-then-timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    with pytest.raises(StillRunning):
+        shop.carts.checkout(cart_id, key="other")
+    shop.gateway.behaviour = "capture"
+    assert shop.carts.checkout(cart_id, key="k")["total"] == 1000
+    assert charges(shop) == {"captured": 1}
+    require_paired(shop)
+
+
+def test_a_timeout_is_cancelled_before_the_cart_reopens_and_a_late_capture_fails(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    shop.clock.pass_seconds(30)
+    assert shop.carts.settle_payments(60) == {}
+    shop.clock.pass_seconds(60)
+    assert shop.carts.settle_payments(60) == {"cancelled": 1}
+    assert shop.carts.get(cart_id)["status"] == "active"
+    shop.gateway.behaviour = "capture"
+    late = shop.gateway.capture(f"{cart_id}:1", 1000, "EUR", note=lambda intent: None)
+    assert late.state == "cancelled"
+    shop.carts.checkout(cart_id, key="k2")
+    assert charges(shop) == {"cancelled": 1, "captured": 1}
+    require_paired(shop)
+
+
+def test_a_pending_cart_older_than_every_timeout_keeps_its_goods(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    shop.clock.pass_seconds(10**7)
+    assert shop.carts.expire_carts(1) == {}
+    assert shop.carts.return_orphans(1) == {}
+    assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("pending", (8, 2, 0))
+    for attempt in (
+        lambda: shop.carts.add_item(cart_id, "film"),
+        lambda: shop.carts.remove_item(cart_id, "film"),
+        lambda: shop.carts.abandon(cart_id),
+    ):
+        with pytest.raises(CartClosed):
+            attempt()
+
+
+def captured_late(shop: Shop, cart_id: str) -> str:
+    """An attempt that was cancelled on our side while the provider captured all the same."""
+    shop.gateway.behaviour = "timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    shop.clock.pass_seconds(100)
+    shop.carts.settle_payments(60)
+    payment_id = f"{cart_id}:1"
+    shop.db["test_charges"].update_one({"_id": payment_id}, {"$set": {"state": "captured"}})
+    shop.gateway.behaviour = "capture"
+    return payment_id
+
+
+def test_a_late_success_completes_a_cart_that_is_unchanged(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    assert shop.carts.settle(payment_id)["state"] == "captured"
+    assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("complete", (8, 0, 2))
+    require_paired(shop)
+
+
+def test_a_late_success_for_an_expired_cart_takes_the_goods_again(shop: Shop) -> None:
+    shop.stock("film", 2)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.carts.abandon(cart_id)
+    assert shop.carts.settle(payment_id)["state"] == "captured"
+    assert (shop.orders.get(cart_id)["total"], shop.level("film")) == (1000, (0, 0, 2))
+    require_paired(shop)
+
+
+def test_a_late_success_is_refunded_where_the_goods_are_gone(shop: Shop) -> None:
+    shop.stock("film", 2)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.carts.abandon(cart_id)
+    shop.carts.checkout(shop.cart(film=1), key="k")
+    assert shop.carts.settle(payment_id)["state"] == "refunded"
+    assert (charges(shop), shop.level("film")) == ({"refunded": 1, "captured": 1}, (1, 0, 1))
+    require_paired(shop)
+
+
+def test_a_late_success_beside_a_second_attempt_is_refunded(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.carts.checkout(cart_id, key="again")
+    assert shop.carts.settle(payment_id)["state"] == "refunded"
+    assert states(shop, cart_id) == ["refunded", "captured"]
+    require_paired(shop)
+
+
+def test_a_late_success_for_a_cart_that_was_deleted_is_refunded(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.db["carts"].delete_one({"_id": cart_id})
+    assert shop.carts.settle(payment_id)["state"] == "refunded"
+    shop.clock.pass_seconds(100)
+    shop.carts.return_orphans(60)
+    assert shop.level("film") == (10, 0, 0)
+
+
+def test_goods_that_are_gone_when_the_answer_comes_are_told_as_a_refund(shop: Shop) -> None:
+    """The provider breaks its word: the cancelled attempt is captured, and the stalled checkout comes back."""
+    shop.stock("film", 2)
+    cart_id = shop.cart(film=2)
+    capture = shop.gateway.capture
+
+    def stalled(key: str, amount: int, currency: str, *, note: Any) -> Charge:
+        note("late")
+        shop.clock.pass_seconds(100)
+        shop.carts.settle_payments(60)
+        shop.carts.abandon(cart_id)
+        shop.gateway.capture = capture  # type: ignore[method-assign]
+        shop.carts.checkout(shop.cart(film=1), key="k")
+        shop.db["test_charges"].update_one({"_id": key}, {"$set": {"state": "captured"}})
+        return Charge("captured", "late")
+
+    shop.gateway.capture = stalled  # type: ignore[method-assign]
+    with pytest.raises(PaymentRefunded):
+        shop.carts.checkout(cart_id, key="k")
+    assert shop.level("film") == (1, 0, 1)
+    require_paired(shop)
+
+
+def test_an_attempt_settled_meanwhile_does_not_charge(shop: Shop) -> None:
+    """A checkout that stalls before the provider hears of it finds the cart reopened, and charges nothing."""
+    shop.stock("film", 2)
+    cart_id = shop.cart(film=2)
+    capture = shop.gateway.capture
+
+    def stalled(key: str, amount: int, currency: str, *, note: Any) -> Charge:
+        shop.clock.pass_seconds(100)
+        shop.carts.settle_payments(60)
+        return capture(key, amount, currency, note=note)
+
+    shop.gateway.capture = stalled  # type: ignore[method-assign]
+    with pytest.raises(PaymentDeclined):
+        shop.carts.checkout(cart_id, key="k")
+    assert (charges(shop), shop.carts.get(cart_id)["status"]) == ({"cancelled": 1}, "active")
+
+
+def test_a_silent_provider_leaves_the_attempt_open(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+
+    def silent(attempt: object) -> Charge:
+        raise ConnectionError
+
+    shop.gateway.status = silent  # type: ignore[method-assign]
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"left for later": 1}
+    assert (states(shop, cart_id), shop.carts.get(cart_id)["status"]) == (["started"], "pending")
+
+
+def test_what_cannot_be_checked_out(shop: Shop) -> None:
+    shop.stock("film", 10)
+    with pytest.raises(CartEmpty):
+        shop.carts.checkout(shop.cart(), key="k")
+    with pytest.raises(UnknownCart):
+        shop.carts.checkout("nobody", key="k")
+    gone = shop.cart(film=1)
+    shop.carts.abandon(gone)
+    with pytest.raises(CartClosed):
+        shop.carts.checkout(gone, key="k")
+    for key in ("", None, {"$gt": ""}, "k" * 201):
+        with pytest.raises(Invalid, match=r"^key"):
+            shop.carts.checkout(shop.cart(film=1), key=key)  # type: ignore[arg-type]
+
+
+def test_cancelling_a_paid_order_refunds_and_restocks(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    assert shop.orders.cancel(cart_id)["status"] == "cancelled"
+    assert shop.orders.cancel(cart_id)["status"] == "cancelled"
+    assert (charges(shop), shop.level("film"), states(shop, cart_id)) == ({"refunded": 1}, (10, 0, 0), ["refunded"])
+
+
+def test_a_refund_without_answer_is_finished_by_the_job(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    refund = shop.gateway.refund
+
+    def silent(attempt: Any) -> Charge:
+        refund(attempt)
+        raise ConnectionError
+
+    shop.gateway.refund = silent  # type: ignore[method-assign]
+    with pytest.raises(PaymentUnsettled):
+        shop.orders.cancel(cart_id)
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelling", (8, 0, 2))
+    shop.gateway.refund = refund  # type: ignore[method-assign]
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"refunded": 1}
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))
+    assert charges(shop) == {"refunded": 1}

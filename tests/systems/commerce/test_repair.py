@@ -1,0 +1,118 @@
+"""Each thing that can be wrong is found, and what can be mended is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from tests.systems.commerce.conftest import Shop
+
+from squinney.commerce import Catalog, Categories, find_problems, repair
+
+
+@pytest.fixture
+def busy(shop: Shop) -> Shop:
+    """A shop in which everything has happened, and nothing is wrong."""
+    shop.stock("film", 20)
+    shop.stock("album", 10)
+    Categories(shop.db).add_paths([["Music", "Jazz", "Bebop"], ["Music", "Rock"], ["Films"]])
+    shop.db["carts"].insert_one({**shop.carts.new(), "_id": "active"})
+    shop.carts.add_item("active", "film", 2)
+    shop.carts.add_item("active", "album", 1)
+    for cart_id in ("paid", "refunded", "pending"):
+        shop.db["carts"].insert_one({**shop.carts.new(), "_id": cart_id})
+        shop.carts.add_item(cart_id, "film", 3)
+        if cart_id == "pending":
+            shop.gateway.behaviour = "timeout"
+        try:
+            shop.carts.checkout(cart_id, key="k")
+        except Exception:
+            assert cart_id == "pending"
+    shop.gateway.behaviour = "capture"
+    shop.orders.cancel("refunded")
+    shop.inventory.adjust("film", -1, "lost")
+    shop.db["orders"].insert_one({**shop.orders.place([{"sku": "x", "price": 5, "qty": 2}]), "_id": "plain"})
+    assert list(find_problems(shop.db)) == []
+    return shop
+
+
+def change(collection: str, document_id: Any, update: dict[str, Any]) -> Callable[[Shop], Any]:
+    """Spoil a document by hand."""
+    options = {"bypass_document_validation": True}
+    return lambda shop: shop.db[collection].update_one({"_id": document_id}, update, **options)
+
+
+def category(name: str, update: dict[str, Any]) -> Callable[[Shop], Any]:
+    """Spoil a category by hand."""
+    return lambda shop: shop.db["categories"].update_one({"name": name}, update)
+
+
+def make_cycle(shop: Shop) -> None:
+    """Put Music below its own grandchild."""
+    bebop = shop.db["categories"].find_one({"name": "Bebop"})
+    assert bebop
+    shop.db["categories"].update_one({"name": "Music"}, {"$set": {"parent": bebop["_id"]}})
+
+
+def removed_stock(shop: Shop) -> None:
+    """A product that was added again by a process that died before it said so to the stock."""
+    catalog = Catalog(shop.db)
+    catalog.remove("gone")
+    shop.db["products"].insert_one({"_id": "gone"})
+
+
+def reserve(shop: Shop, cart_id: str) -> None:
+    """A reservation that no cart accounts for."""
+    held = {"_id": {"sku": "album", "cart": cart_id}, "qty": 1, "at": shop.clock()}
+    shop.db["reservations"].insert_one(held)
+    shop.db["stock"].update_one({"_id": "album"}, {"$inc": {"qty": -1, "carted": 1}})
+
+
+SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
+    ("wrong-stock", True, change("stock", "film", {"$inc": {"qty": 1}})),
+    ("wrong-stock", True, change("stock", "film", {"$inc": {"carted": 1, "qty": -1}})),
+    ("wrong-stock", True, change("stock", "film", {"$inc": {"sold": -1, "qty": 1}})),
+    ("wrong-stock", True, change("stock", "film", {"$inc": {"received": 5, "qty": 5}})),
+    ("wrong-stock", True, change("stock", "film", {"$set": {"qty": -1}})),
+    ("orphan-reservation", True, lambda shop: reserve(shop, "nobody")),
+    ("sold-reservation", True, lambda shop: reserve(shop, "paid")),
+    ("unlike-reservations", True, change("carts", "active", {"$set": {"items.0.qty": 1}})),
+    (
+        "unlike-reservations",
+        True,
+        change("carts", "active", {"$push": {"items": {"sku": "ghost", "qty": 1, "price": 1}}}),
+    ),
+    ("unlike-reservations", False, change("carts", "pending", {"$set": {"items.0.qty": 1}})),
+    ("pending-without-attempt", True, change("payments", "pending:1", {"$set": {"state": "cancelled"}})),
+    ("paid-without-order", True, lambda shop: shop.db["orders"].delete_one({"_id": "paid"})),
+    ("order-without-payment", False, change("payments", "paid:1", {"$set": {"state": "declined"}})),
+    ("wrong-total", True, change("orders", "plain", {"$set": {"total": 11}})),
+    ("wrong-total", False, change("orders", "paid", {"$set": {"total": 11}})),
+    ("orphan-marker", True, change("stock", "album", {"$push": {"txns": ObjectId()}})),
+    ("orphan-marker", True, change("carts", "active", {"$set": {"txn_lock": ObjectId()}})),
+    ("wrong-ancestors", True, category("Bebop", {"$set": {"ancestors": []}})),
+    ("wrong-ancestors", True, category("Bebop", {"$set": {"ancestors.0.name": "Jass"}})),
+    ("orphan-category", True, category("Rock", {"$set": {"parent": "nobody"}})),
+    ("category-cycle", True, make_cycle),
+    ("wrong-position", True, category("Rock", {"$set": {"position": 7}})),
+    ("unknown-category-id", True, change("products", "film", {"$set": {"category_ids": ["nowhere"]}})),
+    ("removed-stock", True, removed_stock),
+]
+
+
+@pytest.mark.parametrize(("code", "mended", "spoil"), SPOILED, ids=[f"{c}-{n}" for n, (c, _, _) in enumerate(SPOILED)])
+def test_a_problem_is_found_and_mended(busy: Shop, code: str, mended: bool, spoil: Callable[[Shop], Any]) -> None:
+    Catalog(busy.db).add(
+        {"_id": "gone", "type": "Film", "title": "g", "pricing": {"list": 1, "retail": 1, "currency": "EUR"}}
+    )
+    assert list(find_problems(busy.db)) == []
+    spoil(busy)
+    found = [problem for problem in find_problems(busy.db) if problem.code == code]
+    assert found, [str(problem) for problem in find_problems(busy.db)]
+    assert {problem.repairable for problem in found} == {mended}
+    repair(busy.db)
+    left = [str(problem) for problem in find_problems(busy.db)]
+    assert (left == []) == mended, left
+    assert not mended or repair(busy.db) == {}

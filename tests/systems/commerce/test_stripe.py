@@ -1,0 +1,121 @@
+"""The Stripe adapter against a stand-in that speaks the endpoints it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.systems.commerce.conftest import Shop
+from tests.systems.commerce.stripe_stand_in import StripeStandIn
+
+from squinney.commerce import Attempt, Carts, Orders, PaymentDeclined, PaymentUnsettled
+from squinney.commerce.jobs import gateway_for
+from squinney.commerce.stripe_gateway import StripeGateway
+from squinney.mongo.schema import Db
+
+KEY = "sk_test_stand_in"
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeStandIn]:
+    """The stand-in, running."""
+    with StripeStandIn() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def shop(shop_db: Db, stripe: StripeStandIn) -> Shop:
+    """A shop that charges by it."""
+    shop = Shop(shop_db)
+    gateway = StripeGateway(KEY, base_url=stripe.url, timeout_seconds=5)
+    shop.orders = Orders(shop_db, payments=gateway, clock=shop.clock)
+    shop.carts = Carts(shop_db, payments=gateway, orders=shop.orders, clock=shop.clock)
+    shop.stock("film", 10)
+    return shop
+
+
+def states(stripe: StripeStandIn) -> list[str]:
+    """How the intents stand."""
+    return [intent["status"] for intent in stripe.intents.values()]
+
+
+def test_a_charge_is_made_once_and_its_intent_kept(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    shop.carts.checkout(cart_id, key="k")
+    assert stripe.intents["pi_1"]["amount"] == 1000
+    assert stripe.intents["pi_1"]["metadata"] == {"attempt": f"{cart_id}:1"}
+    assert (states(stripe), shop.carts.payments_of(cart_id)[0]["intent"]) == (["succeeded"], "pi_1")
+
+
+def test_a_declined_card_reopens_the_cart_and_ends_the_intent(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    stripe.decline = True
+    with pytest.raises(PaymentDeclined, match="Your card was declined"):
+        shop.carts.checkout(cart_id, key="k")
+    assert (shop.carts.get(cart_id)["status"], states(stripe)) == ("active", ["canceled"])
+    stripe.decline = False
+    shop.carts.checkout(cart_id, key="k")
+    assert states(stripe) == ["canceled", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "status", "intents"),
+    [("payment_intents", "active", ["canceled"]), ("confirm", "complete", ["succeeded"])],
+)
+def test_a_lost_answer_is_settled(
+    shop: Shop, stripe: StripeStandIn, lost: str, status: str, intents: list[str]
+) -> None:
+    """The answer to making the intent, or to confirming it, never comes."""
+    cart_id = shop.cart(film=2)
+    stripe.drop_answer_of = lost
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    assert shop.carts.get(cart_id)["status"] == "pending"
+    stripe.drop_answer_of = ""
+    shop.clock.pass_seconds(100)
+    shop.carts.settle_payments(60)
+    assert (shop.carts.get(cart_id)["status"], states(stripe)) == (status, intents)
+    assert shop.db["orders"].count_documents({}) == (status == "complete")
+
+
+def test_a_capture_after_a_cancellation_fails(stripe: StripeStandIn) -> None:
+    """Even when the provider had not heard of the attempt before it was cancelled."""
+    gateway = StripeGateway(KEY, base_url=stripe.url)
+    assert gateway.status(Attempt("c:1", 500, "EUR")).state == "open"
+    assert gateway.cancel(Attempt("c:1", 500, "EUR")).state == "cancelled"
+    assert gateway.cancel(Attempt("c:1", 500, "EUR", "pi_1")).state == "cancelled"
+    assert gateway.capture("c:1", 500, "EUR", note=lambda intent: None).state == "cancelled"
+    assert states(stripe) == ["canceled"]
+
+
+def test_what_was_captured_is_not_cancelled(stripe: StripeStandIn) -> None:
+    gateway = StripeGateway(KEY, base_url=stripe.url)
+    assert gateway.capture("c:1", 500, "EUR", note=lambda intent: None).state == "captured"
+    assert gateway.cancel(Attempt("c:1", 500, "EUR")).state == "captured"
+
+
+def test_nothing_is_charged_where_the_intent_cannot_be_noted(stripe: StripeStandIn) -> None:
+    def refuse(intent: str) -> None:
+        raise RuntimeError("settled elsewhere")
+
+    with pytest.raises(RuntimeError):
+        StripeGateway(KEY, base_url=stripe.url).capture("c:1", 500, "EUR", note=refuse)
+    assert states(stripe) == ["requires_payment_method"]
+
+
+def test_a_cancelled_order_is_refunded_once(shop: Shop, stripe: StripeStandIn) -> None:
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    stripe.drop_answer_of = "refunds"
+    with pytest.raises(PaymentUnsettled):
+        shop.orders.cancel(cart_id)
+    stripe.drop_answer_of = ""
+    stripe.answers.clear()  # Stripe forgets idempotency keys after a while
+    assert shop.orders.cancel(cart_id)["status"] == "cancelled"
+    assert (len(stripe.refunds), shop.level("film")) == (1, (10, 0, 0))
+
+
+def test_the_environment_names_the_provider(shop_db: Db) -> None:
+    assert isinstance(gateway_for(shop_db, {"SQUINNEY_STRIPE_KEY": KEY}), StripeGateway)
+    assert not isinstance(gateway_for(shop_db, {}), StripeGateway)

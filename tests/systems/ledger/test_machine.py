@@ -1,0 +1,168 @@
+"""A ledger of both modes beside a plain dict: whatever is done to both, they agree."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from pymongo import MongoClient
+from pymongo.errors import AutoReconnect
+
+from squinney.errors import Unavailable
+from squinney.ledger import (
+    COLLECTIONS,
+    AccountClosed,
+    AccountNotEmpty,
+    Accounts,
+    CurrencyMismatch,
+    InsufficientFunds,
+    find_problems,
+)
+from squinney.mongo import schema
+from squinney.mongo.schema import Document
+from squinney.patterns import transactions
+from squinney.patterns.transactions import KeyReused, Transactions, two_phase
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+MODES = st.sampled_from(["native", "two-phase"])
+AMOUNTS = st.integers(1, 60)
+
+
+class Ledger(RuleBasedStateMachine):
+    """The model: balances, currencies and closed accounts, and what each key was used for."""
+
+    server: Callable[[], MongoClient[Document]]
+    accounts: Bundle[str] = Bundle("accounts")
+
+    @initialize()
+    def begin(self) -> None:
+        self.db = self.server()[f"test_{secrets.token_hex(8)}"]
+        schema.apply(self.db, [*transactions.COLLECTIONS, *COLLECTIONS])
+        self.ledgers = {
+            mode: Accounts(self.db, transactions=Transactions(self.db, mode)) for mode in ("native", "two-phase")
+        }
+        self.balances: dict[str, int] = {}
+        self.currencies: dict[str, str] = {}
+        self.closed: set[str] = set()
+        self.entries: dict[str, list[int]] = {}
+        self.keys: dict[str, Any] = {}
+        self.undecided: list[tuple[str, str, int]] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "db"):
+            self.server().drop_database(self.db.name)
+
+    @rule(target=accounts, mode=MODES, currency=st.sampled_from(["EUR", "EUR", "USD"]), opening=st.integers(0, 100))
+    def open(self, mode: str, currency: str, opening: int) -> str:
+        account_id = self.ledgers[mode].open(currency, opening)["_id"]
+        self.balances[account_id] = opening
+        self.currencies[account_id] = currency
+        self.entries[account_id] = [opening] if opening else []
+        return account_id
+
+    def expected_refusal(self, src: str, dst: str, amount: int) -> type[Exception] | None:
+        if self.currencies[src] != self.currencies[dst]:
+            return CurrencyMismatch
+        if src in self.closed:
+            return AccountClosed
+        if self.balances[src] < amount:
+            return InsufficientFunds
+        return AccountClosed if dst in self.closed else None
+
+    def move(self, src: str, dst: str, amount: int) -> None:
+        self.balances[src] -= amount
+        self.balances[dst] += amount
+        self.entries[src].append(-amount)
+        self.entries[dst].append(amount)
+
+    @rule(mode=MODES, src=accounts, dst=accounts, amount=AMOUNTS, key=st.sampled_from([None, None, "a", "b", "c"]))
+    def transfer(self, mode: str, src: str, dst: str, amount: int, key: str | None) -> None:
+        if src == dst:
+            return
+        known = self.keys.get(key) if key else None
+        refusal = KeyReused if known and known != (src, dst, amount) else None
+        if not known or self.currencies[src] != self.currencies[dst]:
+            refusal = self.expected_refusal(src, dst, amount)
+        if refusal:
+            with pytest.raises(refusal):
+                self.ledgers[mode].transfer(src, dst, amount, key=key)
+            return
+        self.ledgers[mode].transfer(src, dst, amount, key=key)
+        if not known:
+            self.move(src, dst, amount)
+        if key:
+            self.keys[key] = (src, dst, amount)
+
+    @rule(src=accounts, dst=accounts, amount=AMOUNTS)
+    def transfer_that_dies_after_its_decision(self, src: str, dst: str, amount: int) -> None:
+        if src == dst or self.expected_refusal(src, dst, amount):
+            return
+        with patch.object(two_phase, "finish", side_effect=AutoReconnect):
+            self.ledgers["two-phase"].transfer(src, dst, amount)
+        self.recover()
+        self.move(src, dst, amount)
+
+    @rule(src=accounts, dst=accounts, amount=AMOUNTS)
+    def transfer_that_dies_before_its_decision(self, src: str, dst: str, amount: int) -> None:
+        """What it took is gone until `recover()`, and neither account can be closed; nothing else may notice it."""
+        if src == dst or self.expected_refusal(src, dst, amount):
+            return
+        with patch.object(two_phase, "_flip", side_effect=AutoReconnect), pytest.raises(Unavailable):
+            self.ledgers["two-phase"].transfer(src, dst, amount)
+        self.balances[src] -= amount
+        self.undecided.append((src, dst, amount))
+
+    @rule()
+    def recover(self) -> None:
+        unfinished = {"state": {"$ne": "done"}}
+        self.db["transactions"].update_many(unfinished, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
+        Transactions(self.db).recover()
+        for src, _, amount in self.undecided:
+            self.balances[src] += amount
+        self.undecided = []
+
+    @rule(mode=MODES, account_id=accounts)
+    def close(self, mode: str, account_id: str) -> None:
+        if account_id in self.closed:
+            refusal: Any = AccountClosed
+        else:
+            in_doubt = any(account_id in (src, dst) for src, dst, _ in self.undecided)
+            refusal = AccountNotEmpty if self.balances[account_id] or in_doubt else None
+        if refusal:
+            with pytest.raises(refusal):
+                self.ledgers[mode].close(account_id)
+        else:
+            self.ledgers[mode].close(account_id)
+            self.closed.add(account_id)
+
+    @invariant()
+    def they_agree(self) -> None:
+        if not hasattr(self, "db"):
+            return
+        reader = self.ledgers["native"]
+        stored = {account["_id"]: account["balance"] for account in reader.all(limit=200).items}
+        assert stored == self.balances
+        assert list(find_problems(self.db)) == []
+        for account_id, amounts in self.entries.items():
+            lines = [entry["amount"] for entry in reader.statement(account_id, limit=200).items]
+            assert sorted(lines) == sorted(amounts)
+
+
+def test_the_ledger_agrees_with_a_dict(client: MongoClient[Document]) -> None:
+    class OnServer(Ledger):
+        """The machine, with the run's server; a function, since a client answers to any attribute's name."""
+
+        server = staticmethod(lambda: client)
+
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    run_state_machine_as_test(
+        OnServer,
+        settings=settings(max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=slow),
+    )

@@ -1,0 +1,194 @@
+"""Every problem the ledger can have is made here, seen, and mended where it says so."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from bson import ObjectId
+from pymongo.monitoring import CommandListener, CommandStartedEvent
+
+from squinney.ledger import Accounts, find_problems, repair
+from squinney.ledger import accounts as accounts_module
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Transactions, two_phase
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def two(ledger_db: Db) -> tuple[str, str]:
+    """Two accounts between which money has moved."""
+    accounts = Accounts(ledger_db)
+    ada, ben = accounts.open("EUR", 1_000)["_id"], accounts.open("EUR", 50)["_id"]
+    accounts.transfer(ada, ben, 200)
+    return ada, ben
+
+
+def codes(db: Db) -> list[str]:
+    return sorted(problem.code for problem in find_problems(db))
+
+
+def spoil(db: Db, collection: str, where: dict[str, Any], change: dict[str, Any]) -> None:
+    """A change that a validator would refuse."""
+    db[collection].update_one(where, change, bypass_document_validation=True)
+
+
+def test_a_sound_ledger_has_no_problems(ledger_db: Db, two: Any) -> None:
+    assert codes(ledger_db) == []
+    assert not repair(ledger_db)
+
+
+def test_a_wrong_balance_follows_the_entries(ledger_db: Db, two: Any) -> None:
+    spoil(ledger_db, "accounts", {"_id": two[0]}, {"$set": {"balance": 999}})
+    found = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in found] == [("wrong-balance", True)]
+    assert found[0].documents == {"accounts": two[0]}
+    assert repair(ledger_db) == {"balances set": 1}
+    assert codes(ledger_db) == []
+    assert Accounts(ledger_db).get(two[0])["balance"] == 800
+
+
+def test_a_negative_balance_is_reported(ledger_db: Db, two: Any) -> None:
+    spoil(ledger_db, "accounts", {"_id": two[0]}, {"$set": {"balance": -5}})
+    assert codes(ledger_db) == ["negative-balance", "wrong-balance"]
+    repair(ledger_db)
+    assert codes(ledger_db) == []
+
+
+def test_entries_below_zero_are_left_to_a_person(ledger_db: Db, two: Any) -> None:
+    ledger_db["entries"].update_one({"account_id": two[0], "amount": -200}, {"$set": {"amount": -2_000}})
+    found = {problem.code: problem.repairable for problem in find_problems(ledger_db)}
+    assert found == {"wrong-balance": False, "unbalanced-transfer": False}
+    assert not repair(ledger_db)
+    assert Accounts(ledger_db).get(two[0])["balance"] == 800
+
+
+def test_an_account_closed_with_money_is_reported(ledger_db: Db, two: Any) -> None:
+    ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {"closed_at": datetime.now(UTC)}})
+    found = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in found] == [("closed-with-money", False)]
+
+
+def test_a_transfer_with_one_line_is_reported(ledger_db: Db, two: Any) -> None:
+    ledger_db["entries"].delete_one({"account_id": two[1], "amount": 200})
+    assert codes(ledger_db) == ["unbalanced-transfer", "wrong-balance"]
+
+
+@pytest.mark.parametrize("field", ["txns", "txn_lock"])
+def test_a_marker_of_no_transaction_is_dropped(ledger_db: Db, two: Any, field: str) -> None:
+    txn = ObjectId()
+    ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {field: [txn] if field == "txns" else txn}})
+    found = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in found] == [("orphan-marker", True)]
+    assert repair(ledger_db) == {"markers dropped": 1}
+    assert codes(ledger_db) == []
+    Accounts(ledger_db).transfer(*two, 1)
+
+
+@pytest.mark.parametrize("collection", ["accounts", "entries"])
+def test_a_stub_of_no_transaction_is_removed(ledger_db: Db, two: Any, collection: str) -> None:
+    """It holds its id, and in `accounts` it must not come to light as an account."""
+    txn = ObjectId()
+    stub = dict(ledger_db[collection].find_one({})) | {"_id": "stub", "txn_stub": txn, "txn_lock": txn}
+    ledger_db[collection].insert_one(stub)
+    found = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in found] == [("orphan-stub", True)]
+    assert repair(ledger_db) == {"stubs removed": 1}
+    assert codes(ledger_db) == []
+    assert ledger_db[collection].find_one({"_id": "stub"}) is None
+
+
+@pytest.mark.parametrize("interrupted", ["_flip", "finish"])
+def test_a_stuck_transfer_is_settled(
+    ledger_db: Db, two: Any, interrupted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
+    with monkeypatch.context() as patch:
+        patch.setattr(two_phase, interrupted, lambda *args: None)
+        patch.setattr(two_phase, "finish", lambda *args: None)
+        accounts.transfer(*two, 100)
+    assert codes(ledger_db) == []
+    ledger_db["transactions"].update_many({}, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
+    assert codes(ledger_db) == ["stuck-transaction"]
+    assert repair(ledger_db)["rolled back" if interrupted == "_flip" else "finished"] == 1
+    assert codes(ledger_db) == []
+    assert accounts.get(two[0])["balance"] == (800 if interrupted == "_flip" else 700)
+
+
+def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its two lines come to light one after the other."""
+    accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
+    monkeypatch.setattr(two_phase, "finish", lambda *args: None)
+    accounts.transfer(*two, 100)
+    ledger_db["entries"].update_one(
+        {"account_id": two[0], "txn_stub": {"$ne": None}}, {"$unset": {"txn_stub": "", "txn_lock": ""}}
+    )
+    assert codes(ledger_db) == []
+
+
+class Commands(CommandListener):
+    """Every command sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.sent.append((event.command_name, event.command))
+
+    def succeeded(self, event: object) -> None:
+        pass
+
+    def failed(self, event: object) -> None:
+        pass
+
+
+def test_repair_compares_balances_and_entries_of_one_moment(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """An account read before a transfer and its entries read after it would look wrong, and be set wrong."""
+    commands = Commands()
+    with client_for(mongod.uri, event_listeners=[commands]) as client:
+        repair(client[ledger_db.name])
+    levels = {sent["readConcern"]["level"] for name, sent in commands.sent if name == "aggregate"}
+    assert levels == {"snapshot"}
+
+
+def test_repair_beside_live_transfers_changes_nothing(ledger_db: Db) -> None:
+    ledgers = [Accounts(ledger_db, transactions=Transactions(ledger_db, mode)) for mode in ("native", "two-phase")]
+    ids = [ledgers[0].open("EUR", 1_000)["_id"] for _ in range(4)]
+
+    def to_and_fro(number: int) -> None:
+        for _ in range(15):
+            ledgers[number % 2].transfer(ids[number % 4], ids[(number + 1) % 4], 10)
+            ledgers[number % 2].transfer(ids[(number + 1) % 4], ids[number % 4], 10)
+
+    seen: list[Any] = []
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(to_and_fro, number) for number in range(4)]
+        while not all(one.done() for one in work):
+            seen += [str(problem) for problem in find_problems(ledger_db)]
+            assert repair(ledger_db)["balances set"] == 0
+        for one in work:
+            one.result()
+    assert seen == []
+    assert ledgers[0].total("EUR") == 4_000
+    assert codes(ledger_db) == []
+
+
+def test_accounts_stay_known_while_the_store_of_currencies_is_emptied(
+    ledger_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts_module, "CURRENCIES_KEPT", 2)
+    accounts = Accounts(ledger_db)
+    ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(8)]
+
+    def transfers(number: int) -> None:
+        for step in range(12):
+            accounts.transfer(ids[(number + step) % 8], ids[(number + step + 3) % 8], 1)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(transfers, range(6)))
+    assert accounts.total("EUR") == 8_000

@@ -1,0 +1,107 @@
+"""A person buys, and an editor moves a category."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from playwright.sync_api import Page, expect
+from tests.serving import Serving
+
+
+def sign_in_as_admin(page: Page, serving: Serving) -> None:
+    """Add an admin from the command line, beside the running server, and sign in by the form."""
+    command = list(serving._process.args)  # type: ignore[call-overload]
+    data = command[command.index("--data") + 1]
+    password = "correct horse battery staple"
+    subprocess.run(
+        [sys.executable, "-m", "squinney.cli.main", "--data", data, "users", "add", "shopkeeper", "--role", "admin"],
+        input=f"{password}\n{password}\n",
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+    page.goto("/sign-in?next=/shop/admin")
+    form = page.locator("form[action^='/sign-in']")
+    form.locator("input[name=login]").fill("shopkeeper")
+    form.locator("input[name=password]").fill(password)
+    form.get_by_role("button").click()
+    expect(page.get_by_role("heading", name="Shop admin")).to_be_visible()
+
+
+def test_a_person_buys(page: Page) -> None:
+    page.goto("/shop")
+    page.get_by_role("link", name="Music", exact=True).click()
+    expect(page.get_by_role("navigation", name="Breadcrumb")).to_contain_text("Shop / Music")
+    page.get_by_role("link", name="Jazz", exact=True).first.click()
+    expect(page.get_by_role("navigation", name="Breadcrumb")).to_contain_text("Shop / Music / Jazz")
+    page.goto("/shop")
+    page.get_by_label("Search").fill("prairie")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator(".card")).to_have_count(3)
+    page.get_by_role("link", name="Audio Album").click()
+    page.get_by_role("link", name="Prairie Fire").click()
+    expect(page.locator(".details")).to_contain_text("Dust & Thunder")
+    page.get_by_label("Quantity").fill("2")
+    page.get_by_role("button", name="Put into the cart").click()
+    expect(page.get_by_role("heading", name="Cart")).to_be_visible()
+    page.get_by_label("Quantity of Prairie Fire").fill("3")
+    page.get_by_role("button", name="Set").click()
+    expect(page.locator(".figures dd")).to_have_text("35.97 EUR")
+    page.get_by_label("Test card").select_option("declined")
+    page.get_by_role("button", name="Pay now").click()
+    expect(page.get_by_role("alert")).to_contain_text("told to decline")
+    page.get_by_role("button", name="Pay now").click()
+    expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
+    expect(page.locator("tbody")).to_contain_text("Prairie Fire")
+    expect(page.get_by_role("status")).to_contain_text("placed")
+    page.goto("/shop/cart")
+    expect(page.locator("main")).to_contain_text("nothing in your cart")
+
+
+def test_out_of_stock_is_shown_at_once(page: Page) -> None:
+    page.goto("/shop/products/film-2")
+    expect(page.get_by_role("status")).to_have_text("Out of stock")
+    expect(page.get_by_role("button", name="Put into the cart")).to_be_disabled()
+    page.goto("/shop/products/album-2")
+    other = page.context.new_page()
+    other.goto("/shop/products/album-2")
+    other.get_by_role("button", name="Put into the cart").click()
+    expect(other.get_by_role("heading", name="Cart")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Out of stock")
+    expect(page.get_by_role("button", name="Put into the cart")).to_be_disabled()
+    other.get_by_label("Quantity of Burrow Bop").fill("2")
+    other.get_by_role("button", name="Set").click()
+    expect(other.get_by_role("alert")).to_contain_text("0 are available")
+    other.get_by_label("Quantity of Burrow Bop").fill("0")
+    other.get_by_role("button", name="Set").click()
+    expect(page.get_by_role("status")).to_have_text("1 available")
+
+
+def test_the_list_is_sorted(page: Page) -> None:
+    page.goto("/shop?type=Film")
+    page.get_by_label("Order").select_option("newest")
+    page.get_by_role("button", name="Sort").click()
+    expect(page.locator(".card h2").first).to_have_text("Seeds of Doubt")
+
+
+def test_an_editor_moves_a_category(page: Page, serving: Serving) -> None:
+    sign_in_as_admin(page, serving)
+    page.goto("/shop/admin")
+    form = page.locator("#move")
+    form.get_by_label("Category").fill("noir")
+    form.get_by_label("Under").fill("silent")
+    form.get_by_role("button", name="Move it").click()
+    expect(page.locator("li[data-slug=silent] li[data-slug=noir]")).to_be_visible()
+    page.locator("li[data-slug=noir] > .node").drag_to(page.locator("li[data-slug=films] > .node"))
+    expect(page.locator("li[data-slug=films] > ul > li[data-slug=noir]")).to_be_visible()
+    form.get_by_label("Category").fill("films")
+    form.get_by_label("Under").fill("noir")
+    form.get_by_role("button", name="Move it").click()
+    expect(page.get_by_role("alert")).to_contain_text(re.compile("under itself|cannot"))
+
+
+def test_admin_is_for_editors(page: Page) -> None:
+    page.goto("/shop/admin")
+    expect(page).to_have_url(re.compile("/sign-in"))

@@ -1,0 +1,81 @@
+"""Writes `docs/commands.md` from the commands themselves: `python tools/write_commands.py`. A test compares the two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import typer
+
+from squinney.cli.main import app
+
+PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
+INTRODUCTION = """# Commands
+
+`squinney COMMAND --help` says the same, and this page is written from it by `python tools/write_commands.py`. Errors
+are one sentence on stderr and an [exit code](errors.md) per family; Ctrl-C ends with 130. `--json`, where a command has
+it, prints JSON on stdout and nothing else.
+
+## Options for all commands
+
+Before the command: `squinney --database shop doctor`. They win over the [environment](settings.md)."""
+SAID_ONCE = {
+    "--cursor": "Where the page before ended.",
+    "--limit": "How many.",
+    "--version": "Print the version and end.",
+}
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command with its full name."""
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
+        yield path, command
+        return
+    for name, subcommand in subcommands.items():
+        yield from commands(subcommand, f"{path} {name}")
+
+
+def page() -> str:
+    """The whole page."""
+    root = typer.main.get_command(app)
+    sections = [_section(name, command) for name, command in commands(root, "squinney")]
+    return "\n\n".join([INTRODUCTION, *_options(root), *sections]) + "\n"
+
+
+def _section(name: str, command: click.Command) -> str:
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    shown = [(param.name or "").upper() if param.required else f"[{(param.name or '').upper()}]" for param in arguments]
+    helps = [
+        f"`{(param.name or '').upper()}`: {_one_line(param)}" for param in arguments if getattr(param, "help", None)
+    ]
+    text = re.sub(r"\n(?!\n)", " ", (command.help or "").replace("\n\n", "\0")).replace("\0", "\n\n")
+    return "\n\n".join([" ".join([f"## {name}", *shown]), text, *helps, *_options(command)])
+
+
+def _options(command: click.Command) -> list[str]:
+    options = [param for param in command.params if param.param_type_name == "option" and param.name != "help"]
+    rows = [f"| {_names(option)} | {_one_line(option)} | {_default(option)} |" for option in options]
+    return ["\n".join(["| option | what | default |", "|---|---|---|", *rows])] if rows else []
+
+
+def _names(option: click.Parameter) -> str:
+    return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+
+
+def _one_line(param: click.Parameter) -> str:
+    said = getattr(param, "help", None) or SAID_ONCE.get(param.opts[0], "")
+    return " ".join(said.split()).replace("|", "\\|").replace("*", "\\*")
+
+
+def _default(option: click.Parameter) -> str:
+    if option.required:
+        return "required"
+    default = option.default
+    return "" if default is None or default in ("", False) or callable(default) else f"`{default}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -48,13 +48,8 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     connection.client.drop_database(db.name)
     note = (
         f"{rounds} interleaved rounds of {seconds} s; rates are medians, costs medians of the rounds' ratios. "
-<<<<<<< HEAD
         f"The machine was shared with other work while this ran, so rates are low and uneven: read the ratios. "
         f"{report.machine(version)}"
-=======
-        f"The machine was shared with other work while this ran, so rates are low and uneven: read the "
-        f"ratios. {report.machine(version)}"
->>>>>>> main
     )
     report.write_page("content", "Content beside the raw driver and two peers", [*parts, note])
 

@@ -12,7 +12,7 @@ import time
 
 SOCKET = sys.argv[1]
 DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": "oscar", "USER": "postgres", "HOST": SOCKET}
-PRODUCTS = 1_000
+PRODUCTS = 200
 
 
 def set_up():
@@ -34,7 +34,13 @@ def set_up():
     parts = """analytics.apps.Analytics checkout.apps.Checkout address.apps.Address shipping.apps.Shipping
         catalogue.apps.Catalogue catalogue.reviews.apps.CatalogueReviews communication.apps.Communication
         partner.apps.Partner basket.apps.Basket payment.apps.Payment offer.apps.Offer order.apps.Order
-        customer.apps.Customer search.apps.Search voucher.apps.Voucher wishlists.apps.Wishlists"""
+        customer.apps.Customer search.apps.Search voucher.apps.Voucher wishlists.apps.Wishlists
+        dashboard.apps.Dashboard dashboard.reports.apps.ReportsDashboard dashboard.users.apps.UsersDashboard
+        dashboard.orders.apps.OrdersDashboard dashboard.catalogue.apps.CatalogueDashboard
+        dashboard.offers.apps.OffersDashboard dashboard.partners.apps.PartnersDashboard
+        dashboard.pages.apps.PagesDashboard dashboard.ranges.apps.RangesDashboard
+        dashboard.reviews.apps.ReviewsDashboard dashboard.vouchers.apps.VouchersDashboard
+        dashboard.communications.apps.CommunicationsDashboard dashboard.shipping.apps.ShippingDashboard"""
     apps += ["oscar.config.Shop", *(f"oscar.apps.{name}Config" for name in parts.split())]
     apps += ["widget_tweaks", "haystack", "treebeard", "django_tables2", "sorl.thumbnail"]
     settings.configure(

@@ -203,7 +203,7 @@ def _oscar_row(peers: dict[str, Any], threads: int, seconds: float) -> list[str]
 # ---- moves ----
 
 
-def _moves(db: Db, peers: dict[str, Any], rounds: int = 5) -> list[str]:
+def _moves(db: Db, peers: dict[str, Any], rounds: int = 3) -> list[str]:
     paths, source = _paths()
     categories = Categories(db)
     categories.add_paths(paths)
@@ -356,7 +356,10 @@ def _peers() -> Iterator[dict[str, Any]]:
             "trees": ["_commerce_peers.py", str(socket), str(paths)],
             "oscar": ["_commerce_oscar.py", str(socket)],
         }
-        yield {name: stack.enter_context(_process([python, str(HERE / c[0]), *c[1:]])) for name, c in commands.items()}
+        yield {
+            name: stack.enter_context(_process([python, "-P", str(HERE / c[0]), *c[1:]]))
+            for name, c in commands.items()
+        }
 
 
 @contextmanager

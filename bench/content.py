@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -48,8 +49,8 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     connection.client.drop_database(db.name)
     note = (
         f"{rounds} interleaved rounds of {seconds} s; rates are medians, costs medians of the rounds' ratios. "
-        f"The machine was shared with other work while this ran, so rates are low and uneven: read the "
-        f"ratios. {report.machine(version)}"
+        f"The machine was shared with other work while this ran, so rates are low and uneven: read the ratios. "
+        f"{report.machine(version)}"
     )
     report.write_page("content", "Content beside the raw driver and two peers", [*parts, note])
 
@@ -185,7 +186,7 @@ def _poster(db: Db, strategy: Strategy, threads: int) -> Callable[[int], None]:
 
 def _files(connection: Connection, size: int) -> str:
     """Each in a process of its own, so that its peak memory is its own; the ratio is of two turns each."""
-    uri = connection.embedded.uri if connection.embedded else connection.settings_uri  # type: ignore[attr-defined]
+    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
     results: dict[str, list[Any]] = {"gridfs": [], "photos": []}
     for _ in range(2):
         for how in results:

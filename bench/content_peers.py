@@ -111,9 +111,9 @@ def section(*, quick: bool = False) -> str:
         "## Peers, in the same run\n\n"
         + report.table(head, rows)
         + "\n\nWagtail routes a path three levels down on PostgreSQL; Isso reads 50 of "
-        "1,000 comments, and posts one, on SQLite, through its WSGI application. Neither keeps what ours do (Isso's "
-        "posts are one commit without a replica; Wagtail's read renders nothing), so this places the figures and "
-        "ranks nobody."
+        "1,000 comments, and posts one, on SQLite, through its WSGI application. Neither does what ours do (Isso's "
+        "posts are one commit without a replica; Wagtail's read renders nothing): this places the figures and ranks "
+        "nobody."
     )
 
 

@@ -21,6 +21,7 @@ from pymongo import monitoring
 from tests.plugins.plans import Plans
 from tests.plugins.writes import WriteCounts
 
+BROKEN_RULE = 9  # an exit code of its own: trying a failed test again cannot mend it
 VARIABLE = "SQUINNEY_TEST_WATCH"
 
 
@@ -94,8 +95,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["watch"] = {"writes": watch.writes.result(), "plans": watch.plans.result()}
-    elif watch.failures() and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    elif watch.failures():
+        session.exitstatus = BROKEN_RULE
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

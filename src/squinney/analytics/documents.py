@@ -90,7 +90,10 @@ LOG_COLLECTIONS = [
     events_collection(),
     Collection(
         "imports",
-        indexes=[Index([("head_hash", 1)], why="knows a source again"), Index([("updated_at", -1)], why="imports()")],
+        indexes=[
+            Index([("head_hash", 1)], why="knows a source again"),
+            Index([("updated_at", -1), ("_id", 1)], why="imports()"),
+        ],
         unsharded=_NEW_SOURCES,
     ),
     Collection(

@@ -102,7 +102,7 @@ class CategoryNotEmpty(Conflict):
 class SlugTaken(Conflict):
     """Another category has this slug."""
 
-    code = "slug-taken"
+    code = "category-slug-taken"
 
 
 class CartLimit(LimitReached):

@@ -11,6 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol, cast
 
@@ -32,7 +33,8 @@ from squinney.content.documents import (
 from squinney.content.errors import DiscussionFull
 from squinney.content.paged import page_id
 from squinney.content.rules import removal_step
-from squinney.mongo.connect import server_now
+from squinney.errors import Unavailable
+from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Busy, Step, Transactions
 
@@ -66,7 +68,8 @@ def convert(db: Db, transactions: Transactions, place: Place, source: Storage, t
         target.copy(source.all(place))
         _switch(db, transactions, place, to, epoch, token, target.fields(), notice)
     except BaseException:
-        _thaw(db, place.node_id, token)
+        with suppress(Unavailable):  # a freeze that stays is lifted when its time is over
+            _thaw(db, place.node_id, token)
         raise
 
 
@@ -106,6 +109,7 @@ def _freeze(db: Db, place: Place) -> str:
     raise Busy("the discussion is being converted already, or has moved; try again")
 
 
+@operation(5)
 def _thaw(db: Db, node_id: str, token: str) -> None:
     where = {"_id": node_id, "metadata.discussion.frozen.token": token}
     db[NODES].update_one(where, {"$unset": {"metadata.discussion.frozen": ""}})

@@ -1,0 +1,77 @@
+"""A person looks at the charts while a log is being followed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.serving import Serving
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the embedded MongoDB, which `serve` and `follow` share."""
+    return tmp_path_factory.mktemp("analytics") / "data"
+
+
+@pytest.fixture(scope="module")
+def serving(data: Path) -> Iterator[Serving]:
+    """The site, with its demo data."""
+    with Serving(data) as serving:
+        yield serving
+
+
+@pytest.fixture
+def followed(serving: Serving, data: Path, tmp_path: Path) -> Iterator[Path]:
+    """A log that `squinney analytics follow --hits` keeps up with."""
+    path = tmp_path / "access.log"
+    path.touch()
+    follow = ["analytics", "follow", str(path), "--site", "live", "--hits", "--poll", "0.1"]
+    environment = {name: value for name, value in os.environ.items() if name != "MONGODB_URI"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "squinney.cli.main", "--data", str(data), *follow],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+    yield path
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+def visit(path: Path, page: str, times: int) -> None:
+    """What a web server does."""
+    now = f"{datetime.now(UTC):%d/%b/%Y:%H:%M:%S} +0000"
+    with path.open("a") as file:
+        file.write(f'203.0.113.7 - - [{now}] "GET {page} HTTP/1.1" 200 512 "-" "test"\n' * times)
+
+
+def test_the_chart_moves_while_a_log_is_followed(page: Page, followed: Path) -> None:
+    page.goto("/analytics?site=live&page=/moving")
+    chart = page.locator("[data-chart=minute] svg")
+    expect(chart).to_have_attribute("aria-label", re.compile(": 0 in all"))
+    visit(followed, "/moving", 3)
+    expect(chart).to_have_attribute("aria-label", re.compile(": 3 in all"), timeout=30_000)
+    visit(followed, "/moving", 4)
+    expect(chart).to_have_attribute("aria-label", re.compile(": 7 in all"), timeout=30_000)
+    expect(page.locator("[data-top]")).to_contain_text("/moving", timeout=30_000)
+
+
+def test_a_person_chooses_a_page_and_downloads_its_numbers(page: Page) -> None:
+    page.goto("/analytics?site=demo")
+    page.locator("[data-top] a", has_text="/shop/acorns").click()
+    expect(page.get_by_label("Page")).to_have_value("/shop/acorns")
+    expect(page.locator("[data-chart=day] svg")).to_have_attribute("aria-label", re.compile(r": [1-9][\d,]* in all"))
+    with page.expect_download() as download:
+        page.locator(".panel", has_text="Last 30 days").get_by_role("link", name="CSV").click()
+    assert download.value.suggested_filename == "hits-by-day.csv"
+    assert Path(download.value.path()).read_text().count("\n") == 31
+    if where := os.environ.get("SQUINNEY_SCREENSHOTS"):
+        page.screenshot(path=f"{where}/analytics.png", full_page=True)

@@ -196,8 +196,8 @@ def _oscar_row(peers: dict[str, Any], threads: int, seconds: float) -> list[str]
     said = _ask(peers.get("oscar"), f"{threads} {seconds}")
     how = "django-oscar on PostgreSQL (reserves nothing)"
     if "rate" not in said:
-        return ["1,000 SKUs", str(threads), how, f"missing: {said['missing']}", "", "", ""]
-    return ["1,000 SKUs", str(threads), how, f"{said['rate']:,.0f}", "", "", ""]
+        return ["200 SKUs", str(threads), how, f"missing: {said['missing']}", "", "", ""]
+    return ["200 SKUs", str(threads), how, f"{said['rate']:,.0f}", "", "", ""]
 
 
 # ---- moves ----

@@ -167,7 +167,7 @@ STOCK_COLLECTIONS = [
 CART_COLLECTIONS = [
     Collection(
         "carts",
-        indexes=[Index([("status", 1), ("last_modified", 1)], why="expire_carts()")],
+        indexes=[Index([("status", 1), ("last_modified", 1), ("_id", 1)], why="expire_carts(), and all() in pages")],
         shard_key={"_id": "hashed"},
     ),
     Collection(

@@ -80,21 +80,16 @@ class Search:
         branches = [{"$and": [self.where, branch]} for branch in after.get("$or", [after])]
         return Search(self.anchor, {"$or": branches}, self.sort)
 
-    def query(self) -> Query:
+    def query(self, name: str = "") -> Query:
         """The query, for paging and for `explain`."""
-        return find_query(self.anchor, self.where, self.sort)
-
-
-def find_query(anchor: str, where: Document, sort: list[tuple[str, int]]) -> Query:
-    """One of the catalog's searches, as a declared query."""
-    return Query(
-        f"commerce.find-by-{anchor or 'nothing'}-{sort[0][0]}{'-backwards' if sort[0][1] < 0 else ''}",
-        "products",
-        where=lambda: where,
-        sort=sort,
-        routing="broadcast",
-        reason="browsing reads the products of all shards, a page at a time",
-    )
+        return Query(
+            f"commerce.find-by-{name or self.anchor or 'nothing'}",
+            "products",
+            where=lambda: self.where,
+            sort=self.sort,
+            routing="broadcast",
+            reason="browsing reads the products of all shards, a page at a time",
+        )
 
 
 # ---- from filters to a search ----
@@ -293,8 +288,14 @@ def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
         yield filters, sort
 
 
+def _name(filters: Filters, sort: str) -> str:
+    return (
+        "-and-".join(sorted(filters.given())) + f" sorted by {sort}" if filters.given() else f"nothing sorted by {sort}"
+    )
+
+
 QUERIES: list[Query | Pipeline] = [
-    *(search_for(filters, sort).query() for filters, sort in combinations()),
+    *(search_for(filters, sort).query(_name(filters, sort)) for filters, sort in combinations()),
     WORDS,
     COUNT_FACETS,
 ]

@@ -262,8 +262,13 @@ class Comments:
             except Stale:
                 if time.monotonic() > until:
                     raise Busy("the discussion stayed in use by other operations; try again") from None
-            time.sleep(random.uniform(0, 0.02))
-            place = self._place(_id_of(node), begin=begin)
+                time.sleep(random.uniform(0, 0.02))
+                place = self._place(_id_of(node), begin=begin)
+            except UnknownComment:  # looked for where the discussion was a moment ago?
+                epoch = place.discussion["epoch"]
+                place = self._place(_id_of(node), begin=begin)
+                if place is None or place.discussion["epoch"] == epoch:
+                    raise
 
     def _read(self, node: Node | str, attempt: Callable[[Place, Storage], T], nothing: T) -> T:
         """Like a write, but a node without a discussion gives `nothing`, and so does an old document a second look."""

@@ -23,6 +23,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Busy, Mode, Transactions
 
 WRITERS = 50
+TURNS = 3
 
 
 @pytest.fixture(params=STRATEGIES)
@@ -41,16 +42,16 @@ def test_50_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strate
 
     def writer(number: int) -> list[str]:
         barrier.wait()
-        return [comments.post(node["_id"], ADA, f"{number}-{turn}")["slug"] for turn in range(5)]
+        return [comments.post(node["_id"], ADA, f"{number}-{turn}")["slug"] for turn in range(TURNS)]
 
     with ThreadPoolExecutor(WRITERS) as pool:
         slugs = [slug for own in pool.map(writer, range(WRITERS)) for slug in own]
     found = walk(comments, node["_id"], 37)
     assert Counter(comment["slug"] for comment in found) == Counter(slugs)
     assert Counter(comment["text"] for comment in found) == Counter(
-        f"{n}-{t}" for n in range(WRITERS) for t in range(5)
+        f"{n}-{t}" for n in range(WRITERS) for t in range(TURNS)
     )
-    assert comments.count(node) == WRITERS * 5
+    assert comments.count(node) == WRITERS * TURNS
     if strategy == "paged":
         pages = list(site["comment_pages"].find().sort("page"))
         assert [page["page"] for page in pages] == list(range(1, len(pages) + 1))

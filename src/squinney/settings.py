@@ -20,7 +20,6 @@ VARIABLES = {
     "data_folder": "SQUINNEY_DATA",
     "mongod": "SQUINNEY_MONGOD",
     "transaction_mode": "SQUINNEY_TRANSACTIONS",
-    "timeout_seconds": "SQUINNEY_TIMEOUT",
     "secret": "SQUINNEY_SECRET",
     "host": "HOST",
     "port": "PORT",
@@ -42,7 +41,6 @@ class Settings(BaseModel):
     transaction_mode: Literal["auto", "native", "two-phase"] = Field(
         "auto", description="How multi-document operations run"
     )
-    timeout_seconds: float = Field(10, gt=0, le=300, description="How long one operation may take")
     secret: SecretStr | None = Field(None, description="Signs cursors and sessions; required with a URI")
     host: str = Field("127.0.0.1", description="The address the service listens on")
     port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")

@@ -30,7 +30,6 @@ def test_the_environment_is_read_and_overridden() -> None:
         ("PORT", "x"),
         ("SQUINNEY_TRANSACTIONS", "both"),
         ("SQUINNEY_DATABASE", "a/b"),
-        ("SQUINNEY_TIMEOUT", "0"),
     ],
 )
 def test_a_bad_value_names_its_variable(name: str, value: str) -> None:

@@ -41,6 +41,7 @@ class Carts:
         self._db = db
         self._transactions = transactions or Transactions(db)
         self._clock = clock
+        self.payments = payments
         self._currency = checks.text(currency, "currency", most=3, pattern=CURRENCY)
         orders = orders or Orders(db, payments=payments, transactions=self._transactions, clock=clock)
         self._checkout = Checkout(db, payments, orders, self._transactions, clock)

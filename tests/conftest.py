@@ -21,8 +21,13 @@ from squinney.mongo.schema import Db, Document
 
 pytest_plugins = ["tests.plugins.crash_points", "tests.plugins.watch"]
 
-# Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test.
-ARGUMENTS = ("--journalCommitInterval", "2", "--setParameter", "ttlMonitorSleepSecs=1")
+# Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test. Its files
+# stay open until a checkpoint behind the history that snapshots may ask for: by default five minutes.
+ARGUMENTS = (
+    *("--journalCommitInterval", "2", "--syncdelay", "5"),
+    *("--setParameter", "ttlMonitorSleepSecs=1"),
+    *("--setParameter", "minSnapshotHistoryWindowInSeconds=5"),
+)
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 * 2**30
 

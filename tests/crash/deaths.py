@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import traceback
 from multiprocessing.connection import Connection
@@ -26,6 +27,7 @@ DIED = 77
 COMPLETED = 78
 BROKE = 79
 SECONDS_WITHOUT_SERVER = 0.05
+SECONDS_TO_GIVE_UP = 2.0
 
 
 class Death(CommandListener):
@@ -68,6 +70,8 @@ class Death(CommandListener):
             os._exit(DIED)
         # The server is gone for good: the operation's time may run out at once.
         _csot.DEADLINE.set(min(_csot.DEADLINE.get(), time.monotonic() + SECONDS_WITHOUT_SERVER))
+        # A job that would go on asking for a server that is gone is ended: that too is a way to die.
+        threading.Timer(SECONDS_TO_GIVE_UP, os._exit, [DIED]).start()
 
 
 def run(

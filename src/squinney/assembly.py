@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, Self
 
 from squinney import analytics, commerce, content, identity, ledger
 from squinney.analytics import proof as analytics_proof
@@ -30,6 +31,11 @@ class Proof:
     settle: Callable[[Db], Mapping[str, int]]
     progress: Callable[[Db], int]
     check: Callable[[Db], Mapping[str, str]]
+
+    @classmethod
+    def of(cls, module: ModuleType) -> Self:
+        """The proof that a system's `proof.py` makes."""
+        return cls(module.prepare, module.work, module.settle, module.progress, module.check)
 
 
 @dataclass(frozen=True)
@@ -88,13 +94,7 @@ SYSTEMS = (
         repair=analytics.repair,
         demo=analytics.demo,
         figures=analytics.figures,
-        proof=Proof(
-            analytics_proof.prepare,
-            analytics_proof.work,
-            analytics_proof.settle,
-            analytics_proof.progress,
-            analytics_proof.check,
-        ),
+        proof=Proof.of(analytics_proof),
     ),
     System(
         name="ledger",
@@ -107,13 +107,7 @@ SYSTEMS = (
         repair=ledger.repair,
         demo=ledger.demo,
         figures=ledger.figures,
-        proof=Proof(
-            ledger_proof.prepare,
-            ledger_proof.work,
-            ledger_proof.settle,
-            ledger_proof.progress,
-            ledger_proof.check,
-        ),
+        proof=Proof.of(ledger_proof),
     ),
     System(
         name="commerce",
@@ -127,13 +121,7 @@ SYSTEMS = (
         repair=commerce.repair,
         demo=commerce.demo,
         figures=commerce.figures,
-        proof=Proof(
-            commerce_proof.prepare,
-            commerce_proof.work,
-            commerce_proof.settle,
-            commerce_proof.progress,
-            commerce_proof.check,
-        ),
+        proof=Proof.of(commerce_proof),
         path="shop",
     ),
     System(

@@ -34,21 +34,27 @@ def anybody(app: FastAPI) -> Iterator[TestClient]:
         yield client
 
 
-def flat(routes: Iterable[Any]) -> Iterator[Any]:
-    """The routes, also those of included routers, which newer FastAPI keeps as they are."""
+def flat(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
+    """Each route with its path, also those of included routers, which newer FastAPI keeps as they are.
+
+    A router's own routes carry its prefix; those of a router that it includes do not.
+    """
     for route in routes:
         inner = getattr(route, "original_router", None)
-        yield from flat(inner.routes) if inner is not None else [route]
+        if inner is not None:
+            yield from flat(inner.routes, before + within, inner.prefix)
+        else:
+            yield before + route.path, route
 
 
 def table(app: FastAPI) -> list[tuple[str, str]]:
     """Every method and path, with something in place of its parameters."""
     found = []
-    for route in flat(app.routes):
+    for path, route in flat(app.routes):
         if isinstance(route, Mount):
             continue
         for method in sorted((getattr(route, "methods", None) or set()) - {"HEAD"}):
-            found.append((method, re.sub(r"\{[^}]+\}", "x", route.path)))
+            found.append((method, re.sub(r"\{[^}]+\}", "x", path)))
     return found
 
 
@@ -64,7 +70,7 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
     assert ("POST", "/api/ledger/transfers") in api(app)
     assert ("POST", "/sign-in") in pages(app)
     assert {path for _, path in table(app)} >= OPEN
-    assert all(isinstance(route, APIRoute | Mount) or route.path == "/api/openapi.json" for route in flat(app.routes))
+    assert all(isinstance(route, APIRoute | Mount) or path == "/api/openapi.json" for path, route in flat(app.routes))
 
 
 def test_each_api_route_needs_a_key_with_its_scope(
@@ -196,7 +202,7 @@ def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
     from squinney.api.cursors import signed_cursor
 
     route = next(
-        r for r in flat(app.routes) if isinstance(r, APIRoute) and r.path == path and method.upper() in r.methods
+        r for at, r in flat(app.routes) if isinstance(r, APIRoute) and at == path and method.upper() in r.methods
     )
     return any(dependency.call is signed_cursor for dependency in route.dependant.dependencies)
 

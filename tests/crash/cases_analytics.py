@@ -177,7 +177,10 @@ def _some_recorded(db: Db, state: Any) -> None:
 
 
 CASES = [
-    Case("EventLog.import_file", "analytics", _nothing, _import, _imported_once, NATIVE),
+    # To follow a log is to import it again and again.
+    Case(
+        "EventLog.import_file", "analytics", _nothing, _import, _imported_once, NATIVE, covers=["EventLog.follow"]
+    ),
     Case("EventLog.record_many", "analytics", _ready_to_rotate, _record_rotated, _some_recorded, NATIVE),
     Case("feed_hits", "analytics", _with_log, _feed, _fed_once, NATIVE),
     Case("Hits.record", "analytics", _nothing, _record_hit, _counted_whole_or_not, NATIVE),

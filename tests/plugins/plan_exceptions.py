@@ -1,7 +1,25 @@
 """What may be answered without an index, each with its reason. Keep this short."""
 
 # Functions of the product that read everything on purpose, when a person asks for it.
-READS_EVERYTHING = {"find_problems", "repair", "find_stuck", "find_orphans", "drop_orphans"}
+READS_EVERYTHING = {
+    *("find_problems", "repair", "find_stuck", "find_orphans", "drop_orphans"),
+    *("verify", "advise_shard_key"),  # compare with all events; read a sample of them
+}
 
 # The beginning of a shape as the run prints it, and why it may be as it is.
-EXCEPTIONS: list[tuple[str, str]] = []
+EXCEPTIONS: list[tuple[str, str]] = [
+    ("find rollup_runs ", "one small document per roll-up"),
+    ("find visit_runs ", "one small document per derivation of sessions"),
+    ("distinct imports ", "the sites of all sources: one document per log file"),
+    (
+        'aggregate events [[{"$match": {"$or": [{"ts"',
+        "a roll-up of a test's own fields; the log's own is `time`",
+    ),
+    ('aggregate events [[{"$match": {"ts"', "a roll-up of a test's own fields; the log's own is `time`"),
+    ('aggregate events [[{"$match": {"path"', "the first run of a roll-up, and its comparison, read every event"),
+    ('aggregate events [[{"$sample"', "advice on shard keys reads a sample"),
+    ("aggregate visit_sessions ", "the comparison of a roll-up reads every session"),
+    ("find content.assets.files [{}]", "the driver's GridFS asks whether the bucket is empty"),
+    ("find content.assets.chunks [{}]", "the driver's GridFS asks whether the bucket is empty"),
+    ('find imports [{"head_hash": {"$in": []}}]', "an empty list: nothing is read or sorted"),
+]

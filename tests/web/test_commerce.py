@@ -102,6 +102,6 @@ def test_an_editor_moves_a_category(page: Page, serving: Serving) -> None:
     expect(page.get_by_role("alert")).to_contain_text(re.compile("under itself|cannot"))
 
 
-def test_admin_is_for_editors(page: Page) -> None:
-    page.goto("/shop/admin")
-    expect(page).to_have_url(re.compile("/sign-in"))
+def test_admin_is_for_editors(stranger: Page) -> None:
+    stranger.goto("/shop/admin")
+    expect(stranger).to_have_url(re.compile("/sign-in"))

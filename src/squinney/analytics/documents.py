@@ -91,7 +91,7 @@ LOG_COLLECTIONS = [
     Collection(
         "imports",
         indexes=[
-            Index([("head_hash", 1)], why="knows a source again"),
+            Index([("head_hash", 1), ("head_length", -1)], why="knows a source again, by its longest head"),
             Index([("updated_at", -1), ("_id", 1)], why="imports()"),
         ],
         unsharded=_NEW_SOURCES,

@@ -45,7 +45,11 @@ class ApiKey(TypedDict):
 
 
 COLLECTIONS = [
-    Collection("people", shard_key={"_id": "hashed"}),
+    Collection(
+        "people",
+        indexes=[Index([("role", 1)], why="is there an admin yet?")],
+        shard_key={"_id": "hashed"},
+    ),
     # A login is unique because it is the key of a document of its own, made in the same transaction as the person.
     Collection("logins", shard_key={"_id": "hashed"}),
     Collection(

@@ -1,31 +1,34 @@
-"""axe-core over our pages: light and dark, desktop and phone.
-
-It is used where `npm install axe-core` put it (`node_modules/` here, or the folder that SQUINNEY_AXE names), and is no
-part of this repository.
-"""
+"""axe-core over our pages: light and dark, desktop and phone."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-ROOT = Path(__file__).parents[2]
-PUBLIC = ["/", "/ledger", "/sign-in", "/sign-up", "/nowhere", "/api/docs"]
-FOR_ADMINS = ["/account", "/admin", "/admin/jobs", "/admin/keys", "/admin/people", "/admin/problems"]
+PUBLIC = [
+    *("/", "/sign-in", "/sign-up", "/nowhere", "/api/docs"),
+    *("/ledger", "/analytics", "/shop", "/shop/cart", "/site"),
+]
+FOR_ADMINS = [
+    *("/account", "/admin", "/admin/jobs", "/admin/keys", "/admin/people", "/admin/problems"),
+    *("/shop/admin", "/site/queue", "/site/new", "/site/upload"),
+]
+# Where a list leads: the first link of a kind stands for all of them.
+LEADING_ON = {
+    "/ledger": "main a[href^='/ledger/']",
+    "/shop": "main a[href*='/products/']",
+    "/site": "main a[href^='/site/']",
+}
 SIZES = [(1280, 900), (390, 800)]
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """Its source."""
-    file = Path(os.environ.get("SQUINNEY_AXE", ROOT / "node_modules")) / "axe-core" / "axe.min.js"
-    if not file.exists():
-        pytest.skip("axe: not run (npm install axe-core)")
-    return file.read_text()
+    """Its source, from the package that brings it."""
+    return (resources.files("axe_playwright_python") / "axe.min.js").read_text()
 
 
 def serious(page: Page, axe: str) -> list[str]:
@@ -61,7 +64,13 @@ def _walk(page: Page, axe: str, paths: list[str], scheme: Any, size: tuple[int, 
     found = []
     for path in paths:
         page.goto(path)
-        found += serious(page, axe)
-        fits = page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        found += [] if fits else [f"{path} is wider than the window"]
+        found += _faults(page, axe)
+        if selector := LEADING_ON.get(path):
+            page.goto(page.locator(selector).first.get_attribute("href") or "")
+            found += _faults(page, axe)
     return found
+
+
+def _faults(page: Page, axe: str) -> list[str]:
+    fits = page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    return serious(page, axe) + ([] if fits else [f"{page.url} is wider than the window"])

@@ -93,9 +93,16 @@ def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
 def _run(site: object, listener: socket.socket) -> None:
     import uvicorn
 
+    from squinney.api.connections import CarefulProtocol
+
     gc.collect()
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
-    config = uvicorn.Config(site, log_level="warning", timeout_graceful_shutdown=10)  # type: ignore[arg-type]
+    config = uvicorn.Config(
+        site,  # type: ignore[arg-type]
+        http=CarefulProtocol,
+        log_level="warning",
+        timeout_graceful_shutdown=10,
+    )
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -81,11 +81,11 @@ def test_updates_and_deletes_come_with_what_is_there_now(ready: Db) -> None:
 @pytest.mark.parametrize("polling", [False, True])
 def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None:
     seen: list[Any] = []
-    options: dict[str, Any] = {"polling": polling, "poll_seconds": 0.02, "overlap_seconds": 0.0}
+    options: dict[str, Any] = {"polling": polling, "poll_seconds": 0.02, "overlap_seconds": 0.5}
     with following(Follower(ready, "f", [NOTES], **options), lambda change: seen.append(change.document_id)):
         note(ready, 1)
         wait_for(lambda: seen)
-        time.sleep(0.1)
+        time.sleep(0.8)  # by polling, what lies behind the overlap is not seen again
     note(ready, 2)
     with following(Follower(ready, "f", [NOTES], **options), lambda change: seen.append(change.document_id)):
         wait_for(lambda: 2 in seen)

@@ -19,13 +19,14 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 
-pytest_plugins = ["tests.plugins.crash_points", "tests.plugins.watch"]
+pytest_plugins = ["tests.plugins.crash_points", "tests.plugins.shelf", "tests.plugins.watch"]
 
 # Dropping a database waits for the next flush of the journal: by default a tenth of a second for every test. Its files
 # stay open until a checkpoint behind the history that snapshots may ask for: by default five minutes.
 ARGUMENTS = (
     *("--journalCommitInterval", "2", "--syncdelay", "5"),
     *("--setParameter", "ttlMonitorSleepSecs=1"),
+    *("--setParameter", "diagnosticDataCollectionEnabled=false"),
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=5"),
 )
 MEMORY = Path("/dev/shm")

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from tests.plugins.shelf import Prepared
 
 from squinney import assembly
 from squinney.api.options import Options
 from squinney.clock import utcnow
-from squinney.mongo import schema
-from squinney.mongo.schema import Db
 from squinney.web.app import create_site
 from squinney.web.visitor import SIGNED_IN, Visitor
 
@@ -19,10 +18,9 @@ SECRET = b"the secret of the tests, long enough"
 
 
 @pytest.fixture
-def systems(db: Db) -> assembly.Assembled:
+def systems(prepared: Prepared) -> assembly.Assembled:
     """All systems on the test's database."""
-    schema.apply(db, assembly.collections())
-    return assembly.assemble(db)
+    return assembly.assemble(prepared(assembly.collections()))
 
 
 @pytest.fixture

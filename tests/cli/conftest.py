@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney import assembly
-from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
@@ -18,15 +18,15 @@ Squinney = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def ready_db(db: Db) -> Db:
+def ready_db(prepared: Prepared) -> Db:
     """The test's database with every collection and index."""
-    schema.apply(db, assembly.collections())
-    return db
+    return prepared(assembly.collections())
 
 
 @pytest.fixture
-def squinney(mongod: Embedded, db: Db) -> Squinney:
-    """Runs `squinney ...` and gives its exit code, output and errors."""
+def squinney(mongod: Embedded, request: pytest.FixtureRequest) -> Squinney:
+    """Runs `squinney ...`, on `ready_db` where the test has one, and gives its exit code, output and errors."""
+    db: Db = request.getfixturevalue("ready_db" if "ready_db" in request.fixturenames else "db")
 
     def run(*arguments: str, typed: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name, "SQUINNEY_SECRET": "test " * 8}

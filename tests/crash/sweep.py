@@ -31,9 +31,8 @@ children.set_forkserver_preload(["tests.crash.deaths", *modules()])
 
 
 def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path) -> int:
-    """Every point of the operation until it completes; returns how many there were."""
-    collections = _collections(case)
-    schema.apply(db, collections)
+    """Every point of the operation, on a database with its collections; returns how many there were."""
+    collections = collections_of(case)
     for at_write in count(1):
         _empty(db, collections)
         state = case.prepare(db)
@@ -49,7 +48,8 @@ def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path) -> int:
     raise AssertionError("unreachable")
 
 
-def _collections(case: Case) -> list[Collection]:
+def collections_of(case: Case) -> list[Collection]:
+    """What the case's database must have."""
     system = assembly.system_named(case.system)
     assert system, f"no system {case.system} in assembly.py"
     return [*assembly.CORE_COLLECTIONS, *system.collections, *case.collections]
@@ -131,5 +131,5 @@ def _check(case: Case, db: Db, state: Any) -> None:
         _let_time_pass(case, db)
         _jobs(case, db)()
     assert list(db[records.NAME].find({"state": {"$ne": "done"}})) == []
-    for collection in _collections(case):
+    for collection in collections_of(case):
         assert list(db[collection.name].find({"$or": [*LEFT_BEHIND, {"txn_stub": {"$ne": None}}]})) == []

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from squinney.mongo.embedded import Embedded
-from squinney.mongo.schema import Db
 from squinney.patterns.transactions import Mode
 from tests.crash.case import Case, cases
 from tests.crash.deaths import WAYS, Way
-from tests.crash.sweep import sweep
+from tests.crash.sweep import collections_of, sweep
+from tests.plugins.shelf import Prepared
 
 ALWAYS_IN_FULL = "ledger"
 EVERY_SWEEP = [(case, mode, way) for case in cases().values() for mode in case.modes for way in WAYS]
@@ -30,8 +30,8 @@ NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 
 @pytest.mark.parametrize(("case", "mode", "way"), SWEEPS, ids=NAMES)
 def test_a_crash_at_any_write_is_mended(
-    case: Case, mode: Mode, way: Way, db: Db, mongod: Embedded, count_crash_points: Callable[[int], None]
+    case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, count_crash_points: Callable[[int], None]
 ) -> None:
-    points = sweep(case, mode, way, db, mongod.socket)
+    points = sweep(case, mode, way, prepared(collections_of(case)), mongod.socket)
     assert points, "the operation wrote nothing"
     count_crash_points(points)

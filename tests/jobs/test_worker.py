@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney import assembly
 from squinney.errors import NotFound
 from squinney.jobs import Worker, statuses
-from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns import jobs as records
@@ -26,9 +26,8 @@ from squinney.patterns.jobs import Job
 
 
 @pytest.fixture
-def ready(db: Db) -> Db:
-    schema.apply(db, assembly.collections())
-    return db
+def ready(prepared: Prepared) -> Db:
+    return prepared(assembly.collections())
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
@@ -204,6 +203,7 @@ module.datetime = Skewed
 from squinney.jobs import Worker
 from squinney.mongo.connect import client_for
 from squinney.patterns.jobs import Job
+from tests.plugins.shelf import Prepared
 
 db = client_for(sys.argv[1])[sys.argv[2]]
 def run(db):

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney.analytics import COLLECTIONS, EventLog
-from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
 ROOT = Path(__file__).parents[3]
@@ -43,10 +43,9 @@ def real_log(real_log_gz: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
-def analytics_db(db: Db) -> Db:
+def analytics_db(prepared: Prepared) -> Db:
     """A database with the analytics collections."""
-    schema.apply(db, COLLECTIONS)
-    return db
+    return prepared(COLLECTIONS)
 
 
 @pytest.fixture

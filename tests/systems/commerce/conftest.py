@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney.commerce import COLLECTIONS, Carts, Inventory, Orders, TestGateway
-from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Mode, Transactions
@@ -25,10 +25,9 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 
 @pytest.fixture
-def shop_db(db: Db) -> Db:
+def shop_db(prepared: Prepared) -> Db:
     """A database with commerce's collections."""
-    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
-    return db
+    return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 
 class Clock:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney.content import COLLECTIONS, Author, Nodes
-from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Mode, Transactions
@@ -41,10 +41,9 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 
 @pytest.fixture
-def site(db: Db) -> Db:
+def site(prepared: Prepared) -> Db:
     """A database with content's collections."""
-    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
-    return db
+    return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney.identity import COLLECTIONS, Invitations, Keys, People, Sessions
-from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 
@@ -33,9 +33,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ready(db: Db) -> Db:
-    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
-    return db
+def ready(prepared: Prepared) -> Db:
+    """A database with identity's collections."""
+    return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.plugins.shelf import Prepared
 
 from squinney.ledger import COLLECTIONS, Accounts
-from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Mode, Transactions
@@ -18,10 +18,9 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 
 @pytest.fixture
-def ledger_db(db: Db) -> Db:
+def ledger_db(prepared: Prepared) -> Db:
     """A database with the ledger's collections."""
-    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
-    return db
+    return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 
 @pytest.fixture

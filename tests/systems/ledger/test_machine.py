@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from pymongo import MongoClient
 from pymongo.errors import AutoReconnect
+from tests.plugins.shelf import Shelf
 
 from squinney.errors import Unavailable
 from squinney.ledger import (
@@ -25,8 +24,6 @@ from squinney.ledger import (
     InsufficientFunds,
     find_problems,
 )
-from squinney.mongo import schema
-from squinney.mongo.schema import Document
 from squinney.patterns import transactions
 from squinney.patterns.transactions import KeyReused, Transactions, two_phase
 
@@ -38,13 +35,12 @@ AMOUNTS = st.integers(1, 60)
 class Ledger(RuleBasedStateMachine):
     """The model: balances, currencies and closed accounts, and what each key was used for."""
 
-    server: Callable[[], MongoClient[Document]]
+    shelf: Callable[[], Shelf]
     accounts: Bundle[str] = Bundle("accounts")
 
     @initialize()
     def begin(self) -> None:
-        self.db = self.server()[f"test_{secrets.token_hex(8)}"]
-        schema.apply(self.db, [*transactions.COLLECTIONS, *COLLECTIONS])
+        self.db = self.shelf().take([*transactions.COLLECTIONS, *COLLECTIONS])
         self.ledgers = {
             mode: Accounts(self.db, transactions=Transactions(self.db, mode)) for mode in ("native", "two-phase")
         }
@@ -57,7 +53,7 @@ class Ledger(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "db"):
-            self.server().drop_database(self.db.name)
+            self.shelf().put_back(self.db)
 
     @rule(target=accounts, mode=MODES, currency=st.sampled_from(["EUR", "EUR", "USD"]), opening=st.integers(0, 100))
     def open(self, mode: str, currency: str, opening: int) -> str:
@@ -155,11 +151,11 @@ class Ledger(RuleBasedStateMachine):
             assert sorted(lines) == sorted(amounts)
 
 
-def test_the_ledger_agrees_with_a_dict(client: MongoClient[Document]) -> None:
+def test_the_ledger_agrees_with_a_dict(shelf: Shelf) -> None:
     class OnServer(Ledger):
-        """The machine, with the run's server; a function, since a client answers to any attribute's name."""
+        """The machine with its databases; a function, since Hypothesis looks for marks on every attribute."""
 
-        server = staticmethod(lambda: client)
+        shelf = staticmethod(lambda: shelf)  # type: ignore[assignment]
 
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -105,6 +106,14 @@ def test_all_steps_happen(jars: Db, mode: Mode) -> None:
     assert beans(jars) == [7, 3]
     assert jars.notes.find_one(visible({"_id": "n"})) == {"_id": "n", "beans": 3}
     assert traces(jars) == []
+
+
+def test_a_run_may_be_larger_than_one_message(jars: Db, mode: Mode) -> None:
+    text = "x" * (7 * 2**20)
+    notes = [Step("notes", number, insert={"text": text}) for number in range(3)]
+    Transactions(jars, mode).run("write", [*notes, *move(note="n")])
+    assert [note["_id"] for note in jars.notes.find({}, {"_id": 1}).sort("_id")] == [0, 1, 2, "n"]
+    assert beans(jars) == [7, 3]
 
 
 def test_a_refusal_leaves_everything(jars: Db, mode: Mode) -> None:
@@ -297,7 +306,9 @@ def test_without_deadline_and_tombstone_a_late_writer_does_damage(
     stall_and_recover(jars, mongod, at_write)
     let_time_pass(jars)
     Transactions(jars).recover()
-    assert traces(jars), "nothing was damaged"
+    until = time.monotonic() + 10  # its writer gave up waiting: the server may get to it a little later
+    while not traces(jars):
+        assert time.monotonic() < until, "nothing was damaged"
 
 
 @pytest.mark.parametrize("at_write", [TAKE, PIN])

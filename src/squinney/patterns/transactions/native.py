@@ -28,7 +28,7 @@ WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
 
 
 class Unmatched(Exception):
-    """A step did not find its document, or found its place taken. Without a step: one of a batch did."""
+    """A step did not find its document, or found its place taken. Without a step: one of a batch, if not its size."""
 
     def __init__(self, step: Step | None, duplicate: Mapping[str, Any] | None = None) -> None:
         self.step = step
@@ -42,8 +42,8 @@ class Repeated(Exception):
 def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_keys_seconds: float) -> Outcome:
     """Take and give everything in one transaction, retried while the server asks for it and time is left.
 
-    The steps go out in one batch per collection. Only when a batch does not match in full are they sent one by one,
-    which tells the step that refuses.
+    The steps go out in one batch per collection. Only when a batch does not match in full, or does not fit into one
+    message, are they sent one by one, which tells the step that refuses.
     """
     txn = ObjectId()
     record = _record(kind, txn, plan, key, keep_keys_seconds)
@@ -164,8 +164,7 @@ def _send(db: Db, name: str, verb: str, writes: list[Document], session: ClientS
     except DocumentTooLarge:
         if len(writes) == 1:
             raise
-        half = len(writes) // 2
-        return sum(_send(db, name, verb, part, session) for part in (writes[:half], writes[half:]))
+        raise Unmatched(None) from None
     for report in answer.get("writeErrors", ()):
         if report["code"] == duplicates.CODE:
             raise Unmatched(None, report)

@@ -20,9 +20,10 @@ from squinney.analytics.series import Point
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import noun
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 from squinney.errors import Invalid
 
-router = APIRouter(prefix="/api/analytics", tags=["analytics"])
+router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
 
 Log = Annotated[EventLog, Depends(noun("analytics", "events", EventLog))]
 Counters = Annotated[Hits, Depends(noun("analytics", "hits", Hits))]

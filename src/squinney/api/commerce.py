@@ -35,6 +35,7 @@ from squinney.api.commerce_models import (
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 from squinney.commerce import (
     CartClosed,
     CartEmpty,
@@ -64,7 +65,7 @@ from squinney.commerce import (
 from squinney.patterns.ancestors import Cycle
 from squinney.patterns.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRunning
 
-router = APIRouter(prefix="/api/commerce", tags=["commerce"])
+router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=OneThreadRoute)
 
 Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
 Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]

@@ -15,6 +15,7 @@ from squinney.api.assets import Body, asset_response, feed_response
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import noun
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 from squinney.content import (
     TRUSTED,
     BadMedia,
@@ -39,7 +40,7 @@ from squinney.patterns.transactions import Busy
 
 BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"]}
 
-content = APIRouter(prefix="/api/content", tags=["content"])
+content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 router = APIRouter()
 
 Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]

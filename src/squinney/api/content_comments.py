@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 from squinney.content import (
     Comment,
     Comments,
@@ -27,7 +28,7 @@ from squinney.errors import Forbidden
 from squinney.patterns.paging import Page
 from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 
-router = APIRouter(prefix="/api/comments", tags=["comments"])
+router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
 
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]

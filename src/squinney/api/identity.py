@@ -9,8 +9,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 
-router = APIRouter(prefix="/api/identity", tags=["identity"])
+router = APIRouter(prefix="/api/identity", tags=["identity"], route_class=OneThreadRoute)
 
 
 class KeyModel(BaseModel):

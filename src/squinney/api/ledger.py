@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
+from squinney.api.routes import OneThreadRoute
 from squinney.errors import Conflict
 from squinney.ledger import (
     AccountClosed,
@@ -25,7 +26,7 @@ from squinney.ledger.accounts import CURRENCY
 from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE
 from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 
-router = APIRouter(prefix="/api/ledger", tags=["ledger"])
+router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadRoute)
 
 Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
 Limit = Annotated[int, Query(ge=1, le=200)]

@@ -1,4 +1,7 @@
-"""`make prove`: every proof at full size; writes the figures to `docs/benchmarks/proofs.md`."""
+"""`make prove`: every proof at full size; writes the figures to `docs/benchmarks/proofs.md`.
+
+`python -m bench.prove ledger` proves one system, sweeps its cases alone, and writes no page.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 from bench import report
 from squinney import assembly
@@ -28,10 +32,10 @@ def prove(name: str) -> dict[str, object]:
     return figures
 
 
-def sweep() -> str:
+def sweep(names: Sequence[str]) -> str:
     """The crash sweep and the cluster tests in full; returns the line that counts the crash points."""
     command = [sys.executable, "-m", "pytest", "tests/crash", "tests/cluster", "-n", "2"]
-    in_full = {**os.environ, "SQUINNEY_PROVE": "full"}
+    in_full = {**os.environ, "SQUINNEY_PROVE": "full", "SQUINNEY_SWEEP": ",".join(names)}
     result = subprocess.run(command, env=in_full, stdout=subprocess.PIPE, text=True)
     print(result.stdout)
     if result.returncode:
@@ -39,19 +43,21 @@ def sweep() -> str:
     return next((line for line in result.stdout.splitlines() if line.startswith("crash points")), "")
 
 
-def main() -> None:
+def main(only: Sequence[str]) -> None:
     """Prove everything, then write the page; exits with 1 where a promise is broken."""
-    proofs = {system.name: prove(system.name) for system in assembly.SYSTEMS if system.proof}
-    points = sweep()
+    names = [system.name for system in assembly.SYSTEMS if system.proof and (not only or system.name in only)]
+    proofs = {name: prove(name) for name in names}
+    points = sweep(only)
     rows = [
         [name, f"{figures['operations']:,}", f"{figures['seconds']}", str(figures["kills"]), _verdict(figures)]
         for name, figures in proofs.items()
     ]
     head = ["system", "operations acknowledged", "seconds", "kill -9", "promises"]
     print(report.table(head, rows))
-    machine = report.machine(str(next(iter(proofs.values()))["server"]))
-    report.write_page("proofs", "Proofs at full size", [report.table(head, rows), f"{points}.", machine])
-    report.copy_to_readme("proofs", report.table(head, rows))
+    if not only:
+        machine = report.machine(str(next(iter(proofs.values()))["server"]))
+        report.write_page("proofs", "Proofs at full size", [report.table(head, rows), f"{points}.", machine])
+        report.copy_to_readme("proofs", report.table(head, rows))
     if any(figures["broken"] for figures in proofs.values()):
         raise SystemExit(1)
 
@@ -64,4 +70,4 @@ def _verdict(figures: dict[str, object]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -30,10 +30,10 @@ children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.crash.deaths", *modules()])
 
 
-def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path) -> int:
-    """Every point of the operation, on a database with its collections; returns how many there were."""
+def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path, *, every: int = 1) -> int:
+    """Every point of the operation, or every n-th, on a database with its collections; returns how many there were."""
     collections = collections_of(case)
-    for at_write in count(1):
+    for number, at_write in enumerate(count(1, every)):
         _empty(db, collections)
         state = case.prepare(db)
         died = _run_child(case, mode, way, at_write, db, socket, state)
@@ -44,7 +44,7 @@ def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path) -> int:
             error.add_note(f"{case.name}, {mode}: died at write {at_write}, {way}")
             raise
         if not died:
-            return at_write - 1
+            return number
     raise AssertionError("unreachable")
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import re
-import time
 import unicodedata
 from collections.abc import Callable
 from typing import TypeVar
 
 from pymongo.client_session import ClientSession
-from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
-from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
+from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce.errors import SlugTaken
-from squinney.errors import Unavailable
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Busy
+from squinney.patterns.transactions import in_transaction
 
 T = TypeVar("T")
 
@@ -38,44 +33,12 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, seconds: float 
 
     Raises: what `change` raises; `Busy`; `Unavailable` where the commit's outcome is unknown.
     """
-    until = time.monotonic() + seconds
-    with db.client.start_session() as session:
-        for attempt in range(1_000_000):
-            try:
-                return _attempt(db, session, change)
-            except DuplicateKeyError as error:  # the slug's index is the only unique one
-                raise SlugTaken("another category has this slug") from error
-            except PyMongoError as error:
-                if error.timeout or not error.has_error_label("TransientTransactionError"):
-                    raise
-                if time.monotonic() >= until:
-                    if isinstance(error, ConnectionFailure):
-                        raise
-                    raise Busy("the category tree stayed in use; try again") from error
-            time.sleep(random.uniform(0, min(0.1, 0.002 * 2 ** min(attempt, 6))))
-    raise AssertionError("unreachable")
 
-
-def _attempt(db: Db, session: ClientSession, change: Callable[[ClientSession], T]) -> T:
-    session.start_transaction(read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
-    try:
+    def work(session: ClientSession) -> T:
         db["category_tree"].update_one({"_id": TREE_ID}, {"$inc": {"version": 1}}, upsert=True, session=session)
-        result = change(session)
-    except BaseException:
-        session.abort_transaction()
-        raise
-    _commit(session)
-    return result
+        return change(session)
 
-
-def _commit(session: ClientSession) -> None:
-    while True:
-        try:
-            session.commit_transaction()
-            return
-        except PyMongoError as error:
-            if not error.has_error_label("UnknownTransactionCommitResult"):
-                raise
-            if error.timeout:
-                raise Unavailable("the commit was sent, but no answer came in time", outcome_unknown=True) from error
-            time.sleep(0.02)
+    try:
+        return in_transaction(db, work, seconds=seconds)
+    except DuplicateKeyError as error:  # the slug's index is the only unique one
+        raise SlugTaken("another category has this slug") from error

@@ -1,5 +1,6 @@
 """Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
 
+from squinney.patterns.transactions.attempts import in_transaction
 from squinney.patterns.transactions.errors import (
     AlreadyExists,
     Busy,
@@ -30,6 +31,7 @@ __all__ = [
     "drop_orphans",
     "find_orphans",
     "find_stuck",
+    "in_transaction",
     "is_open",
     "visible",
 ]

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
 from pymongo.client_session import ClientSession
-from pymongo.errors import ConnectionFailure, DocumentTooLarge, DuplicateKeyError, PyMongoError, WriteError
-from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
+from pymongo.errors import DocumentTooLarge, DuplicateKeyError, PyMongoError, WriteError
 
 from squinney.clock import utcnow
-from squinney.errors import Unavailable
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import duplicates, records
-from squinney.patterns.transactions.errors import Busy
+from squinney.patterns.transactions.attempts import attempt, may_try_again, pause
 from squinney.patterns.transactions.records import Key, Outcome
 from squinney.patterns.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
-SNAPSHOT = ReadConcern("snapshot")
-MAJORITY = WriteConcern("majority")
 WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
 
 
@@ -49,23 +43,23 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     record = _record(kind, txn, plan, key, keep_keys_seconds)
     send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
     with db.client.start_session() as session:
-        for attempt in range(1_000_000):
+        for number in range(1_000_000):
             try:
-                _attempt(db, session, send, plan.steps, record)
+                attempt(session, partial(_send_all, db, send, plan.steps, record))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
                 if unmatched.step is not None:
                     _refuse_unless_held(db, unmatched.step, unmatched.duplicate)
-                    _pause(attempt, until)
+                    pause(number, until)
                 send = _send_singly
             except Repeated:
                 if outcome := _earlier_outcome(db, key):
                     return outcome
-                _pause(attempt, until)
+                pause(number, until)
             except PyMongoError as error:
-                if error.timeout or not error.has_error_label("TransientTransactionError"):
+                if not may_try_again(error):
                     raise
-                _pause(attempt, until, error)
+                pause(number, until, error)
     raise AssertionError("unreachable")
 
 
@@ -86,22 +80,16 @@ def _record(kind: str, txn: ObjectId, plan: Plan, key: Key | None, keep_seconds:
     }
 
 
-def _attempt(
+def _send_all(
     db: Db,
-    session: ClientSession,
     send: Callable[[Db, Sequence[Step], ClientSession], None],
     steps: Sequence[Step],
     record: Document | None,
+    session: ClientSession,
 ) -> None:
-    session.start_transaction(read_concern=SNAPSHOT, write_concern=MAJORITY)
-    try:
-        if record is not None:
-            _insert_record(db, record, session)
-        send(db, steps, session)
-    except BaseException:
-        session.abort_transaction()
-        raise
-    _commit(session)
+    if record is not None:
+        _insert_record(db, record, session)
+    send(db, steps, session)
 
 
 def _insert_record(db: Db, record: Document, session: ClientSession) -> None:
@@ -115,20 +103,6 @@ def _earlier_outcome(db: Db, key: Key | None) -> Outcome | None:
     """What the key's first run answered; None while its record is not yet visible to a majority."""
     earlier = db[records.NAME].find_one({"_id": key.id}) if key else None
     return records.replay(earlier, key) if key and earlier else None
-
-
-def _commit(session: ClientSession) -> None:
-    """Commit, and ask again while the answer is unknown; `pymongo.timeout` around us ends it."""
-    while True:
-        try:
-            session.commit_transaction()
-            return
-        except PyMongoError as error:
-            if not error.has_error_label("UnknownTransactionCommitResult"):
-                raise
-            if error.timeout:
-                raise Unavailable("the commit was sent, but no answer came in time", outcome_unknown=True) from error
-            time.sleep(0.02)
 
 
 def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
@@ -195,12 +169,3 @@ def _refuse_unless_held(db: Db, step: Step, duplicate: Mapping[str, Any] | None)
         duplicates.refuse_if_settled(db, step, duplicate)
     elif db[step.collection].find_one({**step.place, "$and": [dict(step.guard)]}, {"_id": 1}) is None:
         raise step.refusal(db[step.collection].find_one(step.place))
-
-
-def _pause(attempt: int, until: float, cause: Exception | None = None) -> None:
-    """Wait a little longer each time, at random, so that contenders part."""
-    if time.monotonic() >= until:
-        if isinstance(cause, ConnectionFailure):
-            raise cause
-        raise Busy("the documents stayed in use by other operations; try again") from cause
-    time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(attempt, 10))))

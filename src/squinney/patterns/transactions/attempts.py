@@ -1,0 +1,86 @@
+"""One MongoDB transaction: an attempt, its commit, and the pause before the next."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from pymongo.client_session import ClientSession
+from pymongo.errors import ConnectionFailure, PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from squinney.errors import Unavailable
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions.errors import Busy
+
+T = TypeVar("T")
+
+SNAPSHOT = ReadConcern("snapshot")
+MAJORITY = WriteConcern("majority")
+
+
+def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float = 30) -> T:
+    """Do `work` in one transaction, again while the server asks for it and time is left.
+
+    For what guarded steps cannot say: an update of many documents, or a decision by what was read.
+
+    Atomic: the transaction's commit.
+    After a crash: nothing.
+    Raises: what `work` raises; `Busy`; `Unavailable`, where `outcome_unknown` says that the commit got no answer.
+    """
+    until = time.monotonic() + seconds
+    with db.client.start_session() as session:
+        for number in range(1_000_000):
+            try:
+                return attempt(session, work)
+            except PyMongoError as error:
+                if not may_try_again(error):
+                    raise
+                pause(number, until, error)
+    raise AssertionError("unreachable")
+
+
+def may_try_again(error: PyMongoError) -> bool:
+    """Whether the transaction met another, or a server that went away, and nothing of it happened."""
+    return not error.timeout and error.has_error_label("TransientTransactionError")
+
+
+def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
+    """Begin, do the work, and commit; what `work` raises aborts it."""
+    session.start_transaction(read_concern=SNAPSHOT, write_concern=MAJORITY)
+    try:
+        result = work(session)
+    except BaseException:
+        session.abort_transaction()
+        raise
+    _commit(session)
+    return result
+
+
+def _commit(session: ClientSession) -> None:
+    """Commit, and ask again while the answer is unknown; `pymongo.timeout` around us ends it."""
+    while True:
+        try:
+            session.commit_transaction()
+            return
+        except PyMongoError as error:
+            if not error.has_error_label("UnknownTransactionCommitResult"):
+                raise
+            if error.timeout:
+                raise Unavailable("the commit was sent, but no answer came in time", outcome_unknown=True) from error
+            time.sleep(0.02)
+
+
+def pause(number: int, until: float, cause: Exception | None = None) -> None:
+    """Wait a little longer each time, at random, so that contenders part.
+
+    Raises: `Busy` where no time is left.
+    """
+    if time.monotonic() >= until:
+        if isinstance(cause, ConnectionFailure):
+            raise cause
+        raise Busy("the documents stayed in use by other operations; try again") from cause
+    time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(number, 10))))

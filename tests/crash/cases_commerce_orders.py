@@ -1,0 +1,153 @@
+"""Orders, and what else of the shop is decided by one write, under the sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from squinney.commerce import Catalog, OrderFixed, Orders, UnknownOrder
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Mode, Stale
+from tests.crash.case import Case
+from tests.crash.shop import PRICING, age, carts, levels, orders, paid
+
+LINES = [{"sku": "x", "price": 3, "qty": 2}, {"sku": "y", "price": 10, "qty": 1}]
+
+
+def _place(db: Db, mode: Mode, state: Any) -> None:
+    orders(db, mode).place([{"sku": "x", "price": 3, "qty": 2}], key="k")
+
+
+def _placed_once(db: Db, state: Any) -> None:
+    for mode in ("native", "two-phase"):
+        _place(db, mode, state)
+    assert [order["total"] for order in orders(db).all().items] == [6]
+
+
+def _cancel(db: Db, mode: Mode, cart_id: str) -> None:
+    orders(db, mode).cancel(cart_id)
+
+
+def _cancelled_or_not(db: Db, cart_id: str) -> None:
+    status = orders(db).get(cart_id)["status"]
+    charge = db["test_charges"].find_one()
+    assert charge
+    assert (status, charge["state"], levels(db)) in [
+        ("placed", "captured", (8, 0, 2)),
+        ("cancelled", "refunded", (10, 0, 0)),
+    ]
+
+
+def _placed(db: Db) -> str:
+    return orders(db).place(LINES)["_id"]
+
+
+def _edited(name: str, edit: Callable[[Orders, str], object], *allowed: int) -> Case:
+    """A change of an order that nobody paid for: its total is the sum of its lines, and one of `allowed`."""
+
+    def act(db: Db, mode: Mode, order_id: str) -> None:
+        edit(orders(db, mode), order_id)
+
+    def check(db: Db, order_id: str) -> None:
+        order = orders(db).get(order_id)
+        assert order["total"] == sum(line["price"] * line["qty"] for line in order["items"])
+        assert order["total"] in allowed
+
+    return Case(f"Orders.{name}", "commerce", _placed, act, check, modes=["native"])
+
+
+def _delete(db: Db, mode: Mode, order_id: str) -> None:
+    orders(db, mode).delete(order_id)
+
+
+def _deleted_or_not(db: Db, order_id: str) -> None:
+    with suppress(UnknownOrder):
+        orders(db).delete(order_id)
+    assert orders(db).all().items == []
+
+
+def _cancel_unpaid(db: Db, order_id: str) -> None:
+    with suppress(OrderFixed):
+        orders(db).set_quantity(order_id, "x", 5)
+        assert orders(db).get(order_id)["status"] == "placed"
+        return
+    assert orders(db).get(order_id)["status"] == "cancelled"
+
+
+def _lost(db: Db) -> str:
+    """A complete cart whose order somebody deleted by hand."""
+    cart_id = paid(db)
+    db["orders"].delete_one({"_id": cart_id})
+    return cart_id
+
+
+def _from_cart(db: Db, mode: Mode, cart_id: str) -> None:
+    orders(db, mode).from_cart(cart_id)
+
+
+def _ask_again(db: Db) -> None:
+    """No job makes an order that was lost: whoever wants it asks once more."""
+    for cart in db["carts"].find({"status": "complete"}):
+        orders(db).from_cart(cart["_id"])
+
+
+def _made_once(db: Db, cart_id: str) -> None:
+    assert orders(db).from_cart(cart_id)["total"] == 1_500
+    assert levels(db) == (8, 0, 2)
+
+
+def _new_cart(db: Db, mode: Mode, state: Any) -> None:
+    carts(db, mode).new()
+
+
+def _new_carts(db: Db, state: Any) -> None:
+    for cart in db["carts"].find():
+        assert (cart["status"], cart["items"]) == ("active", [])
+    assert db["carts"].count_documents({}) <= 1
+
+
+def _product(db: Db) -> None:
+    Catalog(db).add({"_id": "p", "type": "Film", "title": "old", "pricing": PRICING})
+
+
+def _changed(db: Db, state: Any) -> None:
+    with suppress(Stale):
+        Catalog(db).patch("p", {"title": "new"}, expected_version=1)
+    found = Catalog(db).get("p")
+    assert (found["title"], found["title_lower"], found["version"]) == ("new", "new", 2)
+
+
+def _replace(db: Db, mode: Mode, state: Any) -> None:
+    product = {"type": "Film", "title": "new", "pricing": PRICING}
+    Catalog(db).replace("p", product, expected_version=1)
+
+
+CASES = [
+    Case("Orders.place", "commerce", lambda db: None, _place, _placed_once),
+    Case("Orders.cancel", "commerce", paid, _cancel, _cancelled_or_not, age=age),
+    Case("Orders.cancel unpaid", "commerce", _placed, _cancel, _cancel_unpaid, modes=["native"]),
+    _edited("add_or_increase", lambda o, order_id: o.add_or_increase(order_id, "x", 99, 3), 16, 25),
+    _edited("add_or_increase new line", lambda o, order_id: o.add_or_increase(order_id, "z", 100, 1), 16, 116),
+    _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
+    _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
+    Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),
+    Case("Orders.from_cart", "commerce", _lost, _from_cart, _made_once, modes=["native"], age=_ask_again),
+    Case(
+        "Carts.new",
+        "commerce",
+        lambda db: None,
+        lambda db, mode, _: carts(db, mode).new(),
+        _new_carts,
+        modes=["native"],
+    ),
+    Case(
+        "Catalog.patch",
+        "commerce",
+        _product,
+        lambda db, mode, _: Catalog(db).patch("p", {"title": "new"}),
+        _changed,
+        modes=["native"],
+    ),
+    Case("Catalog.replace", "commerce", _product, _replace, _changed, modes=["native"]),
+]

@@ -1,0 +1,72 @@
+"""The shop as the sweep's cases use it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from squinney.commerce import Carts, Catalog, Inventory, Orders, TestGateway
+from squinney.commerce.payments import Behaviour
+from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Mode
+from tests.crash.case import transactions
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+PRICING = {"list": 500, "retail": 500, "currency": "EUR"}
+
+
+def carts(db: Db, mode: Mode = "auto", behaviour: Behaviour = "capture") -> Carts:
+    """Carts with a provider that behaves as told."""
+    return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
+
+
+def orders(db: Db, mode: Mode = "auto") -> Orders:
+    """Orders that can be refunded."""
+    return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
+
+
+def inventory(db: Db, mode: Mode = "auto") -> Inventory:
+    """The stock."""
+    return Inventory(db, transactions=transactions(db, mode))
+
+
+def shop(db: Db) -> str:
+    """Two products, and a cart with some of both."""
+    for sku in ("film", "album"):
+        Catalog(db).add({"_id": sku, "type": "Film", "title": sku, "pricing": PRICING})
+        inventory(db).receive(sku, 10)
+    cart_id = carts(db).new()["_id"]
+    carts(db).add_item(cart_id, "film", 2)
+    carts(db).add_item(cart_id, "album", 1)
+    return cart_id
+
+
+def levels(db: Db, sku: str = "film") -> tuple[int, int, int]:
+    """What is available, carted and sold; conservation is checked on the way."""
+    stock = inventory(db).level(sku)
+    assert stock["received"] + stock["adjusted"] == stock["qty"] + stock["carted"] + stock["sold"]
+    return stock["qty"], stock["carted"], stock["sold"]
+
+
+def lines(db: Db, cart_id: str) -> dict[str, int]:
+    """The cart's quantities."""
+    return {line["sku"]: line["qty"] for line in carts(db).get(cart_id)["items"]}
+
+
+def age(db: Db) -> None:
+    """Let every stalled payment be old enough to be settled."""
+    db["payments"].update_many({}, {"$set": {"at": LONG_AGO}})
+
+
+def paired(db: Db) -> None:
+    """Each charge at the provider has exactly one order, and the other way round."""
+    charged = Counter(charge["_id"] for charge in db["test_charges"].find({"state": "captured"}))
+    ordered = Counter(order["payment_id"] for order in db["orders"].find({"status": "placed"}))
+    assert charged == ordered
+
+
+def paid(db: Db) -> str:
+    """A cart that was paid for, and so an order."""
+    cart_id = shop(db)
+    carts(db).checkout(cart_id, key="k")
+    return cart_id

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 
+from squinney.api.commerce_filters import Filters, Text
 from squinney.api.commerce_models import (
     Adjustment,
     CartModel,
@@ -73,9 +74,8 @@ Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
 Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
 Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
 Limit = Annotated[int, Query(ge=1, le=200)]
-Text = Annotated[str | None, Query(min_length=1, max_length=200)]
+Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
-Property = Annotated[list[str], Query(max_length=5, description="`name:value`, all of which must hold")]
 
 
 def _out(document: Any) -> Any:
@@ -86,36 +86,6 @@ def _page(page: Any, signed: Any) -> Any:
     return {"items": [_out(item) for item in page.items], "next": signed(page.next)}
 
 
-def _filters(
-    type: Text = None,
-    category: Text = None,
-    genre: Text = None,
-    actor: Text = None,
-    discount_over: Annotated[int | None, Query(ge=0, le=100)] = None,
-    price_from: Annotated[int | None, Query(ge=0)] = None,
-    price_to: Annotated[int | None, Query(ge=0)] = None,
-    title_prefix: Text = None,
-    words: Text = None,
-    property: Property = [],  # noqa: B006 - FastAPI copies it
-) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "type": type,
-        "category": category,
-        "genre": genre,
-        "actor": actor,
-        "discount_over": discount_over,
-        "title_prefix": title_prefix,
-        "words": words,
-    }
-    if price_from is not None or price_to is not None:
-        given["price_between"] = (price_from or 0, 10**15 if price_to is None else price_to)
-    if property:
-        given["properties"] = {name: value for name, _, value in (pair.partition(":") for pair in property)}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-Filters = Annotated[dict[str, Any], Depends(_filters)]
-
 # ---- products ----
 
 
@@ -124,7 +94,7 @@ def find_products(
     catalog: Products,
     signed: Signing,
     filters: Filters,
-    sort: Literal["title", "-title", "price", "-price", "discount", "newest", "oldest", "relevance"] | None = None,
+    sort: Sort | Literal["relevance"] | None = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Any:
@@ -228,9 +198,17 @@ def get_category(tree: Tree, slug: str) -> Any:
 
 
 @router.get("/categories/{slug}/products", response_model=ProductPage, responses=responses(UnknownCategory))
-def list_subtree(catalog: Products, signed: Signing, slug: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """The products in a category or anywhere below it, by title."""
-    return _page(catalog.subtree(slug, cursor=cursor, limit=limit), signed)
+def list_subtree(
+    catalog: Products,
+    signed: Signing,
+    slug: str,
+    type: Text = None,
+    sort: Sort = "title",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Any:
+    """The products in a category or anywhere below it."""
+    return _page(catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
 
 
 @router.post(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import Primary, _ServerMode
 
 from squinney.clock import Clock, utcnow
-from squinney.commerce import catalog_import, queries, search
+from squinney.commerce import catalog_import, queries, search, subtree
 from squinney.commerce.catalog_import import Existing, Report
 from squinney.commerce.documents import Product
-from squinney.commerce.errors import ProductReserved, UnknownCategory, UnknownProduct
+from squinney.commerce.errors import ProductReserved, UnknownProduct
 from squinney.commerce.products import TYPES, product_from
 from squinney.commerce.search import Filters
 from squinney.errors import Conflict, Invalid, SquinneyError
@@ -28,8 +26,6 @@ from squinney.patterns.transactions import AlreadyExists, Busy, Plan, Stale, Ste
 
 Properties = Mapping[str, Value | Range]
 TRIES = 10
-SUBTREE_SORT = [("title_lower", 1), ("_id", 1)]
-CATEGORIES_AT_ONCE = 100  # the server merges up to 200 index ranges in order; more it would sort in memory
 
 
 class Catalog:
@@ -213,41 +209,47 @@ class Catalog:
 
         Raises: `Invalid`, as `find` and for a field that cannot be counted.
         """
+        wanted = _filters(filters)
+        where = search.words_filter(wanted, None) if wanted.words is not None else search.search_for(wanted, None).where
+        return self._counted(where, by, most)
+
+    def _counted(self, where: Document, by: Sequence[str], most: int) -> dict[str, Any]:
         if unknown := [name for name in by if name not in search.FACETS]:
             raise Invalid(f"by must be of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
         checks.integer(most, "most", least=1, most=200)
-        wanted = _filters(filters)
-        where = search.words_filter(wanted, None) if wanted.words is not None else search.search_for(wanted, None).where
         found = next(self._reading["products"].aggregate(search.COUNT_FACETS(where=where, by=list(by), most=most)))
         total = found.pop("total")
         counted = {name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in found.items()}
         return {"total": total[0]["count"] if total else 0, **counted}
 
     @operation(60, reads_only=True)
-    def subtree(self, category: str, *, cursor: str | None = None, limit: int = 50) -> Page[Product]:
-        """The products in a category (a slug) or anywhere below it, by title.
+    def subtree(
+        self,
+        category: str,
+        *,
+        type: str | None = None,
+        sort: str = "title",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[Product]:
+        """The products in a category (a slug) or anywhere below it, in any order that `find` has.
 
-        One query for the tree, then one for each hundred categories, which come in order and are merged here.
+        Two queries for the tree, then one for each hundred categories, which come in order and are merged here.
 
-        Raises: `UnknownCategory`; `Invalid` for a cursor that is none of ours.
+        Raises: `UnknownCategory`; `Invalid`, also for a cursor that is none of ours.
         """
         checks.integer(limit, "limit", least=1, most=200)
-        top = self._reading["categories"].find_one(queries.CATEGORY(slug=checks.text(category, "category", most=100)))
-        if top is None:
-            raise UnknownCategory(f"there is no category {category}", slug=category)
-        below = queries.DESCENDANTS.find(self._reading, category_id=top["_id"], projection={"_id": 1})
-        ids = [top["_id"], *(found["_id"] for found in below)]
-        last = paging.keys_of(SUBTREE_SORT, cursor) if cursor is not None else None
-        chunks = [ids[start : start + CATEGORIES_AT_ONCE] for start in range(0, len(ids), CATEGORIES_AT_ONCE)]
-        streams = [self._in_categories(chunk, last, limit) for chunk in chunks]
-        merged = _distinct(heapq.merge(*streams, key=_by_title))
-        return paging.cut(list(islice(merged, limit + 1)), SUBTREE_SORT, limit=limit)
+        return subtree.page_below(self._reading, subtree.ids_below(self._reading, category), type, sort, cursor, limit)
 
-    def _in_categories(self, ids: list[str], last: Document | None, limit: int) -> Iterator[Product]:
-        behind = (last["title_lower"], last["_id"]) if last else None
-        since = last["title_lower"] if last else ""
-        found = queries.IN_CATEGORIES.find(self._reading, category_ids=ids, since=since).batch_size(limit + 2)
-        return (product for product in found if behind is None or _by_title(product) > behind)
+    @operation(60, reads_only=True)
+    def subtree_facets(
+        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
+    ) -> dict[str, Any]:
+        """As `facets`, for the products that `subtree` gives.
+
+        Raises: `UnknownCategory`, `Invalid`.
+        """
+        return self._counted(subtree.matching(subtree.ids_below(self._reading, category), type), by, most)
 
     def import_products(
         self,
@@ -289,16 +291,3 @@ def _reserved(sku: str) -> Callable[[Document | None], SquinneyError]:
         return ProductReserved(f"{stock['carted']} of {sku} are in carts", sku=sku, carted=stock["carted"])
 
     return error_for
-
-
-def _by_title(product: Mapping[str, Any]) -> tuple[str, str]:
-    return cast(str, product["title_lower"]), cast(str, product["_id"])
-
-
-def _distinct(products: Iterator[Product]) -> Iterator[Product]:
-    """A product in two categories comes twice in a row."""
-    last = None
-    for product in products:
-        if product["_id"] != last:
-            yield product
-        last = product["_id"]

@@ -178,16 +178,6 @@ PRODUCTS = Query(
     routing="few",
     reason="the products of a list live on several shards",
 )
-IN_CATEGORIES = Query(
-    "commerce.products-in-categories",
-    "products",
-    where=lambda category_ids, since: {"category_ids": {"$in": category_ids}, "title_lower": {"$gte": since}},
-    example={"category_ids": ["c", "d"], "since": ""},
-    sort=[("title_lower", 1), ("_id", 1)],
-    routing="broadcast",
-    reason="browsing reads the products of all shards, a page at a time",
-)
-
 QUERIES: list[Query | Pipeline] = [
     STOCK,
     STOCKS,
@@ -214,6 +204,5 @@ QUERIES: list[Query | Pipeline] = [
     DEEPEST,
     PRODUCT,
     PRODUCTS,
-    IN_CATEGORIES,
     *search.QUERIES,
 ]

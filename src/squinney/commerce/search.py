@@ -294,7 +294,14 @@ def _name(filters: Filters, sort: str) -> str:
     )
 
 
+def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Search:
+    """The search for products in any of these categories, of which there may be a hundred."""
+    field, direction = SORTS[sort]
+    return Search("category", {"category_ids": {"$in": category_ids}, **more}, [(field, direction), ("_id", direction)])
+
+
 QUERIES: list[Query | Pipeline] = [
+    *(in_categories(["c3", "c4"], sort).query(f"categories sorted by {sort}") for sort in SORTS),
     *(search_for(filters, sort).query(_name(filters, sort)) for filters, sort in combinations()),
     WORDS,
     COUNT_FACETS,

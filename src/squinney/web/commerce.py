@@ -103,13 +103,15 @@ def browse(
 def _listing(
     catalog: Catalog, inventory: Inventory, place: Any, chosen: dict[str, str], sort: str, cursor: str | None
 ) -> dict[str, Any]:
-    filters = {**chosen, "category": place["_id"]} if place else chosen
-    if place and len(chosen) == 1 and not sort:
-        page = catalog.subtree(place["slug"], cursor=cursor, limit=24)
+    if place and chosen.keys() <= {"category", "type"}:
+        kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
+        page = catalog.subtree(place["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
+        facets = catalog.subtree_facets(place["slug"], by=["type"], most=12, type=kind)
     else:
-        wanted = None if "words" in chosen else sort if sort in SORTS else None
-        page = catalog.find(**filters, sort=wanted, cursor=cursor, limit=24)
-    facets = catalog.facets(by=["type", "genre"], most=12, **filters)
+        filters = {**chosen, "category": place["_id"]} if place else chosen
+        order = sort if sort in SORTS and "words" not in chosen else None
+        page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
+        facets = catalog.facets(by=["type", "genre"], most=12, **filters)
     levels = inventory.levels([product["_id"] for product in page.items])
     return {"page": page, "facets": facets, "levels": levels, "error": None}
 

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo.monitoring import CommandListener, CommandStartedEvent
 from tests.plugins.shelf import Prepared
 
 from squinney.commerce import COLLECTIONS, Carts, Inventory, Orders, TestGateway
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Mode, Transactions
+
+IN_FULL = pytest.mark.skipif(
+    os.environ.get("SQUINNEY_PROVE") != "full", reason="takes minutes: SQUINNEY_PROVE=full runs it"
+)
+
+
+class Counting(CommandListener):
+    """Notes what goes to the server."""
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        """A command leaves."""
+        self.commands.append(event.command_name)
+
+    def succeeded(self, event: object) -> None:
+        """Not of interest."""
+
+    def failed(self, event: object) -> None:
+        """Not of interest."""
+
+
+@pytest.fixture
+def counted(mongod: Embedded, shop_db: Db) -> Iterator[tuple[Db, list[str]]]:
+    """The database through a client that notes its commands."""
+    counting = Counting()
+    with client_for(mongod.uri, event_listeners=[counting]) as client:
+        yield client[shop_db.name], counting.commands
 
 
 @pytest.fixture(params=["native", "two-phase"])

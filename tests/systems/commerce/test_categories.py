@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pymongo import MongoClient
-from pymongo.monitoring import CommandListener
 
 from squinney.commerce import (
     Categories,
@@ -23,9 +21,7 @@ from squinney.commerce import (
 )
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
-from squinney.mongo.connect import client_for
-from squinney.mongo.embedded import Embedded
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
 
 
@@ -188,45 +184,24 @@ def test_the_tree_has_a_greatest_depth(shop_db: Db) -> None:
     require_sound(shop_db)
 
 
-class Counting(CommandListener):
-    """Counts what goes to the server."""
-
-    def __init__(self) -> None:
-        self.commands: list[str] = []
-
-    def started(self, event: Any) -> None:
-        """A command leaves."""
-        self.commands.append(event.command_name)
-
-    def succeeded(self, event: Any) -> None:
-        """Not of interest."""
-
-    def failed(self, event: Any) -> None:
-        """Not of interest."""
-
-
-def test_changes_take_the_same_round_trips_on_small_and_large_trees(
-    mongod: Embedded, client: MongoClient[Document], shop_db: Db
-) -> None:
-    counting = Counting()
-    with client_for(mongod.uri, event_listeners=[counting]) as counted:
-        categories = Categories(counted[shop_db.name])
-        taken: dict[str, list[list[str]]] = {}
-        for size in (10, 10_000):
-            shop_db["categories"].delete_many({})
-            leaves = [["a", "top", f"n{n % 100}", f"n{n}"] for n in range(100, 100 + size)]
-            categories.add_paths([["b"], ["a", "top"], *leaves])
-            for kind, change in {
-                "move": lambda: categories.move("top", "b"),
-                "rename": lambda: categories.rename("top", "Top"),
-                "slug": lambda: categories.change_slug("top", "peak"),
-                "lift": lambda: categories.remove("peak", children="lift"),
-                "cascade": lambda: categories.remove("b", children="cascade"),
-            }.items():
-                counting.commands.clear()
-                change()
-                taken.setdefault(kind, []).append(list(counting.commands))
-            assert shop_db["categories"].count_documents({}) == 1
+def test_changes_take_the_same_round_trips_on_small_and_large_trees(counted: tuple[Db, list[str]], shop_db: Db) -> None:
+    categories, commands = Categories(counted[0]), counted[1]
+    taken: dict[str, list[list[str]]] = {}
+    for size in (10, 10_000):
+        shop_db["categories"].delete_many({})
+        leaves = [["a", "top", f"n{n % 100}", f"n{n}"] for n in range(100, 100 + size)]
+        categories.add_paths([["b"], ["a", "top"], *leaves])
+        for kind, change in {
+            "move": lambda: categories.move("top", "b"),
+            "rename": lambda: categories.rename("top", "Top"),
+            "slug": lambda: categories.change_slug("top", "peak"),
+            "lift": lambda: categories.remove("peak", children="lift"),
+            "cascade": lambda: categories.remove("b", children="cascade"),
+        }.items():
+            commands.clear()
+            change()
+            taken.setdefault(kind, []).append(list(commands))
+        assert shop_db["categories"].count_documents({}) == 1
     for kind, (small, large) in taken.items():
         assert small == large, kind
         assert len(large) <= 12, (kind, large)

@@ -1,0 +1,292 @@
+"""Every way to find products: each combination by an index, words, prefixes, facets, subtrees."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pymongo import MongoClient, ReadPreference
+
+from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
+from squinney.commerce.search import SORTS, Filters, combinations, search_for
+from squinney.errors import Invalid
+from squinney.mongo import schema
+from squinney.mongo.queries import stages
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import paging, transactions
+
+PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
+
+
+def product(sku: str, **fields: Any) -> Document:
+    """A film to be going on with."""
+    return {"_id": sku, "type": "Film", "title": f"Film {sku}", "pricing": PRICING, **fields}
+
+
+@pytest.fixture
+def catalog(shop_db: Db) -> Catalog:
+    """An empty catalog."""
+    return Catalog(shop_db)
+
+
+def skus(page: paging.Page[Document]) -> list[str]:
+    """The SKUs of a page."""
+    return [found["_id"] for found in page.items]
+
+
+@pytest.fixture(scope="module")
+def full(client: MongoClient[Document]) -> Iterator[Catalog]:
+    """A catalog of three thousand products of every kind, shared by the tests that only read."""
+    db = client[f"test_catalog_{secrets.token_hex(8)}"]
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    chance = random.Random(11)
+    start = datetime(1960, 1, 1, tzinfo=UTC)
+
+    def line(number: int) -> str:
+        listed = chance.randrange(500, 3_000)
+        details: Document = {"genre": chance.sample(["Jazz", "Rock", "Pop", "Folk", "Soul"], 2)}
+        kind = chance.choice(["Film", "Audio Album"])
+        if kind == "Film":
+            details["actor"] = [f"Actor {n}" for n in chance.sample(range(25), 3)]
+        if number % 10:
+            details["issue_date"] = (start + timedelta(days=chance.randrange(8_000))).isoformat()
+        pricing = {"list": listed, "retail": chance.randrange(250, listed), "currency": "EUR"}
+        fields = {
+            "type": kind,
+            "title": f"{chance.choice(['The', 'the', 'A', 'Élan'])} {chance.choice(['Tree', 'River'])} {number}",
+            "category_ids": [f"c{n}" for n in chance.sample(range(8), 2)],
+            "pricing": pricing,
+            "details": details,
+            "properties": {"Color": chance.choice(["red", "blue"]), "Size": chance.randrange(5)},
+        }
+        return json.dumps({"_id": f"p{number:05}", **fields})
+
+    report = Catalog(db).import_products(line(number) for number in range(3_000))
+    assert (report.imported, report.refused) == (3_000, 0)
+    yield Catalog(db)
+    client.drop_database(db.name)
+
+
+COMBINATIONS = list(combinations())
+
+
+def name_of(combination: tuple[Filters, str]) -> str:
+    """What a combination filters and sorts by."""
+    filters, sort = combination
+    return "+".join(sorted(filters.given())) + f" by {sort}"
+
+
+def explained(db: Db, where: Document, sort: list[tuple[str, int]]) -> Document:
+    """The server's plan for a page."""
+    command = {"find": "products", "filter": where, "sort": dict(sort), "limit": 51}
+    return db.command({"explain": command, "verbosity": "executionStats"})
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS, ids=name_of)
+def test_each_combination_is_served_in_order_by_an_index(full: Catalog, combination: tuple[Filters, str]) -> None:
+    filters, sort = combination
+    db = full._db
+    given = {name: getattr(filters, name) for name in filters.given()}
+    search = search_for(filters, sort)
+    first = full.find(**given, sort=sort, limit=50)
+    everything = list(db["products"].find(search.where).sort(search.sort))
+    assert first.items == everything[:50]
+    assert len(everything) > 60, "the example must have a second page"
+    deep = paging.cursor_after(search.sort, everything[len(everything) * 3 // 4])
+    for page_of in (search, search.behind(deep)):
+        plan = explained(db, page_of.where, search.sort)
+        assert stages(plan["queryPlanner"]["winningPlan"]).isdisjoint({"SORT", "COLLSCAN"})
+        examined = plan["executionStats"]["totalDocsExamined"]
+        assert examined <= 10 * max(plan["executionStats"]["nReturned"], 1), examined
+    pages, cursor = [], None
+    while True:
+        page = full.find(**given, sort=sort, limit=200, cursor=cursor)
+        pages += page.items
+        if (cursor := page.next) is None:
+            break
+    assert [found["_id"] for found in pages] == [found["_id"] for found in everything]
+
+
+def test_enough_combinations_are_served() -> None:
+    assert len(COMBINATIONS) > 60
+    assert {sort for _, sort in COMBINATIONS} == set(SORTS)
+
+
+REFUSED: list[tuple[str, Document]] = [
+    ("genre", {"actor": "x", "genre": "y"}),
+    ("genre", {"category": "x", "genre": "y"}),
+    ("title_prefix", {"price_between": (1, 2), "title_prefix": "x"}),
+    ("sort", {"price_between": (1, 2), "sort": "title"}),
+    ("sort", {"actor": "x", "sort": "price"}),
+    ("sort", {"properties": {"a": 1}, "sort": "newest"}),
+    ("sort", {"sort": "relevance"}),
+    ("sort", {"sort": "$natural"}),
+    ("sort", {"words": "x", "sort": "price"}),
+    ("price_between", {"words": "x", "price_between": (1, 2)}),
+    ("discount_over", {"actor": "x", "discount_over": 5}),
+    ("discount_over", {"discount_over": 101}),
+    ("price_between", {"price_between": (1,)}),
+    ("price_between", {"price_between": ("1", "2")}),
+    ("genre", {"genre": {"$gt": ""}}),
+    ("genre", {"genre": ""}),
+    ("title_prefix", {"title_prefix": {"$regex": "x"}}),
+    ("words", {"words": ["x"]}),
+    ("words", {"words": "x" * 201}),
+    ("properties.Color", {"properties": {"Color": {"$ne": 1}}}),
+    ("flavour", {"flavour": "x"}),
+    ("limit", {"limit": 0}),
+    ("limit", {"words": "x", "limit": 1_000}),
+    ("cursor", {"cursor": "x"}),
+    ("cursor", {"words": "x", "cursor": "x"}),
+]
+
+
+@pytest.mark.parametrize(("field", "given"), REFUSED, ids=[f"{field}-{n}" for n, (field, _) in enumerate(REFUSED)])
+def test_what_no_index_serves_is_refused_and_named(full: Catalog, field: str, given: Document) -> None:
+    with pytest.raises(Invalid) as caught:
+        full.find(**given)
+    assert caught.value.details["field"] == field
+    if field == "sort":
+        assert caught.value.details["choices"]
+
+
+def test_titles_are_found_by_prefix_in_any_case_and_script(catalog: Catalog) -> None:
+    for number, title in enumerate(["Straße", "STRASSE 2", "Élan", "e\u0301lan vital", "élancer", "Ёлка", "élite"]):
+        catalog.add(product(f"p{number}", title=title))
+    assert skus(catalog.find(title_prefix="strass")) == ["p0", "p1"]
+    assert sorted(skus(catalog.find(title_prefix="ÉLAN"))) == ["p2", "p3", "p4"]
+    assert skus(catalog.find(title_prefix="ё")) == ["p5"]
+    assert skus(catalog.find(title_prefix=".*")) == []
+
+
+def test_words_come_by_relevance_and_page_by_page(full: Catalog) -> None:
+    assert {found["title"].split()[1] for found in full.find(words="river").items} == {"River"}
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = full.find(words="river", type="Film", genre="Jazz", cursor=cursor, limit=150)
+        found += skus(page)
+        scores = [item["score"] for item in page.items]
+        assert scores == sorted(scores, reverse=True)
+        if (cursor := page.next) is None:
+            break
+    expected = full._db["products"].count_documents(
+        {"title": {"$regex": "River"}, "type": "Film", "details.genre": "Jazz"}
+    )
+    assert len(found) == len(set(found)) == expected > 150
+
+
+def test_words_prefer_titles(catalog: Catalog) -> None:
+    catalog.add(product("d", title="Other", description="about coltrane"))
+    catalog.add(product("t", title="Coltrane"))
+    assert skus(catalog.find(words="coltrane")) == ["t", "d"]
+    assert skus(catalog.find(words='"$where" -coltrane')) == []
+
+
+def test_facets_count_what_find_finds(full: Catalog) -> None:
+    counted = full.facets(by=["type", "genre", "actor", "category", "properties", "price"], type="Film", genre="Jazz")
+    matching = list(full._db["products"].find({"type": "Film", "details.genre": "Jazz"}))
+    assert counted["total"] == len(matching)
+    assert counted["type"] == [{"value": "Film", "count": len(matching)}]
+    genres = {row["value"]: row["count"] for row in counted["genre"]}
+    assert genres["Rock"] == sum("Rock" in found["details"]["genre"] for found in matching)
+    assert sum(row["count"] for row in counted["price"]) == len(matching)
+    reds = next(row["count"] for row in counted["properties"] if row["value"] == {"n": "Color", "v": "red"})
+    assert reds == sum({"n": "Color", "v": "red"} in found["properties"] for found in matching)
+    assert full.facets(by=["type"])["total"] == 3_000
+    assert full.facets(by=["genre"], words="river")["total"] > 0
+    assert full.facets(by=["genre"], genre="Polka") == {"total": 0, "genre": []}
+    with pytest.raises(Invalid, match=r"^by must"):
+        full.facets(by=["$where"])
+
+
+def test_a_page_and_its_facets_take_one_round_trip_each(counted: tuple[Db, list[str]]) -> None:
+    catalog, commands = Catalog(counted[0]), counted[1]
+    catalog.add(product("p", details={"genre": ["Jazz"]}))
+    commands.clear()
+    assert catalog.facets(by=["type", "genre", "price"], genre="Jazz")["total"] == 1
+    assert commands == ["aggregate"]
+    commands.clear()
+    assert skus(catalog.find(genre="Jazz", sort="newest")) == ["p"]
+    assert commands == ["find"]
+
+
+def test_several_properties_must_all_hold(full: Catalog) -> None:
+    found = full.find(properties={"Color": "red", "Size": 3}, limit=200).items
+    assert found
+    for item in found:
+        assert {"n": "Color", "v": "red"} in item["properties"]
+        assert {"n": "Size", "v": 3} in item["properties"]
+
+
+def test_browsing_may_read_elsewhere(shop_db: Db) -> None:
+    catalog = Catalog(shop_db, read_preference=ReadPreference.SECONDARY_PREFERRED)
+    catalog.add(product("p"))
+    assert skus(catalog.find(type="Film")) == ["p"]
+
+
+# ---- below a category ----
+
+
+@pytest.fixture(scope="module")
+def shelves(client: MongoClient[Document]) -> Iterator[Catalog]:
+    """Sixty products anywhere below one of 250 categories, some in two, some without a date; and one elsewhere."""
+    db = client[f"test_shelves_{secrets.token_hex(8)}"]
+    schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    Categories(db).add_paths([["Top", f"C{n}"] for n in range(250)] + [["Other"]])
+    ids = [found["_id"] for found in db["categories"].find({"name": {"$ne": "Other"}})]
+    chance = random.Random(1)
+    catalog = Catalog(db)
+    for number in range(60):
+        details = {"issue_date": f"19{chance.randrange(60, 70)}-01-01"} if number % 4 else {}
+        pricing = {"list": 900, "retail": chance.choice([300, 600, 900]), "currency": "EUR"}
+        catalog.add(
+            {
+                "_id": f"p{number}",
+                "type": chance.choice(["Film", "Audio Album"]),
+                "title": f"Title {chance.randrange(20):02}",
+                "category_ids": chance.sample(ids, 2),
+                "pricing": pricing,
+                "details": details,
+            }
+        )
+    catalog.add(product("elsewhere", category_ids=[Categories(db).get("other")["_id"]]))
+    yield catalog
+    client.drop_database(db.name)
+
+
+@pytest.mark.parametrize("kind", [None, "Film"])
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_subtree_gives_everything_below_in_order(shelves: Catalog, sort: str, kind: str | None) -> None:
+    where = {"_id": {"$ne": "elsewhere"}, **({"type": kind} if kind else {})}
+    field, direction = SORTS[sort]
+    expected = list(shelves._db["products"].find(where).sort([(field, direction), ("_id", direction)]))
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = shelves.subtree("top", type=kind, sort=sort, cursor=cursor, limit=7)
+        found += skus(page)
+        if (cursor := page.next) is None:
+            break
+    assert found == [one["_id"] for one in expected]
+    counted = shelves.subtree_facets("top", by=["type"], type=kind)
+    assert counted["total"] == len(expected)
+    films = sum(one["type"] == "Film" for one in expected)
+    assert {"value": "Film", "count": films} in counted["type"]
+
+
+def test_what_a_subtree_refuses(shelves: Catalog) -> None:
+    with pytest.raises(UnknownCategory):
+        shelves.subtree("nowhere")
+    with pytest.raises(UnknownCategory):
+        shelves.subtree_facets("nowhere", by=["type"])
+    refused: list[Document] = [{"sort": "relevance"}, {"cursor": "x"}, {"limit": 0}, {"type": {"$gt": ""}}]
+    for given in refused:
+        with pytest.raises(Invalid) as caught:
+            shelves.subtree("top", **given)
+        assert caught.value.details["field"] == next(iter(given))

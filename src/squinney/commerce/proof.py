@@ -27,6 +27,7 @@ THREADS = 8
 TIMEOUT_SECONDS = 2.0
 STALLED_SECONDS = 3.0
 SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
+FEWEST_CATEGORIES, MOST_CATEGORIES = 10, 40
 BEHAVIOURS: list[Behaviour] = ["capture", "capture", "capture", "decline", "timeout", "capture-then-timeout"]
 
 
@@ -107,9 +108,19 @@ def _cancel_one(db: Db, mode: Mode, chance: random.Random) -> object:
 
 
 def _rearrange(db: Db, chance: random.Random) -> object:
-    slugs: list[str | None] = [node["slug"] for node in db["categories"].find({}, {"slug": 1})]
-    node = chance.choice(slugs)
-    return Categories(db).move(str(node), chance.choice([*slugs, None]), chance.choice([None, 0, 1]))
+    categories = Categories(db)
+    slugs = [node["slug"] for node in db["categories"].find({}, {"slug": 1})]
+    node, parent = chance.choice(slugs), chance.choice([*slugs, None])
+    kinds: list[Callable[[], object]] = [
+        *[lambda: categories.move(node, parent, chance.choice([None, 0, 1]))] * 4,
+        lambda: categories.rename(node, f"Name {chance.randrange(100)}"),
+        lambda: categories.change_slug(node, f"slug-{chance.randrange(100)}"),
+    ]
+    if len(slugs) < MOST_CATEGORIES:
+        kinds.append(lambda: categories.add("new", parent=parent))
+    if len(slugs) > FEWEST_CATEGORIES:
+        kinds.append(lambda: categories.remove(node, children=chance.choice(["lift", "refuse"])))
+    return chance.choice(kinds)()
 
 
 def settle(db: Db) -> Counter[str]:

@@ -1,7 +1,7 @@
-"""django-oscar's side of `bench/commerce.py`: products into baskets, each in a transaction of its own.
+"""django-oscar's side of `bench/commerce_carts.py`: products into baskets, each in a transaction of its own.
 
 Run by the Python of the peers' environment: `python _commerce_oscar.py <socket folder>`; each line on stdin is
-`<threads> <seconds>`, the answer is additions per second. Oscar does not reserve stock when a basket is filled.
+`<threads> <seconds> <products>`, the answer is additions per second. Oscar reserves nothing when a basket is filled.
 """
 
 import json
@@ -12,7 +12,8 @@ import time
 
 SOCKET = sys.argv[1]
 DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": "oscar", "USER": "postgres", "HOST": SOCKET}
-PRODUCTS = 200
+PRODUCTS = 1_000
+A_BASKET = 10
 
 
 def set_up():
@@ -86,8 +87,11 @@ def add_for(threads, seconds, made):
 
     def work(number):
         chance = random.Random(number)
+        basket_id = None
         while time.perf_counter() < until:
-            basket = Basket.objects.create()
+            if counts[number] % A_BASKET == 0:
+                basket_id = Basket.objects.create().pk
+            basket = Basket.objects.get(pk=basket_id)
             basket.strategy = Default()
             with transaction.atomic():
                 basket.add_product(chance.choice(made), 1)
@@ -103,6 +107,17 @@ def add_for(threads, seconds, made):
     return sum(counts) / (time.perf_counter() - began)
 
 
+def version():
+    from importlib.metadata import version as of
+
+    import django
+    from django.db import connection
+
+    connection.ensure_connection()
+    server = str(connection.pg_version)[:2]
+    return f"django-oscar {of('django-oscar')}, Django {django.__version__}, PostgreSQL {server}."
+
+
 def main():
     made = None
     for line in sys.stdin:
@@ -110,8 +125,9 @@ def main():
             if made is None:
                 set_up()
                 made = products()
-            threads, seconds = line.split()
-            print(json.dumps({"rate": add_for(int(threads), float(seconds), made)}), flush=True)
+            threads, seconds, count = line.split()
+            rate = add_for(int(threads), float(seconds), made[: int(count)])
+            print(json.dumps({"rate": rate, "version": version()}), flush=True)
         except Exception as error:
             print(json.dumps({"missing": f"{type(error).__name__}: {error}"[:300]}), flush=True)
             return

@@ -1,7 +1,7 @@
-"""The peers' side of `bench/commerce.py`, run by the Python of their own environment: a line in, a line out.
+"""The peers' side of `bench/commerce_tree.py`, run by the Python of their own environment: a line in, a line out.
 
 It imports nothing of ours. `python _commerce_peers.py <socket folder> <file of paths>`; each line on stdin names
-what to do once, and the answer is how many seconds it took, or `missing: why`.
+what to do once, and the answer is how many seconds it took, or `missing: why`; `version` asks for versions.
 """
 
 import json
@@ -126,12 +126,26 @@ class Treebeard:
 MAKERS = {"ltree": Ltree, "treebeard MP": lambda: Treebeard("MP"), "treebeard NS": lambda: Treebeard("NS")}
 
 
+def version():
+    from importlib.metadata import version as of
+
+    import django
+    from django.db import connection
+
+    connection.ensure_connection()
+    server = str(connection.pg_version)[:2]
+    return f"django-treebeard {of('django-treebeard')}, Django {django.__version__}, PostgreSQL {server}."
+
+
 def main():
     set_up()
     peers = {}
     for line in sys.stdin:
         name = line.strip()
         try:
+            if name == "version":
+                print(json.dumps({"version": version()}), flush=True)
+                continue
             if name not in peers:
                 peers[name] = MAKERS[name]()
                 peers[name].move()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import cast
 
 from squinney.clock import Clock, utcnow
@@ -15,7 +14,6 @@ from squinney.commerce.documents import CURRENCY, MOST_QTY, Cart, Line, Order, P
 from squinney.commerce.errors import UnknownCart
 from squinney.commerce.orders import Orders
 from squinney.commerce.payments import PaymentGateway
-from squinney.commerce.turns import Turns
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
@@ -42,7 +40,6 @@ class Carts:
     ) -> None:
         self._db = db
         self._transactions = transactions or Transactions(db)
-        self._turns = Turns()
         self._clock = clock
         self.payments = payments
         self._currency = checks.text(currency, "currency", most=3, pattern=CURRENCY)
@@ -147,10 +144,7 @@ class Carts:
     def _run(
         self, kind: str, plan: Callable[[], Plan], arguments: dict[str, object], key: str | None, scope: str
     ) -> Cart:
-        # A stock that many shoppers are after is where native runs meet; two-phase ones pass each other there.
-        turn = nullcontext() if self._transactions.mode == "two-phase" else self._turns.of(str(arguments["sku"]))
-        with turn:
-            outcome = self._transactions.run(f"cart {kind}", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run(f"cart {kind}", plan, key=key, scope=scope, arguments=arguments)
         return cast(Cart, outcome.result)
 
     @operation()

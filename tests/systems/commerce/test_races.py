@@ -8,10 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from tests.systems.commerce.conftest import Shop
 
-from squinney.commerce import InadequateInventory, turns
+from squinney.commerce import InadequateInventory
 from squinney.errors import Conflict, NotFound, SquinneyError
 from squinney.mongo.schema import Db
 
@@ -99,24 +98,3 @@ def test_both_modes_work_on_the_same_stock(shop_db: Db) -> None:
     for sku in ("a", "b"):
         _, carted, _ = shops[0].level(sku)
         assert carted == sum(shops[0].lines(cart_id).get(sku, 0) for cart_id in carts)
-
-
-def test_shoppers_in_one_process_do_not_conflict_over_a_sku(counted: tuple[Db, list[str]]) -> None:
-    """They take turns: no transaction is sent in vain."""
-    db, commands = counted
-    shop = Shop(db, "native")
-    shop.stock("film", 100)
-    carts = [shop.cart() for _ in range(8)]
-    commands.clear()
-    outcomes([lambda c=cart_id: shop.carts.add_item(c, "film") for cart_id in carts * 4], threads=8)
-    assert shop.level("film") == (68, 32, 0)
-    assert (commands.count("commitTransaction"), commands.count("abortTransaction")) == (32, 0)
-
-
-def test_a_turn_that_never_ends_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LONGEST_SECONDS", 0.01)
-    queue = turns.Turns()
-    with queue.of("film"), queue.of("film"):
-        pass
-    with queue.of("film"):
-        assert queue._queues[hash("film") % turns.QUEUES].locked()

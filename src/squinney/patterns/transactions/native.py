@@ -17,6 +17,7 @@ from squinney.patterns.transactions import duplicates, records
 from squinney.patterns.transactions.attempts import attempt, may_try_again, pause
 from squinney.patterns.transactions.records import Key, Outcome
 from squinney.patterns.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
+from squinney.patterns.transactions.turns import TURNS
 
 WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
 
@@ -42,10 +43,12 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     txn = ObjectId()
     record = _record(kind, txn, plan, key, keep_keys_seconds)
     send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
+    queues = TURNS.queues_of(plan.steps)
     with db.client.start_session() as session:
         for number in range(1_000_000):
             try:
-                attempt(session, partial(_send_all, db, send, plan.steps, record))
+                with TURNS.wait(queues):
+                    attempt(session, partial(_send_all, db, send, plan.steps, record))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
                 if unmatched.step is not None:
@@ -59,6 +62,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
             except PyMongoError as error:
                 if not may_try_again(error):
                     raise
+                TURNS.met(queues)
                 pause(number, until, error)
     raise AssertionError("unreachable")
 

@@ -115,6 +115,21 @@ def test_comments_replies_flags_and_moderation(pages: TestClient) -> None:
     assert "This comment was deleted" in pages.get("/site/mine").text
 
 
+def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:
+    new_page(pages, when="now")
+    node_id = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/mine").text)[1]
+    refused = pages.post(f"/site/-/move/{node_id}", data={"slug": "welcome", "folder": ""})
+    assert "is taken there" in refused.text
+    moved = pages.post(f"/site/-/move/{node_id}", data={"slug": "yours", "folder": "/blog"})
+    assert moved.url.path == "/site/blog/yours"
+    led = pages.get("/site/mine?at=34db8bda", follow_redirects=False)
+    assert (led.status_code, led.headers["location"]) == (301, "/site/blog/yours?at=34db8bda")
+    assert pages.get("/site/mine").status_code == 200
+    pages.post(f"/site/-/publish/{node_id}", data={"when": "draft"})
+    pages.cookies.clear()
+    assert pages.get("/site/mine").status_code == 404  # nor is a stranger told where the draft is
+
+
 def test_an_upload_is_a_request_body(pages: TestClient) -> None:
     gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
     sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "new", "title": "New"}, content=jpeg())

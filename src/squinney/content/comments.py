@@ -84,9 +84,20 @@ class Comments:
         if key is not None:
             checks.text(key, "key", least=1, most=200)
 
+        own = discussions.own_slug(_id_of(node), key, scope) if key is not None else None
+        tried = False
+
         def attempt(place: Place, storage: Storage) -> Comment:
+            nonlocal tried
             parent = self._parent(place, storage, reply_to) if reply_to is not None else None
-            comment = discussions.new_comment(place.node_id, who, said, parent, self._clock())
+            comment = discussions.new_comment(place.node_id, who, said, parent, self._clock(), own)
+            # The record of a key stays behind when a discussion is converted, and ends after a week: the slug does not.
+            if own is not None and (tried or place.discussion["epoch"] > 1):
+                if (taken := storage.get(place, comment["slug"])) and taken["author"]["_id"] == who["_id"]:
+                    return taken
+                if taken:
+                    comment = discussions.new_comment(place.node_id, who, said, parent, self._clock())
+            tried = True
             return storage.post(place, comment, parent, key, scope)
 
         return self._at_its_place(node, attempt, begin=True)

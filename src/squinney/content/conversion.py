@@ -172,15 +172,21 @@ class _ToSeparate:
         if not known:
             writes.append(DeleteMany({"node_id": self._node_id, "epoch": {"$lt": self._epoch}}))
         for comment in comments:
-            if known.pop(comment["_id"], None) != _state(comment):
-                mine = {"epoch": {"$lte": self._epoch}}
-                where = {"_id": comment["_id"], "node_id": self._node_id, "slug": comment["slug"], **mine}
-                writes.append(ReplaceOne(where, {**comment, "epoch": self._epoch}, upsert=True))
+            before = known.pop(comment["_id"], None)
+            if before != _state(comment):
+                writes.append(self._write_of(comment, new=before is None))
             if len(writes) >= BATCH:
                 _write(self._collection, writes)
                 writes = []
         gone = {"node_id": self._node_id, "_id": {"$in": list(known)}, "epoch": self._epoch}
         _write(self._collection, [*writes, *([DeleteMany(gone)] if known else [])])
+
+    def _write_of(self, comment: Comment, *, new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
+        copied = {**comment, "epoch": self._epoch}
+        if new:
+            return InsertOne(copied)
+        where = {"_id": comment["_id"], "node_id": self._node_id, "slug": comment["slug"], "epoch": self._epoch}
+        return ReplaceOne(where, copied)
 
     def fields(self) -> Document:
         return {"metadata.num_comment_pages": 0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -100,12 +102,17 @@ class Storage(Protocol):
 def require(strategy: Strategy, what: str) -> None:
     """Raises: `StrategyCannot`, by name, where the strategy cannot do it."""
     if what not in CAPABILITIES[strategy]:
-        able = [name for name, can in CAPABILITIES.items() if what in can]
-        raise StrategyCannot(
-            f"a discussion stored {strategy!r} has no {what.replace('_', ' ')}; convert it to {' or '.join(able)}",
-            strategy=strategy,
-            what=what,
-        )
+        raise cannot(strategy, what)
+
+
+def cannot(strategy: Strategy, what: str) -> StrategyCannot:
+    """The refusal, with the strategies that can."""
+    able = [name for name, can in CAPABILITIES.items() if what in can]
+    return StrategyCannot(
+        f"a discussion stored {strategy!r} has no {what.replace('_', ' ')}; convert it to {' or '.join(able)}",
+        strategy=strategy,
+        what=what,
+    )
 
 
 def precise_now() -> datetime:
@@ -113,8 +120,24 @@ def precise_now() -> datetime:
     return datetime.now(UTC)
 
 
-def new_comment(node_id: str, author: Author, text: str, parent: Comment | None, now: datetime) -> Comment:
-    """A comment with a fresh slug, later than the one it answers.
+def own_slug(node_id: str, key: str, scope: str) -> str:
+    """The slug of what is posted with that key: by it a repeat is known even where the discussion was converted since.
+
+    Whoever does not know the key cannot guess it.
+    """
+    digest = hashlib.blake2b(json.dumps([node_id, scope, key]).encode(), digest_size=SLUG_LETTERS).digest()
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest)
+
+
+def random_slug() -> str:
+    """A fresh slug."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
+
+
+def new_comment(
+    node_id: str, author: Author, text: str, parent: Comment | None, now: datetime, own: str | None = None
+) -> Comment:
+    """A comment, with a fresh slug unless its own part is given, later than the one it answers.
 
     Raises: `LimitReached` where the thread would become too deep.
     """
@@ -122,7 +145,7 @@ def new_comment(node_id: str, author: Author, text: str, parent: Comment | None,
         if parent["slug"].count("/") + 2 > MOST_COMMENT_DEPTH:
             raise LimitReached(f"threads are at most {MOST_COMMENT_DEPTH} deep", limit=MOST_COMMENT_DEPTH)
         now = max(now, _stamped_at(parent) + timedelta(microseconds=1))
-    own = "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
+    own = own or random_slug()
     comment_id = f"{now.strftime(STAMP)}:{own}"
     return {
         "_id": comment_id,
@@ -180,7 +203,11 @@ def unanswerable(found: Document | None) -> SquinneyError:
     return Conflict("the comment you answer was deleted")
 
 
-def plain(comment: Mapping[str, Any]) -> Comment:
-    """A stored comment without what only the storage needs."""
-    hidden = ("epoch", "key", "txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
-    return cast(Comment, {name: value for name, value in comment.items() if name not in hidden})
+HIDDEN = ("epoch", "key", "page", "txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
+
+
+def plain(stored: Document) -> Comment:
+    """The comment just read, without what only the storage needs: taken out of it, because a page has many."""
+    for name in HIDDEN:
+        stored.pop(name, None)
+    return cast(Comment, stored)

@@ -163,6 +163,7 @@ COLLECTIONS = [
         indexes=[
             Index([("node_id", 1), ("nonce", 1)], unique=True, why="restore(), and the base of a conflict"),
             Index([("node_id", 1), ("version", -1)], why="history()"),
+            Index([("metadata.parent_id", 1), ("metadata.slug", 1), ("at", -1)], why="moved_to(): what was at a place"),
         ],
         shard_key={"node_id": 1, "nonce": 1},
     ),

@@ -5,11 +5,13 @@ Within a page the order is that of time; across pages that of arrival.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any, cast
 
 from squinney.content import queries
-from squinney.content.discussions import Order, Place, node_step, plain
+from squinney.content.discussions import Order, Place, cannot, node_step, plain
 from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
@@ -17,6 +19,7 @@ from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.patterns.transactions import Plan, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
+_BY_ID = itemgetter("_id")
 
 
 class Paged:
@@ -33,19 +36,14 @@ class Paged:
             number = self._page_of(place, at["slug"])["page"]
         pages = limit // COMMENTS_A_PAGE + 2
         found = list(queries.PAGES_FROM.find(self._db, **place.key, number=number, limit=pages))
-        items = [
-            {**comment, "page": stored["page"]}
-            for stored in found
-            for comment in sorted(stored["comments"], key=lambda comment: cast(str, comment["_id"]))
-            if stored["page"] > number or (comment["_id"] >= at["_id"] if at else comment["_id"] > behind)
-        ]
+        items = [(stored["page"], comment) for stored in found for comment in _ordered(stored, number, behind, at)]
         next_ = None
         if len(items) > limit:
-            next_ = cursor_after(SORT, items[limit - 1])
+            next_ = _cursor(*items[limit - 1])
         elif len(found) == pages:  # deletions have thinned these pages out; there may be more behind them
-            newest = max((comment["_id"] for comment in found[-1]["comments"]), default="")
-            next_ = cursor_after(SORT, {"page": found[-1]["page"], "_id": newest})
-        return Page([_plain(item) for item in items[:limit]], next_)
+            newest = max(found[-1]["comments"], key=_BY_ID, default={"_id": ""})
+            next_ = _cursor(found[-1]["page"], newest)
+        return Page([plain(comment) for _, comment in items[:limit]], next_)
 
     def get(self, place: Place, slug: str) -> Comment | None:
         """One query, by the index of slugs."""
@@ -54,8 +52,8 @@ class Paged:
         return plain(found["comments"][0]) if found else None
 
     def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
-        """Never asked: the capabilities refuse it."""
-        raise NotImplementedError
+        """Refused: pages know no threads."""
+        raise cannot("paged", "discussion")
 
     def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
         """The node's guard and the last page, or a new page, in one transaction."""
@@ -114,7 +112,7 @@ class Paged:
     def all(self, place: Place) -> Iterator[Comment]:
         """Page by page."""
         for stored in queries.PAGES_FROM.find(self._db, **place.key, number=1):
-            yield from sorted((plain(comment) for comment in stored["comments"]), key=lambda comment: comment["_id"])
+            yield from sorted((plain(comment) for comment in stored["comments"]), key=_BY_ID)
 
 
 def page_id(node_id: str, epoch: int, number: int) -> str:
@@ -145,13 +143,23 @@ def _new_page(place: Place, number: int, comment: Comment) -> Step:
     )
 
 
+def _ordered(stored: Document, number: int, behind: str, at: Comment | None) -> list[Document]:
+    """A stored page's comments in the order of time; of the page `number`, those behind a place or from one on."""
+    comments: list[Document] = sorted(stored["comments"], key=_BY_ID)
+    if stored["page"] > number:
+        return comments
+    if at:
+        return comments[bisect_left(comments, at["_id"], key=_BY_ID) :]
+    return comments[bisect_right(comments, behind, key=_BY_ID) :]
+
+
+def _cursor(number: int, comment: Document) -> str:
+    return cursor_after(SORT, {"page": number, "_id": comment["_id"]})
+
+
 def _position(cursor: str) -> tuple[int, str]:
     keys: dict[str, Any] = keys_of(SORT, cursor)
     number, behind = keys["page"], keys["_id"]
     if not isinstance(number, int) or not isinstance(behind, str):
         raise Invalid("cursor is not one that this list gave", field="cursor")
     return number, behind
-
-
-def _plain(item: Document) -> Comment:
-    return plain({name: value for name, value in item.items() if name != "page"})

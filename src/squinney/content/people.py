@@ -14,6 +14,8 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
+Leftover = tuple[str, Document]
+
 
 class People:
     """What a person has the right to ask for."""
@@ -29,21 +31,25 @@ class People:
         Raises: `Invalid`.
         """
         checks.identifier(author_id, "author")
-        return [plain(comment) for comment, live in self._all(author_id) if live]
+        return [plain(comment) for comment, leftover in self._all(author_id) if leftover is None]
 
-    def _all(self, author_id: str) -> Iterator[tuple[Document, bool]]:
-        """Each comment and whether it is live; what a conversion left behind is not."""
+    def _all(self, author_id: str) -> Iterator[tuple[Document, Leftover | None]]:
+        """Each comment; one that a conversion left behind, with where it is."""
         for comment in queries.BY_AUTHOR.find(self._db, author_id=author_id):
-            yield comment, self._epoch(comment["node_id"]) == comment["epoch"]
+            own = {name: comment[name] for name in ("_id", "node_id", "slug", "epoch")}
+            yield comment, self._leftover(COMMENTS, own)
         for node in queries.EMBEDDED_BY.find(self._db, author_id=author_id, projection={"metadata.comments": 1}):
             for comment in node["metadata"]["comments"]:
                 if comment["author"]["_id"] == author_id:
-                    yield comment, True
+                    yield comment, None
         for stored in queries.PAGED_BY.find(self._db, author_id=author_id):
-            live = self._epoch(stored["node_id"]) == stored["epoch"]
+            leftover = self._leftover(PAGES, {name: stored[name] for name in ("_id", "node_id", "page", "epoch")})
             for comment in stored["comments"]:
                 if comment["author"]["_id"] == author_id:
-                    yield comment, live
+                    yield comment, leftover
+
+    def _leftover(self, collection: str, place: Document) -> Leftover | None:
+        return None if self._epoch(place["node_id"]) == place["epoch"] else (collection, place)
 
     def _epoch(self, node_id: str) -> int | None:
         found = self._db[NODES].find_one(queries.NODE(node_id=node_id), {"metadata.discussion.epoch": 1})
@@ -60,17 +66,15 @@ class People:
         """
         checks.identifier(author_id, "author")
         done: Counter[str] = Counter()
-        for comment, live in list(self._all(author_id)):
-            done["comments" if live else "leftovers"] += self._erase(comment) if live else self._drop(comment)
+        for comment, leftover in list(self._all(author_id)):
+            if leftover is None:
+                done["comments"] += self._erase(comment)
+            else:  # nobody's any more: the document goes, a page whole
+                collection, place = leftover
+                done["leftovers"] += self._db[collection].delete_one(place).deleted_count
         flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), {"$pull": {"by": author_id}})
         done["flags"] += flags.modified_count
         return +done
-
-    def _drop(self, comment: Document) -> int:
-        """What a conversion left behind is nobody's any more: the document goes, a page whole."""
-        single = self._db[COMMENTS].delete_one({"_id": comment["_id"], "node_id": comment["node_id"]}).deleted_count
-        where = {"node_id": comment["node_id"], "comments.slug": comment["slug"]}
-        return int(single or self._db[PAGES].delete_many(where).deleted_count)
 
     def _erase(self, comment: Document) -> int:
         try:

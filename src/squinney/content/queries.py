@@ -112,6 +112,15 @@ SAVED_SINCE = Query(
     example={"node_id": "n", "version": 1},
     sort=[("version", -1)],
 )
+ONCE_AT = Query(
+    "content.once-at",
+    REVISIONS,
+    where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
+    example={"parent_id": "p", "slug": "s"},
+    sort=[("at", -1)],
+    routing="broadcast",
+    reason="an old link names a place, and the versions are spread by node; asked only where nothing is there now",
+)
 
 # ---- uploads and what is to be deleted ----
 
@@ -161,6 +170,30 @@ THREADED = Query(
     COMMENTS,
     where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
     example={"node_id": "n", "epoch": 1},
+    sort=[("full_slug", 1)],
+)
+CHRONOLOGICAL_FROM = Query(
+    "comments.chronological-from",
+    COMMENTS,
+    # An `_id` begins with the very time that `posted` is cut from, so one bound on each is one place in the index.
+    where=lambda node_id, epoch, posted, comment_id, inclusive=False: visible(
+        {
+            "node_id": node_id,
+            "epoch": epoch,
+            "posted": {"$gte": posted},
+            "_id": {"$gte" if inclusive else "$gt": comment_id},
+        }
+    ),
+    example={"node_id": "n", "epoch": 1, "posted": _THEN, "comment_id": "2026.01.01.00.00.00.000000:aaaa"},
+    sort=[("posted", 1), ("_id", 1)],
+)
+THREADED_FROM = Query(
+    "comments.threaded-from",
+    COMMENTS,
+    where=lambda node_id, epoch, full_slug, inclusive=False: visible(
+        {"node_id": node_id, "epoch": epoch, "full_slug": {"$gte" if inclusive else "$gt": full_slug}}
+    ),
+    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
     sort=[("full_slug", 1)],
 )
 
@@ -279,6 +312,7 @@ QUERIES: list[Query | Pipeline] = [
     REVISION,
     HISTORY,
     SAVED_SINCE,
+    ONCE_AT,
     STALLED,
     UPLOAD_OF,
     DUE_REMOVALS,
@@ -287,6 +321,8 @@ QUERIES: list[Query | Pipeline] = [
     COMMENT,
     CHRONOLOGICAL,
     THREADED,
+    CHRONOLOGICAL_FROM,
+    THREADED_FROM,
     DISCUSSION,
     BY_AUTHOR,
     EMBEDDED_PAGE,

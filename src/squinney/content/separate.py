@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import cast
 
 from squinney.content import queries
 from squinney.content.discussions import Order, Place, node_step, plain, unanswerable
 from squinney.content.documents import COMMENTS, Comment
+from squinney.errors import Invalid
+from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cut, page
+from squinney.patterns.paging import Page, cut, keys_of
 from squinney.patterns.transactions import Plan, Stale, Step, Transactions
 
 
@@ -22,15 +25,8 @@ class Separate:
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query, whatever the page."""
-        query = queries.CHRONOLOGICAL if order == "chronological" else queries.THREADED
-        if at is None:
-            return page(self._db, query, cursor=cursor, limit=limit, **place.key).map(plain)
-        from_here: Document = {"full_slug": {"$gte": at["full_slug"]}}
-        if order == "chronological":
-            later = {"posted": {"$gt": at["posted"]}}
-            from_here = {"$or": [later, {"posted": at["posted"], "_id": {"$gte": at["_id"]}}]}
-        where = {**query(**place.key), **from_here}
-        found = self._db[COMMENTS].find(where, limit=limit + 1).sort(list(query.sort))
+        query, from_here = _place_in(order, cursor, at)
+        found = query.find(self._db, limit=limit + 1, **place.key, **from_here)
         return cut(list(found), query.sort, limit=limit).map(plain)
 
     def get(self, place: Place, slug: str) -> Comment | None:
@@ -99,3 +95,27 @@ class Separate:
         """By the index of times."""
         for comment in queries.CHRONOLOGICAL.find(self._db, **place.key):
             yield plain(comment)
+
+
+def _place_in(order: Order, cursor: str | None, at: Comment | None) -> tuple[Query, Document]:
+    """The query for the order, from its beginning, from a comment on, or behind a cursor."""
+    if order == "chronological":
+        if not (at or cursor):
+            return queries.CHRONOLOGICAL, {}
+        keys = {"posted": at["posted"], "_id": at["_id"]} if at else _keys(queries.CHRONOLOGICAL, cursor)
+        return queries.CHRONOLOGICAL_FROM, {
+            "posted": keys["posted"],
+            "comment_id": keys["_id"],
+            "inclusive": at is not None,
+        }
+    if not (at or cursor):
+        return queries.THREADED, {}
+    full_slug = at["full_slug"] if at else _keys(queries.THREADED, cursor)["full_slug"]
+    return queries.THREADED_FROM, {"full_slug": full_slug, "inclusive": at is not None}
+
+
+def _keys(query: Query, cursor: str | None) -> Document:
+    keys = keys_of(query.sort, cursor)
+    if not all(isinstance(value, datetime if name == "posted" else str) for name, value in keys.items()):
+        raise Invalid("cursor is not one that this list gave", field="cursor")
+    return keys

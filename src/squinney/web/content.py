@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.assets import asset_response
-from squinney.api.content import feed_for
+from squinney.api.content_assets import feed_for
 from squinney.api.dependencies import noun
-from squinney.content import CAPABILITIES, Comments, Node, Nodes, Photos, Viewer, media, render
+from squinney.content import CAPABILITIES, Comments, Node, Nodes, Photos, UnknownNode, Viewer, media, render
 from squinney.content.photos import Rendition
 from squinney.patterns.ids import new_id
 from squinney.web import content_editing, content_talk
@@ -29,7 +29,7 @@ Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 
 TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")
-LISTED = {"blog": "content/blog.html", "gallery": "content/gallery.html", "folder": "content/folder.html"}
+LISTED = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
 
 
 @site.get("", response_class=HTMLResponse)
@@ -77,7 +77,10 @@ def show_node(
 ) -> Response:
     """A node at its path, with what is below it or said of it."""
     viewer = viewer_of(request)
-    node = tree.by_path(path, viewer=viewer)
+    try:
+        node = tree.by_path(path, viewer=viewer)
+    except UnknownNode:
+        return _moved(request, tree, path, viewer)
     about: dict[str, Any] = {
         "node": node,
         "metadata": node["metadata"],
@@ -91,6 +94,12 @@ def show_node(
     if template := LISTED.get(node["metadata"]["type"]):
         return render_page(request, template, **about, **_below(tree, node, cursor, viewer))
     return render_page(request, "content/page.html", **about, talk=_talk(talk, node, cursor, order, at), at=at)
+
+
+def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response:
+    """Old links lead to where the page is now, to the same comment."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/site{tree.moved_to(path, viewer=viewer)}{query}", status_code=301)
 
 
 def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from squinney.errors import Invalid, SquinneyError
 from squinney.patterns.ids import new_id
 from squinney.web.content_viewer import author_of, viewer_of
 from squinney.web.pages import render as render_page
+from squinney.web.visitor import visitor_of
 
 router = APIRouter(prefix="/site/-")
 
@@ -168,6 +169,19 @@ def publish(request: Request, tree: Tree, node_id: str, when: Short = "now", at:
     if published is None:
         return _to(tree, tree.unpublish(node_id, viewer=viewer))
     return _to(tree, tree.publish(node_id, published, viewer=viewer))
+
+
+@router.post("/move/{node_id}")
+def move(request: Request, tree: Tree, node_id: str, slug: Short, folder: Short = "") -> Response:
+    """Give a node another address; old links go on leading to it."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    try:
+        above = tree.by_path(folder, viewer=viewer) if folder.strip("/ ") else None
+        node = tree.move(node, above, slug, by=author_of(request), viewer=viewer)
+    except SquinneyError as error:
+        visitor_of(request).flash(error.message, "bad")
+    return _to(tree, node)
 
 
 @router.post("/remove/{node_id}")

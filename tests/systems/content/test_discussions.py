@@ -245,3 +245,36 @@ def test_a_persons_comments_are_exported_and_erased_everywhere(site: Db) -> None
     everything = [*site["comments"].find(), *site["comment_pages"].find(), *site["content.nodes"].find()]
     assert not any("separate 1" in repr(document) or "paged 1" in repr(document) for document in everything)
     assert people.erase("ada") == Counter()
+
+
+def test_erasing_what_a_conversion_left_touches_nothing_that_lives(site: Db, node: Node) -> None:
+    comments = Comments(site)
+    first = comments.post(node, ADA, "a secret")
+    comments.post(node, BEN, "an answer", first["slug"])
+    comments.convert(node, "paged")
+    comments.convert(node, "separate")
+    assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1}
+    left = comments.discussion(node["_id"], first["slug"])
+    assert [(comment["text"], "deleted" in comment) for comment in left] == [("", True), ("an answer", False)]
+    assert not any("a secret" in repr(document) for document in site["comment_pages"].find())
+
+
+@pytest.mark.parametrize("to", STRATEGIES)
+def test_a_key_holds_when_the_discussion_is_converted(site: Db, node: Node, strategy: Strategy, to: Strategy) -> None:
+    comments = Comments(site, strategy)
+    comments.post(node["_id"], BEN, "before", key="k", scope="ben")
+    first = comments.post(node["_id"], ADA, "once", key="k", scope="ada")
+    comments.convert(node, to)
+    assert comments.post(node["_id"], ADA, "once", key="k", scope="ada")["slug"] == first["slug"]
+    comments.convert(node, "separate")
+    comments.post(node["_id"], ADA, "once", key="k", scope="ada")
+    assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["before", "once"]
+
+
+def test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat(site: Db, node: Node) -> None:
+    """As when two keys make the same slug."""
+    comments = Comments(site)
+    comments.post(node["_id"], BEN, "his", key="k", scope="s")
+    site["transactions"].delete_many({})
+    comments.post(node["_id"], ADA, "hers", key="k", scope="s")
+    assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["his", "hers"]

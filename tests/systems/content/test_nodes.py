@@ -260,6 +260,37 @@ def test_a_move_takes_everything_below_along(nodes: Nodes) -> None:
     assert nodes.by_path("/new")["metadata"]["num_children"] == 0
 
 
+def test_an_old_path_leads_to_the_new_one(nodes: Nodes, hand: Hand) -> None:
+    old = nodes.create(None, "old", "folder", "Old", ADA, published=hand.now)
+    new = nodes.create(None, "new", "folder", "New", ADA, published=hand.now)
+    page = nodes.create(old, "page", "folder", "Page", ADA, published=hand.now)
+    nodes.create(page, "below", "basic-page", "Below", ADA, published=hand.now)
+    nodes.move(page, new, "renamed")
+    assert nodes.moved_to("/old/page/below", viewer=ANYBODY) == "/new/renamed/below"
+    nodes.move(nodes.by_path("/new/renamed/below"), None, "top")
+    assert nodes.moved_to("/old/page/below") == nodes.moved_to("/new/renamed/below") == "/top"
+    assert nodes.moved_to("/old/page") == "/new/renamed"
+    nodes.set_access(new, {"read": [], "edit": []})
+    with pytest.raises(UnknownNode):  # nor is it said where it is
+        nodes.moved_to("/old/page", viewer=ANYBODY)
+    for path in ("/old/never", "/never/page"):
+        with pytest.raises(UnknownNode):
+            nodes.moved_to(path)
+
+
+def test_a_place_leads_to_what_is_there_now_else_to_what_was_there_last(nodes: Nodes, hand: Hand) -> None:
+    first = nodes.create(None, "place", "basic-page", "First", ADA)
+    nodes.move(first, None, "first")
+    hand.forward(minutes=1)
+    second = nodes.create(None, "place", "basic-page", "Second", ADA)
+    assert nodes.moved_to("/place") == "/place"
+    nodes.move(second, None, "second")
+    assert nodes.moved_to("/place") == "/second"
+    nodes.remove(second)
+    with pytest.raises(UnknownNode):
+        nodes.moved_to("/place")
+
+
 def test_a_move_into_itself_or_onto_another_is_refused(nodes: Nodes) -> None:
     a = nodes.create(None, "a", "folder", "A", ADA)
     b = nodes.create(a, "b", "folder", "B", ADA)

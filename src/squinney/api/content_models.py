@@ -1,0 +1,185 @@
+"""What the routes of content take and answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Header
+from pydantic import BaseModel, ConfigDict, Field
+
+from squinney.content import TRUSTED, Node, Viewer
+from squinney.content.documents import MOST_TAGS
+from squinney.patterns.paging import Page
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+Tags = Annotated[list[str], Field(max_length=MOST_TAGS)]
+Nonce = Annotated[str, Field(min_length=1, max_length=64)]
+Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo", "video"]
+
+
+async def viewer(
+    on_behalf_of: Annotated[
+        str | None,
+        Header(min_length=1, max_length=200, description="A user's id: answer as that person may see it"),
+    ] = None,
+) -> Viewer:
+    """An API key is a trusted server's; it may ask on a person's behalf."""
+    return Viewer(on_behalf_of) if on_behalf_of else TRUSTED
+
+
+As = Annotated[Viewer, Depends(viewer)]
+
+
+class AuthorModel(BaseModel):
+    """Who wrote it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    id: Id
+    name: str = Field(min_length=1, max_length=100)
+
+    def stored(self) -> Any:
+        """As the library takes it."""
+        return {"_id": self.id, "name": self.name}
+
+
+class Change(BaseModel):
+    """What requests share: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewNode(Change):
+    """What creating a node takes; without `published` it is a draft."""
+
+    parent_id: str | None = None
+    slug: str = Field(min_length=1, max_length=150, examples=["2026-11-hello"])
+    type: Kind
+    title: str = Field(min_length=1, max_length=300)
+    author: AuthorModel
+    detail: dict[str, Any] = {}
+    tags: Tags = []
+    published: datetime | None = None
+
+
+class Edit(Change):
+    """What an edit takes: the nonce that was read, and what to set."""
+
+    nonce: Nonce
+    title: str | None = Field(None, max_length=300)
+    detail: dict[str, Any] | None = None
+    by: AuthorModel | None = None
+    session: str | None = Field(None, min_length=1, max_length=64, description="One person's sitting at the editor")
+
+    def changes(self) -> dict[str, Any]:
+        """The fields that were given."""
+        return {name: value for name, value in (("title", self.title), ("detail", self.detail)) if value is not None}
+
+
+class TagChange(Change):
+    """Tags to add and to remove."""
+
+    add: Tags = []
+    remove: Tags = []
+
+
+class Publication(Change):
+    """When to publish; now without it."""
+
+    at: datetime | None = None
+
+
+class Restoration(Change):
+    """Which version to restore."""
+
+    nonce: Nonce
+    by: AuthorModel | None = None
+
+
+class Move(Change):
+    """Where to."""
+
+    parent_id: str | None
+    slug: str | None = Field(None, min_length=1, max_length=150)
+    by: AuthorModel | None = None
+
+
+class AccessModel(Change):
+    """Who may read and edit: everyone, signed-in, user:ID, role:NAME."""
+
+    read: list[str]
+    edit: list[str]
+
+
+class AccessChange(Change):
+    """Access of the node's own; null inherits from the parent."""
+
+    access: AccessModel | None
+
+
+class NodeModel(BaseModel):
+    """A node."""
+
+    id: str
+    nonce: str
+    version: int
+    type: str
+    parent_id: str | None
+    slug: str
+    title: str
+    created: datetime
+    updated: datetime
+    published: datetime | None
+    author: dict[str, str]
+    tags: list[str]
+    detail: dict[str, Any]
+    num_children: int
+    num_comments: int
+    access: dict[str, list[str]] | None = None
+
+
+class NodePage(BaseModel):
+    """A page of nodes."""
+
+    items: list[NodeModel]
+    next: str | None
+
+
+class RevisionModel(BaseModel):
+    """A version of a node."""
+
+    nonce: str
+    version: int
+    at: datetime
+    author: dict[str, str]
+    title: str
+    detail: dict[str, Any]
+
+
+class RevisionPage(BaseModel):
+    """A page of versions."""
+
+    items: list[RevisionModel]
+    next: str | None
+
+
+class Rendered(BaseModel):
+    """A node's text as HTML that is safe to show."""
+
+    html: str
+
+
+def author_out(author: Any) -> dict[str, str]:
+    """Who, as answers say it."""
+    return {"id": author["_id"], "name": author["name"]}
+
+
+def node_out(node: Node) -> Any:
+    """A node, as answers say it."""
+    metadata = node["metadata"]
+    return {**metadata, "id": node["_id"], "author": author_out(metadata["author"])}
+
+
+def page_out(page: Page[Node], sign: Any) -> Any:
+    """A page of nodes, its cursor signed."""
+    return {"items": [node_out(node) for node in page.items], "next": sign(page.next)}

@@ -8,8 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 from starlette.testclient import TestClient
+from tests.systems.content.feed_rules import broken_rules
 from tests.systems.content.pictures import jpeg, noise
+from tests.systems.content.test_render import dangers
 from tests.systems.content.vectors import XSS
+
+from squinney.content import render
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -45,6 +49,8 @@ def test_a_node_lives_its_life(site: TestClient) -> None:
     site.post(f"{url}/publish", json={"at": THEN})
     assert [one["slug"] for one in site.get("/api/content/tags/x").json()["items"]] == ["hello"]
     assert site.post(f"{url}/move", json={"parent_id": None, "slug": "moved"}).json()["slug"] == "moved"
+    led = site.get("/api/content/by-path", params={"path": "/blog/hello"})
+    assert (led.history[0].status_code, led.json()["slug"]) == (308, "moved")
     assert site.delete(f"/api/content/nodes/{blog['id']}").status_code == 204
     assert site.delete(f"/api/content/nodes/{blog['id']}").json()["code"] == "unknown-node"
 
@@ -108,36 +114,63 @@ def test_feeds_follow_their_rules_and_answer_304(site: TestClient) -> None:
         title = f"{number} {text}".replace("\n", " ").replace("\r", " ").replace("\x01", "")[:250]
         create(site, f"e{number}", blog["id"], title=title, detail={"text": text}, published=THEN, tags=["a"])
     create(site, "later", blog["id"], published="2099-01-01T00:00:00Z")
-    rss = site.get(f"/api/content/feeds/{blog['id']}.rss")
+    rss, atom = (site.get(f"/api/content/feeds/{blog['id']}.{kind}") for kind in ("rss", "atom"))
     assert rss.headers["content-type"].startswith("application/rss+xml")
-    channel = ElementTree.fromstring(rss.content).find("channel")
-    assert channel is not None
-    assert all(channel.findtext(name) for name in ("title", "link", "description", "lastBuildDate"))
-    items = channel.findall("item")
-    assert len(items) == 30
-    for item in items:
-        assert item.findtext("title")
-        assert item.findtext("guid")
+    assert atom.headers["content-type"].startswith("application/atom+xml")
+    assert broken_rules(rss.content, "rss") == []
+    assert broken_rules(atom.content, "atom") == []
+    items = ElementTree.fromstring(rss.content).findall("channel/item")
+    entries = ElementTree.fromstring(atom.content).findall(f"{ATOM}entry")
+    assert len(items) == len(entries) == 30
+    for item, entry in zip(items, entries, strict=True):
+        assert item.findtext("link") == entry.find(f"{ATOM}link").get("href")
         assert item.findtext("link").startswith("http://testserver/site/blog/e")
-        assert item.findtext("pubDate").endswith("GMT") or item.findtext("pubDate").endswith("+0000")
-        assert "<script" not in (item.findtext("description") or "").lower()
-    atom = site.get(f"/api/content/feeds/{blog['id']}.atom")
-    root = ElementTree.fromstring(atom.content)
-    assert root.tag == f"{ATOM}feed"
-    assert all(root.findtext(f"{ATOM}{name}") for name in ("title", "id", "updated"))
-    ids = [entry.findtext(f"{ATOM}id") for entry in root.findall(f"{ATOM}entry")]
-    assert len(ids) == len(set(ids)) == 30
-    for entry in root.findall(f"{ATOM}entry"):
-        assert all(entry.findtext(f"{ATOM}{name}") for name in ("title", "updated", "published"))
-        assert entry.find(f"{ATOM}author/{ATOM}name") is not None
-        assert entry.find(f"{ATOM}link").get("rel") == "alternate"
-        assert entry.find(f"{ATOM}content").get("type") == "html"
+        assert item.findtext("description") == entry.findtext(f"{ATOM}content")
+        assert dangers(item.findtext("description"), render.TAGS) == []
+        assert entry.find(f"{ATOM}title").get("type") is None  # text, whatever it looks like
     assert b"later" not in rss.content + atom.content
     for feed in (rss, atom):
         again = site.get(str(feed.url), headers={"If-None-Match": feed.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
     create(site, "new", blog["id"], published="2026-02-01T00:00:00Z")
     assert site.get(str(rss.url), headers={"If-None-Match": rss.headers["etag"]}).status_code == 200
+
+
+def test_feeds_without_entries_and_with_odd_ones_are_valid_too(site: TestClient) -> None:
+    blog = create(site, "blog", type="blog", published=THEN)
+    url = f"/api/content/feeds/{blog['id']}"
+    assert [broken_rules(site.get(f"{url}.{kind}").content, kind) for kind in ("rss", "atom")] == [[], []]
+    create(site, "bare", blog["id"], published=THEN, detail={"text": ""}, tags=["a b", "é"])
+    text = "\u0001 \ufffe [here](/site/x) ![pic](/site/-/asset/1) [there](https://example.org/y) [odd](//example.org)"
+    create(site, "odd", blog["id"], published=THEN, detail={"text": text})
+    for kind in ("rss", "atom"):
+        feed = site.get(f"{url}.{kind}")
+        assert broken_rules(feed.content, kind) == []
+        for address in ("http://testserver/site/x", "http://testserver/site/-/asset/1", "https://example.org/y"):
+            assert f'="{address}"'.encode() in feed.content.replace(b"&quot;", b'"')
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("rss", b"<link>http:", b"<link>/relative:"),
+        ("rss", b"<description>", b"<descr>"),
+        ("rss", b"GMT</pubDate>", b"noon</pubDate>"),
+        ("rss", b"Thu, 01 Jan", b"Fri, 01 Jan"),
+        ("rss", b'isPermaLink="false"', b""),
+        ("atom", b"Z</", b"</"),
+        ("atom", b'rel="self"', b'rel="me"'),
+        ("atom", b"urn:squinney:node:", b""),
+        ("atom", b"<atom:name>Ada</atom:name>", b""),
+    ],
+)
+def test_the_rules_of_feeds_see_what_is_broken(site: TestClient, kind: str, before: bytes, after: bytes) -> None:
+    blog = create(site, "blog", type="blog", published=THEN)
+    create(site, "entry", blog["id"], published=THEN)
+    body = site.get(f"/api/content/feeds/{blog['id']}.{kind}").content
+    assert before in body
+    broken = body.replace(before, after).replace(before.replace(b"<", b"</", 1), after.replace(b"<", b"</", 1))
+    assert broken_rules(broken, kind) != []
 
 
 def test_comments_over_http(site: TestClient) -> None:

@@ -23,7 +23,7 @@ ElementTree.register_namespace("dc", DUBLIN_CORE)
 
 @dataclass(frozen=True)
 class Feed:
-    """What a feed is about: its title, where it is read, where it comes from, and the address before each path."""
+    """What a feed is about: its title, where it is read, where it comes from, and each entry with its address."""
 
     title: str
     page_url: str
@@ -56,7 +56,7 @@ def _rss_item(item: ElementTree.Element, node: Node, url: str) -> None:
     metadata = node["metadata"]
     _text(item, "title", metadata["title"])
     _text(item, "link", url)
-    _text(item, "description", _html(node))
+    _text(item, "description", _html(node, url))
     _text(item, f"{{{DUBLIN_CORE}}}creator", metadata["author"]["name"])
     _text(item, "pubDate", format_datetime(_published(node).astimezone(UTC), usegmt=True))
     _text(item, "guid", f"urn:squinney:node:{node['_id']}").set("isPermaLink", "false")
@@ -89,7 +89,7 @@ def _atom_entry(entry: ElementTree.Element, node: Node, url: str) -> None:
     ElementTree.SubElement(entry, f"{{{ATOM}}}link", href=url, rel="alternate", type="text/html")
     for tag in metadata["tags"]:
         ElementTree.SubElement(entry, f"{{{ATOM}}}category", term=_clean(tag))
-    _text(entry, f"{{{ATOM}}}content", _html(node)).set("type", "html")
+    _text(entry, f"{{{ATOM}}}content", _html(node, url)).set("type", "html")
 
 
 def _written(root: ElementTree.Element) -> bytes:
@@ -97,8 +97,9 @@ def _written(root: ElementTree.Element) -> bytes:
     return written
 
 
-def _html(node: Node) -> str:
-    return render.markdown(node["metadata"]["detail"].get("text", ""))
+def _html(node: Node, url: str) -> str:
+    """Read elsewhere, so its links name the site."""
+    return render.markdown(node["metadata"]["detail"].get("text", ""), base_url=url)
 
 
 def _published(node: Node) -> datetime:

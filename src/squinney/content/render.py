@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import html
 import re
+from urllib.parse import urljoin
 
 import nh3
 from markdown_it import MarkdownIt
@@ -35,13 +36,13 @@ def _comments() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).disable(["image", "heading", "lheading", "html_block", "hr"])
 
 
-def markdown(text: str) -> str:
-    """A page's text as HTML that can be shown."""
+def markdown(text: str, *, base_url: str | None = None) -> str:
+    """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it."""
     return nh3.clean(
         _pages().render(text),
         tags=TAGS,
         attributes=ATTRIBUTES,
-        attribute_filter=_attribute,
+        attribute_filter=functools.partial(_attribute, base_url=base_url) if base_url else _attribute,
         url_schemes=SCHEMES,
         link_rel="noopener noreferrer",
     )
@@ -66,12 +67,21 @@ def plain(text: str, most: int = 300) -> str:
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _attribute(tag: str, name: str, value: str) -> str | None:
+def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> str | None:
     """An address may not hide its scheme behind control characters; a class only names a language."""
     if name in ("href", "src"):
         squeezed = re.sub(r"[\x00-\x20\u00a0\u200b-\u200f\u2028\u2029\ufeff]", "", value)
         scheme = re.match(r"([^/?#]*?):", squeezed)
-        return None if scheme and scheme.group(1).lower() not in SCHEMES else value
+        if scheme:
+            return value if scheme.group(1).lower() in SCHEMES else None
+        return _absolute(base_url, value) if base_url else value
     if name == "class":
         return value if LANGUAGE.fullmatch(value) else None
     return value
+
+
+def _absolute(base_url: str, value: str) -> str | None:
+    try:
+        return urljoin(base_url, value)
+    except ValueError:  # such as //[ , which is no address
+        return None

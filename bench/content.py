@@ -1,11 +1,7 @@
-"""Nodes by path, pages of comments, posting, large files and rendering, beside the raw driver and two peers."""
+"""Nodes by path, pages of comments, posting and rendering, beside the raw driver and two peers."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -28,10 +24,9 @@ SIZES = (10, 1_000, 100_000)
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")
 TEXT = "A comment of a usual length, with *some* emphasis and a [link](https://example.org). " * 3
 PAGE_TEXT = "\n\n".join(f"## Part {n}\n\nSome *text* with `code` and [a link](/x).\n\n- one\n- two" for n in range(20))
-GIGABYTE = 1 << 30
 
 
-def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
+def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> None:
     """Measure everything and write the page."""
     db = connection.client["bench_content"]
     connection.client.drop_database(db.name)
@@ -41,7 +36,6 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         _by_path(db, rounds, seconds),
         _pages(db, rounds, seconds),
         _posting(db, rounds, seconds),
-        _files(connection, GIGABYTE // 16 if quick else GIGABYTE),
         _rendering(rounds, seconds),
         content_peers.section(quick=quick),
     ]
@@ -49,7 +43,6 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     connection.client.drop_database(db.name)
     note = (
         f"{rounds} interleaved rounds of {seconds} s; rates are medians, costs medians of the rounds' ratios. "
-        f"The machine was shared with other work while this ran, so rates are low and uneven: read the ratios. "
         f"{report.machine(version)}"
     )
     report.write_page("content", "Content beside the raw driver and two peers", [*parts, note])
@@ -181,39 +174,7 @@ def _poster(db: Db, strategy: Strategy, threads: int) -> Callable[[int], None]:
     return lambda _: _ignore(comments.post(node["_id"], ADA, "short"))
 
 
-# ---- files and rendering ----
-
-
-def _files(connection: Connection, size: int) -> str:
-    """Each in a process of its own, so that its peak memory is its own; the ratio is of two turns each."""
-    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
-    results: dict[str, list[Any]] = {"gridfs": [], "photos": []}
-    for _ in range(2):
-        for how in results:
-            results[how].append(_transfer(uri, how, size))
-    small, large = _transfer(uri, "photos", size // 16), _transfer(uri, "photos", 2 * size)
-    names = {"gridfs": "PyMongo's GridFS", "photos": "Photos"}
-    best = {how: {key: max(one[key] for one in turns) for key in ("up", "down")} for how, turns in results.items()}
-    rows = [
-        [names[how], f"{best[how]['up']:.0f}", f"{best[how]['down']:.0f}",
-         f"{best[how]['up'] / best['gridfs']['up']:.2f}x", f"{best[how]['down'] / best['gridfs']['down']:.2f}x",
-         f"{max(one['peak'] for one in turns) >> 20}"]
-        for how, turns in results.items()
-    ]  # fmt: skip
-    head = [f"{size >> 20} MiB", "up, MB/s", "down, MB/s", "up", "down", "peak memory, MiB"]
-    flat = (
-        f"Peak memory of a process that uploads and downloads {size // 16 >> 20} MiB: {small['peak'] >> 20} MiB; "
-        f"{2 * size >> 20} MiB: {large['peak'] >> 20} MiB."
-    )
-    return "## A large file, up and down\n\n" + report.table(head, rows) + "\n\n" + flat
-
-
-def _transfer(uri: str, how: str, size: int) -> Any:
-    command = [sys.executable, "-m", "bench.content_files", uri, how, str(size)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2_000:])
-    return json.loads(done.stdout)
+# ---- rendering ----
 
 
 def _rendering(rounds: int, seconds: float) -> str:

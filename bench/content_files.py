@@ -1,9 +1,15 @@
-"""One transfer of a large file, in a process of its own: `python -m bench.content_files URI gridfs|photos BYTES`."""
+"""A large file up and down, beside PyMongo's GridFS.
+
+One transfer, in a process of its own: `python -m bench.content_files URI gridfs|photos BYTES`.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,11 +17,13 @@ from typing import Any
 
 from gridfs import GridFSBucket
 
+from bench import report
 from squinney.content import COLLECTIONS, Photos
 from squinney.mongo import schema
-from squinney.mongo.connect import client_for
+from squinney.mongo.connect import Connection, client_for
 from squinney.patterns import transactions
 
+GIGABYTE = 1 << 30
 HEAD = b"\0\0\0\x18ftypmp42"
 
 
@@ -31,6 +39,52 @@ class Zeros:
         piece = self._block[: min(len(self._block), self._left, size if size >= 0 else self._left)]
         self._left -= len(piece)
         return piece
+
+
+def run(connection: Connection, *, rounds: int = 3, seconds: float = 1.0) -> None:
+    """Measure and write the page. Each transfer is in a process of its own, so that its peak memory is its own."""
+    size = GIGABYTE // 16 if seconds < 1 else GIGABYTE
+    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+    results: dict[str, list[Any]] = {"gridfs": [], "photos": []}
+    for _ in range(rounds):
+        for how in results:
+            results[how].append(_transfer(uri, how, size))
+    small, large = _transfer(uri, "photos", size // 16), _transfer(uri, "photos", 2 * size)
+    names = {"gridfs": "PyMongo's GridFS", "photos": "Photos"}
+    rows = [
+        [names[how], _median(turns, "up"), _median(turns, "down"), _ratio(turns, results["gridfs"], "up"),
+         _ratio(turns, results["gridfs"], "down"), f"{max(one['peak'] for one in turns) >> 20}"]
+        for how, turns in results.items()
+    ]  # fmt: skip
+    head = [f"{size >> 20} MiB", "up, MB/s", "down, MB/s", "up", "down", "peak memory, MiB"]
+    flat = (
+        f"Peak memory of a process that uploads and downloads {size // 16 >> 20} MiB: {small['peak'] >> 20} MiB; "
+        f"{2 * size >> 20} MiB: {large['peak'] >> 20} MiB."
+    )
+    notes = (
+        f"Medians of {rounds} interleaved turns, and of their ratios. GridFS writes chunks of 255 KiB and waits for a "
+        "majority after each 48 MB; `Photos` writes chunks of 1020 KiB, hashes them on the way, counts them at last, "
+        "and shows the file in a transaction."
+    )
+    version = connection.client.admin.command("buildInfo")["version"]
+    parts = [report.table(head, rows), flat, notes, report.machine(version)]
+    report.write_page("content-files", "A large file, up and down", parts)
+
+
+def _median(turns: list[Any], key: str) -> str:
+    return f"{statistics.median(one[key] for one in turns):.0f}"
+
+
+def _ratio(turns: list[Any], to: list[Any], key: str) -> str:
+    return f"{statistics.median(mine[key] / theirs[key] for mine, theirs in zip(turns, to, strict=True)):.2f}x"
+
+
+def _transfer(uri: str, how: str, size: int) -> Any:
+    command = [sys.executable, "-m", "bench.content_files", uri, how, str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    return json.loads(done.stdout)
 
 
 def main(uri: str, how: str, size: int) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
+from bench.postgres import private_postgres
 
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "squinney-bench"
 
@@ -30,8 +29,8 @@ settings.configure(
     SECRET_KEY="x", DEBUG=False, USE_TZ=True, ALLOWED_HOSTS=["*"], STATIC_URL="/static/",
     WAGTAIL_SITE_NAME="b", WAGTAILADMIN_BASE_URL="http://x",
     DEFAULT_AUTO_FIELD="django.db.models.AutoField", ROOT_URLCONF="wagtail.urls",
-    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "bench",
-                           "HOST": sys.argv[1], "PORT": "55432"}},
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres",
+                           "HOST": sys.argv[1]}},
     INSTALLED_APPS=[
         "wagtail.users", "wagtail.images", "wagtail.documents", "wagtail.search", "wagtail.admin", "wagtail",
         "wagtail.sites", "taggit", "modelcluster", "django.contrib.auth", "django.contrib.contenttypes",
@@ -118,50 +117,17 @@ def section(*, quick: bool = False) -> str:
 
 
 def _wagtail(seconds: float) -> list[list[str]]:
-    if not shutil.which("postgres") or not shutil.which("initdb"):
-        return [["Wagtail", "missing: no postgres on PATH", "", "", ""]]
     python = _environment("wagtail", ["wagtail", "psycopg[binary]"])
     if python is None:
         return [["Wagtail", "missing: cannot be installed here", "", "", ""]]
-    with tempfile.TemporaryDirectory(prefix="sqb-", dir="/tmp") as folder:
+    with private_postgres() as socket:
+        if socket is None:
+            return [["Wagtail", "missing: no PostgreSQL that may run here", "", "", ""]]
         try:
-            found = _with_postgres(Path(folder), python, seconds)
+            found = _script(python, WAGTAIL, [str(socket), str(seconds)])
         except (subprocess.SubprocessError, OSError, RuntimeError, ValueError) as error:
             return [["Wagtail", f"missing: {str(error)[-200:]!r}", "", "", ""]]
     return [_row(f"Wagtail {found['version']}", "a page by path", found)]
-
-
-def _with_postgres(folder: Path, python: str, seconds: float) -> Any:
-    """PostgreSQL refuses to run as root, so there it runs as nobody."""
-    data = folder / "pg"
-    folder.chmod(0o777)
-    as_user = {"user": "nobody"} if os.geteuid() == 0 else {}
-    initdb, postgres = str(shutil.which("initdb")), str(shutil.which("postgres"))
-    common: Any = {"capture_output": True, "text": True, "cwd": folder, **as_user}
-    made = subprocess.run([initdb, "-D", str(data), "-U", "bench", "-A", "trust"], timeout=120, **common)
-    if made.returncode:
-        raise RuntimeError(made.stderr)
-    command = [postgres, "-D", str(data), "-k", str(folder), "-p", "55432", "-c", "listen_addresses="]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **as_user)
-    try:
-        _wait_for(folder / ".s.PGSQL.55432")
-        return _script(python, WAGTAIL, [str(folder), str(seconds)])
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def _wait_for(path: Path) -> None:
-    import time
-
-    for _ in range(200):
-        with socket.socket(socket.AF_UNIX) as probe:
-            try:
-                probe.connect(str(path))
-                return
-            except OSError:
-                time.sleep(0.1)
-    raise RuntimeError("postgres did not come up")
 
 
 def _isso(seconds: float) -> list[list[str]]:

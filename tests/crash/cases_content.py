@@ -6,9 +6,10 @@ import io
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import patch
 
 from squinney import content
-from squinney.content import Comments, Moderation, Nodes, People, Photos
+from squinney.content import Comments, Moderation, Nodes, People, Photos, chunks
 from squinney.content.documents import Strategy
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.mongo.schema import Db
@@ -101,7 +102,8 @@ def _removed_or_not(db: Db, state: Any) -> None:
 
 
 def _upload(db: Db, mode: Mode, state: Any) -> None:
-    _photos(db, mode).upload(io.BytesIO(NEW), None, "pic", author=ADA)
+    with patch.object(chunks, "CHUNKS_A_BATCH", 1):
+        _photos(db, mode).upload(io.BytesIO(NEW), None, "pic", author=ADA)
 
 
 def _uploaded_whole_or_not_at_all(db: Db, state: Any) -> None:
@@ -128,7 +130,8 @@ def _photo(db: Db) -> Any:
 
 
 def _replace(db: Db, mode: Mode, state: Any) -> None:
-    _photos(db, mode).replace(io.BytesIO(NEW), state)
+    with patch.object(chunks, "CHUNKS_A_BATCH", 1):
+        _photos(db, mode).replace(io.BytesIO(NEW), state)
 
 
 def _old_or_new_whole(db: Db, state: Any) -> None:

@@ -16,10 +16,11 @@ from pymongo.errors import PyMongoError
 from squinney.clock import Clock, utcnow
 from squinney.content import rules
 from squinney.content.access import TRUSTED, Viewer
+from squinney.content.chunks import CHUNK_BYTES
 from squinney.content.documents import ASSETS, Author, Node
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.nodes import Nodes
-from squinney.content.uploads import CHUNK_BYTES, Receiver, Stream, web_id
+from squinney.content.uploads import Receiver, Stream, web_id
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gridfs import GridFSBucket
-from gridfs.synchronous.grid_file import GridIn
 
 from squinney.content import media
+from squinney.content.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.errors import BadMedia, UploadLost
 from squinney.errors import Invalid
@@ -23,8 +23,6 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.transactions import Step
 
-CHUNK_BYTES = 1020 * 1024
-PIECE_BYTES = 4 * CHUNK_BYTES
 HEAD_BYTES = 4_096
 HEARTBEAT_SECONDS = 30
 
@@ -47,7 +45,6 @@ class Receiver:
 
     def __init__(self, db: Db, *, by: str, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._db = db
-        self._bucket = GridFSBucket(db, ASSETS, chunk_size_bytes=chunk_bytes)
         self._chunk_bytes = chunk_bytes
         self.upload_id = new_id()
         self.file_id = new_id()
@@ -72,40 +69,33 @@ class Receiver:
         return {**detail, **(self._picture() if kind == "photo" else {"width": None, "height": None, "web": None})}
 
     def _store(self, stream: Stream, head: bytes, type_: str, most: int) -> tuple[int, str]:
-        writer = self._writer(self.file_id, type_)
         digest, stored = hashlib.sha256(), 0
-        piece = head
-        while piece:
-            stored += len(piece)
-            if stored > most:
-                raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
-            digest.update(piece)
-            with operation(60):
+        with self._writer(self.file_id, type_) as writer:
+            piece = head
+            while piece:
+                stored += len(piece)
+                if stored > most:
+                    raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
+                digest.update(piece)
                 writer.write(piece)
-            self._beat()
-            piece = stream.read(PIECE_BYTES)
-        self._close(writer, digest.hexdigest())
+                self._beat()
+                piece = stream.read(writer.wanted)
+            writer.finish(sha256=digest.hexdigest())
         return stored, digest.hexdigest()
 
-    def _writer(self, file_id: str, type_: str) -> GridIn:
+    def _writer(self, file_id: str, type_: str) -> ChunkWriter:
         about = {"content_type": type_, "locked": self.upload_id}
-        with operation():
-            return self._bucket.open_upload_stream_with_id(file_id, "", metadata=about)
-
-    def _close(self, writer: GridIn, digest: str) -> None:
-        writer.metadata["sha256"] = digest
-        with operation(60):
-            writer.close()
+        return ChunkWriter(self._db, file_id, about, chunk_bytes=self._chunk_bytes)
 
     def _picture(self) -> Document:
-        with operation(60), self._bucket.open_download_stream(self.file_id) as original:
+        bucket = GridFSBucket(self._db, ASSETS)
+        with operation(60), bucket.open_download_stream(self.file_id) as original:
             found = media.picture(original)
         self._has_web = True
-        writer = self._writer(web_id(self.file_id), found.web_type)
-        with operation(60):
-            writer.write(found.web)
         digest = hashlib.sha256(found.web).hexdigest()
-        self._close(writer, digest)
+        with self._writer(web_id(self.file_id), found.web_type) as writer:
+            writer.write(found.web)
+            writer.finish(sha256=digest)
         self._beat(now=True)
         web = {
             "content_type": found.web_type,

@@ -24,9 +24,9 @@ from squinney.content import (
     UnknownNode,
     UploadLost,
     Viewer,
+    chunks,
     media,
     sweep,
-    uploads,
 )
 from squinney.content import (
     photos as photos_module,
@@ -232,7 +232,7 @@ def test_an_upload_killed_at_any_chunk_leaves_nothing_after_the_sweep(site: Db, 
     def begin(stream: Dying) -> object:
         return photos.replace(stream, node) if node else photos.upload(stream, None, "pic", author=ADA)
 
-    with patch.object(uploads, "PIECE_BYTES", CHUNK), patch("gridfs.synchronous.grid_file._UPLOAD_BUFFER_CHUNKS", 1):
+    with patch.object(chunks, "CHUNKS_A_BATCH", 1):
         for pieces in range(len(new) // CHUNK + 2):
             with pytest.raises(KeyboardInterrupt):
                 begin(Dying(new, pieces))

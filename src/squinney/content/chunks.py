@@ -1,0 +1,101 @@
+"""A GridFS file, written in batches of chunks: one is on its way while the next is read and hashed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from bson.int64 import Int64
+from pymongo.write_concern import WriteConcern
+
+from squinney.content.documents import CHUNKS, FILES
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+
+CHUNK_BYTES = 1020 * 1024
+CHUNKS_A_BATCH = 4
+SEND_SECONDS = 60
+
+
+class ChunkWriter:
+    """Writes one file; readers find it when `finish` has written its `files` document.
+
+    For use in a `with`: leaving it waits for what is on its way, so that nothing arrives after a clean-up. Batches wait
+    for one member only. Whoever shows the file counts its chunks with a majority read first, so a batch that a
+    failover took back is noticed then, and not paid for by each batch.
+    """
+
+    def __init__(self, db: Db, file_id: str, about: Mapping[str, Any], *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._chunks = db[CHUNKS].with_options(write_concern=WriteConcern(1))
+        self._files = db[FILES]
+        self._file_id = file_id
+        self._about = dict(about)
+        self._chunk_bytes = chunk_bytes
+        self._pieces: list[bytes] = []
+        self._batch: list[Document] = []
+        self._number = 0
+        self._length = 0
+        self.wanted = chunk_bytes
+        self._sender = ThreadPoolExecutor(1, thread_name_prefix="chunks")
+        self._sent: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sender.shutdown(wait=True, cancel_futures=True)
+
+    def write(self, data: bytes) -> None:
+        """Take bytes; pieces of `wanted` bytes each are stored without being copied."""
+        while data:
+            piece, data = (data, b"") if len(data) <= self.wanted else (data[: self.wanted], data[self.wanted :])
+            self._pieces.append(piece)
+            self.wanted -= len(piece)
+            if not self.wanted:
+                self._end_chunk()
+
+    def _end_chunk(self) -> None:
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._batch.append({"files_id": self._file_id, "n": self._number, "data": body})
+        self._number += 1
+        self._length += len(body)
+        self._pieces, self.wanted = [], self._chunk_bytes
+        if len(self._batch) == CHUNKS_A_BATCH:
+            self._send()
+
+    def _send(self) -> None:
+        self._wait()
+        batch, self._batch = self._batch, []
+        self._sent = self._sender.submit(copy_context().run, self._insert, batch)
+
+    def _insert(self, batch: list[Document]) -> None:
+        with operation(SEND_SECONDS):
+            self._chunks.insert_many(batch)
+
+    def _wait(self) -> None:
+        if self._sent is not None:
+            self._sent.result()
+
+    def finish(self, *, sha256: str) -> None:
+        """Write what is left and, when all chunks have arrived, the `files` document."""
+        if self._pieces:
+            self._end_chunk()
+        if self._batch:
+            self._send()
+        self._wait()
+        file = {
+            "_id": self._file_id,
+            "filename": "",
+            "chunkSize": self._chunk_bytes,
+            "length": Int64(self._length),
+            "uploadDate": datetime.now(UTC),
+            "metadata": {**self._about, "sha256": sha256},
+        }
+        with operation(SEND_SECONDS):
+            self._files.insert_one(file)

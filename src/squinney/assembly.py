@@ -11,6 +11,7 @@ from typing import Any, Self
 from squinney import analytics, commerce, content, identity, ledger
 from squinney.analytics import proof as analytics_proof
 from squinney.commerce import proof as commerce_proof
+from squinney.content import proof as content_proof
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -136,6 +137,7 @@ SYSTEMS = (
         repair=content.repair,
         demo=content.demo,
         figures=content.figures,
+        proof=Proof.of(content_proof),
         path="site",
     ),
     System(

@@ -1,0 +1,124 @@
+"""What must hold of a site after its editors were killed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from squinney.content.comments import Comments
+from squinney.content.documents import CHUNKS, FILES, NODES, REMOVALS, REVISIONS, UPLOADS, WITHOUT_COMMENTS, Comment
+from squinney.content.photos import Photos
+from squinney.content.repair import find_problems
+from squinney.errors import SquinneyError
+from squinney.mongo.schema import Db, Document
+
+SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def promises(db: Db, settle: Callable[[], object]) -> dict[str, str]:
+    """Each promise with what breaks it; an empty string where it holds."""
+    _let_time_pass(db, settle)
+    stuck = [
+        node["_id"] for node in db[NODES].find({"metadata.discussion.frozen": {"$ne": None}}) if not _thaws(db, node)
+    ]
+    said = Counter(comment["text"] for comment in _comments(db))
+    return {
+        "every accepted edit is in the history, and each version once": _some(_broken_histories(db)),
+        "no acknowledged comment is lost": _some(_lost_comments(db, said)),
+        "no comment was posted twice": _some(text for text, times in said.items() if times > 1),
+        "no discussion is stuck in a conversion": _some(stuck),
+        "no reader got half a photo": _some(str(half["node_id"]) for half in db["halves"].find()),
+        "every photo is whole, and every acknowledged one was shown": _some(_broken_photos(db)),
+        "no file and no chunk is left over": _leftovers(db),
+        "find_problems is empty": _some(str(problem) for problem in find_problems(db)),
+    }
+
+
+def _some(found: Iterator[str] | list[str]) -> str:
+    broken = list(found)
+    return f"{len(broken)}: {', '.join(broken[:3])}" if broken else ""
+
+
+def _let_time_pass(db: Db, settle: Callable[[], object]) -> None:
+    """An hour in a moment: uploads have been silent, notices are due, freezes are over; and the jobs run."""
+    until = time.monotonic() + SETTLED_WITHIN_SECONDS
+    while time.monotonic() < until:
+        try:
+            db[UPLOADS].update_many({}, {"$set": {"seen": LONG_AGO}})
+            db[REMOVALS].update_many({}, {"$set": {"due_at": LONG_AGO}})
+            frozen = {"metadata.discussion.frozen": {"$ne": None}}
+            db[NODES].update_many(frozen, {"$set": {"metadata.discussion.frozen.until": LONG_AGO}})
+            settle()
+        except SquinneyError:
+            pass
+        unfinished = db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
+        if not unfinished and not any(db[name].count_documents({}) for name in (UPLOADS, REMOVALS)):
+            return
+        time.sleep(0.3)
+
+
+def _thaws(db: Db, node: Document) -> bool:
+    """Whether the next comment gets through."""
+    try:
+        Comments(db).post(node["_id"], {"_id": "late", "name": "Late"}, f"after the freeze of {node['_id']}")
+    except SquinneyError:
+        return False
+    return True
+
+
+def _broken_histories(db: Db) -> Iterator[str]:
+    accepted = {one["nonce"]: one for one in db["intents"].find({"kind": "edit", "acknowledged": True})}
+    for node in db[NODES].find({}, WITHOUT_COMMENTS):
+        kept = {one["nonce"]: one for one in db[REVISIONS].find({"node_id": node["_id"]})}
+        versions = sorted(one["version"] for one in kept.values())
+        if versions != list(range(1, node["metadata"]["version"] + 1)) or node["metadata"]["nonce"] not in kept:
+            yield f"node {node['_id']} at version {node['metadata']['version']} has {len(kept)} versions"
+        for nonce in kept.keys() & accepted.keys():
+            if kept[nonce]["metadata"]["title"] == accepted[nonce]["_id"]:
+                del accepted[nonce]
+    yield from (f"edit {nonce}" for nonce in accepted)
+
+
+def _comments(db: Db) -> Iterator[Comment]:
+    comments = Comments(db)
+    for node in db[NODES].find({"metadata.discussion": {"$ne": None}}, {"_id": 1}):
+        cursor = None
+        while True:
+            page = comments.page(node["_id"], cursor, 200)
+            yield from (comment for comment in page.items if not comment.get("deleted"))
+            if (cursor := page.next) is None:
+                break
+
+
+def _lost_comments(db: Db, said: Counter[str]) -> Iterator[str]:
+    """What somebody set out to delete may be gone."""
+    deleted = {one["text"] for one in db["intents"].find({"kind": "delete"})}
+    for posted in db["intents"].find({"kind": "post", "acknowledged": True}):
+        if posted["_id"] not in said and posted["_id"] not in deleted:
+            yield str(posted["_id"])
+
+
+def _broken_photos(db: Db) -> Iterator[str]:
+    photos = Photos(db)
+    for node in db[NODES].find({"metadata.type": "photo"}, WITHOUT_COMMENTS):
+        for rendition in ("web", "original"):
+            asset = photos.open(node["_id"], rendition)
+            if hashlib.sha256(b"".join(asset.read())).hexdigest() != asset.sha256:
+                yield f"{rendition} of {node['_id']}"
+    for sent in db["intents"].find({"kind": {"$in": ["upload", "replace"]}, "acknowledged": True}):
+        shown = {"node_id": sent["node_id"], "metadata.detail.sha256": sent["sha256"]}
+        if db[REVISIONS].count_documents(shown) != 1:
+            yield f"{sent['kind']} {sent['_id']}"
+
+
+def _leftovers(db: Db) -> str:
+    """Every file is one that a node shows, and every chunk one of those."""
+    photos = db[NODES].count_documents({"metadata.type": "photo"})
+    files = list(db[FILES].find())
+    chunks = sum(-(-file["length"] // file["chunkSize"]) for file in files)
+    found = (len(files), db[CHUNKS].count_documents({}), db[UPLOADS].count_documents({}))
+    return "" if found == (2 * photos, chunks, 0) else f"{found[0]} files, {found[1]} chunks, {found[2]} uploads"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import bson
+from pymongo.errors import WriteError
 
 from squinney.content import queries
 from squinney.content.discussions import SORTS, Order, Place, plain, unanswerable
@@ -16,15 +17,18 @@ from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.patterns.transactions import Busy, Stale
+from squinney.patterns.turns import Turns
 
 WAIT_SECONDS = 5
+NO_ROOM_IN_CACHE = 388
 
 
 class Embedded:
     """The `embedded` strategy."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, turns: Turns) -> None:
         self._db = db
+        self._turns = turns
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query; the server reads the one document and sends only the page."""
@@ -112,13 +116,22 @@ class Embedded:
         until = time.monotonic() + WAIT_SECONDS
         wanted = {**place.filter, "$and": [place.guard, where]}
         while True:
-            if self._db[NODES].update_one({**wanted, "txn_lock": None}, update).matched_count:
+            if self._update_once(place, {**wanted, "txn_lock": None}, update):
                 return True
             if self._db[NODES].find_one({**wanted, "txn_lock": {"$ne": None}}, {"_id": 1}) is None:
                 return False
             if time.monotonic() > until:
                 raise Busy("the node stayed in use by other operations; try again")
             time.sleep(random.uniform(0, 0.02))
+
+    def _update_once(self, place: Place, where: Document, update: Any) -> bool:
+        try:
+            with self._turns.of(place.node_id):
+                return self._db[NODES].update_one(where, update).matched_count > 0
+        except WriteError as error:
+            if error.code == NO_ROOM_IN_CACHE:
+                raise Busy("the server has no room for a document of this size just now; try again") from error
+            raise
 
     def all(self, place: Place) -> Iterator[Comment]:
         """The whole list, in the order of time."""

@@ -90,12 +90,14 @@ def test_a_conversion_keeps_everything(site: Db, node: Node, strategy: Strategy,
 def test_a_conversion_under_load_loses_nothing(site: Db, node: Node, mode: Mode) -> None:
     comments = Comments(site, "embedded", transactions=Transactions(site, mode, timeout_seconds=60))
     stop = threading.Event()
+    posted = threading.Semaphore(0)
 
     def writer(number: int) -> dict[str, str]:
         done: dict[str, str] = {}
         while not stop.is_set():
             comment = comments.post(node["_id"], ADA, f"{number}-{len(done)}")
             done[comment["slug"]] = comment["text"]
+            posted.release()
             if len(done) % 7 == 0:
                 comments.edit(node["_id"], comment["slug"], "edited")
                 done[comment["slug"]] = "edited"
@@ -108,6 +110,7 @@ def test_a_conversion_under_load_loses_nothing(site: Db, node: Node, mode: Mode)
         writers = [pool.submit(writer, number) for number in range(6)]
         try:
             for to in ("separate", "paged", "embedded", "paged", "separate", "embedded"):
+                assert all(posted.acquire(timeout=30) for _ in range(6))
                 comments.convert(node["_id"], to)
         finally:
             stop.set()

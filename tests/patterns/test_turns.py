@@ -1,0 +1,60 @@
+"""Threads at one document take turns, and none is kept from its work by it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
+
+import pytest
+
+from squinney.patterns import turns
+from squinney.patterns.turns import Turns
+
+
+def test_one_at_a_time_in_the_order_of_coming() -> None:
+    line, done, inside = Turns(), [], threading.Semaphore(1)
+
+    def visit(number: int) -> None:
+        with line.of("node"):
+            assert inside.acquire(blocking=False)
+            done.append(number)
+            inside.release()
+
+    with ThreadPoolExecutor(8) as pool, line.of("node"):
+        for number in range(8):
+            pool.submit(visit, number)
+            while len(line._waiting["node"]) < number + 2:
+                time.sleep(0.001)
+    assert done == list(range(8))
+    assert line._waiting == {}
+
+
+def test_nodes_do_not_wait_for_each_other() -> None:
+    line = Turns()
+    with line.of("one"), line.of("other"):
+        assert set(line._waiting) == {"one", "other"}
+
+
+def test_a_failure_passes_the_turn_on() -> None:
+    line = Turns()
+    for _ in range(2):
+        with pytest.raises(KeyError), line.of("node"):
+            raise KeyError
+    assert line._waiting == {}
+
+
+def test_who_has_waited_for_long_goes_ahead() -> None:
+    line, went = Turns(), threading.Event()
+
+    def visit() -> None:
+        with line.of("node"):
+            went.set()
+
+    with patch.object(turns, "LONGEST_WAIT_SECONDS", 0.01), line.of("node"):
+        thread = threading.Thread(target=visit)
+        thread.start()
+        assert went.wait(10)
+        thread.join()
+    assert line._waiting == {}

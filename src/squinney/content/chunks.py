@@ -31,7 +31,7 @@ class ChunkWriter:
 
     def __init__(self, db: Db, file_id: str, about: Mapping[str, Any], *, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._chunks = db[CHUNKS].with_options(write_concern=WriteConcern(1))
-        self._files = db[FILES]
+        self._files = db[FILES].with_options(write_concern=WriteConcern("majority"))
         self._file_id = file_id
         self._about = dict(about)
         self._chunk_bytes = chunk_bytes

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gridfs import GridFSBucket
+from pymongo.read_concern import ReadConcern
 
 from squinney.content import media
 from squinney.content.chunks import CHUNK_BYTES, ChunkWriter
@@ -25,6 +26,7 @@ from squinney.patterns.transactions import Step
 
 HEAD_BYTES = 4_096
 HEARTBEAT_SECONDS = 30
+SETTLED_WITHIN_SECONDS = 10
 
 
 class Stream(Protocol):
@@ -64,7 +66,7 @@ class Receiver:
         type_ = media.content_type(head, kind)
         stored, digest = self._store(stream, head, type_, media.MOST_BYTES[kind])
         _require_announced(stored, digest, length, sha256)
-        self._require_all_chunks(stored)
+        self._require_all_chunks(self.file_id, stored)
         detail = {"file_id": self.file_id, "content_type": type_, "length": stored, "sha256": digest}
         return {**detail, **(self._picture() if kind == "photo" else {"width": None, "height": None, "web": None})}
 
@@ -96,6 +98,7 @@ class Receiver:
         with self._writer(web_id(self.file_id), found.web_type) as writer:
             writer.write(found.web)
             writer.finish(sha256=digest)
+        self._require_all_chunks(web_id(self.file_id), len(found.web))
         self._beat(now=True)
         web = {
             "content_type": found.web_type,
@@ -116,11 +119,18 @@ class Receiver:
         if not alive.matched_count:
             raise UploadLost("the upload stood still for too long; start it again")
 
-    def _require_all_chunks(self, length: int) -> None:
-        with operation(60):
-            chunks = self._db[CHUNKS].count_documents({"files_id": self.file_id})
-        if chunks != -(-length // self._chunk_bytes):
-            raise UploadLost("chunks of the upload are missing; start it again")
+    def _require_all_chunks(self, file_id: str, length: int) -> None:
+        """Chunks were written to one member each: wait until a majority has them all."""
+        chunks = self._db.get_collection(CHUNKS, read_concern=ReadConcern("majority"))
+        until = time.monotonic() + SETTLED_WITHIN_SECONDS
+        while True:
+            with operation(60):
+                if chunks.count_documents({"files_id": file_id}) == -(-length // self._chunk_bytes):
+                    return
+            self._beat(now=True)
+            if time.monotonic() > until:
+                raise UploadLost("chunks of the upload are missing; start it again")
+            time.sleep(0.05)
 
     def finish_steps(self) -> list[Step]:
         """What belongs in the transaction that shows the file: the record goes, the file is unlocked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -27,6 +28,7 @@ from squinney.content import (
     chunks,
     media,
     sweep,
+    uploads,
 )
 from squinney.content import (
     photos as photos_module,
@@ -263,6 +265,50 @@ def test_an_upload_that_was_given_up_cannot_finish(photos: Photos, site: Db) -> 
     assert site["content.nodes"].count_documents({}) == 0
     let_time_pass(site)
     sweep.sweep_uploads(site)
+    assert stored(site) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("lost", ["original", "web"])
+def test_chunks_that_a_failover_took_back_are_noticed(photos: Photos, site: Db, lost: str) -> None:
+    """They had been acknowledged by one member only."""
+    finish = chunks.ChunkWriter.finish
+
+    def rolled_back(writer: chunks.ChunkWriter, *, sha256: str) -> None:
+        finish(writer, sha256=sha256)
+        if writer._file_id.endswith("-web") == (lost == "web"):
+            site["content.assets.chunks"].delete_one({"files_id": writer._file_id})
+
+    with (
+        patch.object(chunks.ChunkWriter, "finish", rolled_back),
+        patch.object(uploads, "SETTLED_WITHIN_SECONDS", 0.1),
+        pytest.raises(UploadLost, match="missing"),
+    ):
+        photos.upload(io.BytesIO(noise(100)), None, "pic", author=ADA)
+    assert stored(site) == (0, 0, 0)
+    assert site["content.nodes"].count_documents({}) == 0
+
+
+def test_a_chunk_on_its_way_does_not_arrive_behind_a_clean_up(photos: Photos, site: Db) -> None:
+    insert, left = chunks.ChunkWriter._insert, threading.Event()
+
+    def slow(writer: chunks.ChunkWriter, batch: list[Any]) -> None:
+        assert left.wait(10)
+        insert(writer, batch)
+
+    class TooLong(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > 20 * CHUNK:
+                threading.Timer(0.2, left.set).start()
+                raise ValueError("the line broke")
+            return super().read(size)
+
+    film = TooLong(b"\0\0\0\x18ftypmp42" + b"x" * 100_000)
+    with (
+        patch.object(chunks.ChunkWriter, "_insert", slow),
+        patch.object(chunks, "CHUNKS_A_BATCH", 15),
+        pytest.raises(ValueError, match="the line broke"),
+    ):
+        photos.upload(film, None, "film", author=ADA, type="video")
     assert stored(site) == (0, 0, 0)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bson.timestamp import Timestamp
+
 from squinney.analytics import queries
 from squinney.analytics.documents import EVENT_SHARD_KEY
 from squinney.analytics.places import Places
+from squinney.analytics.sources import log_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -51,7 +54,7 @@ class Advice:
 def advise_shard_key(
     db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE, places: Places | None = None
 ) -> list[Advice]:
-    """Judge shard keys for the events by a sample of them, in the order of their arrival, and the declared queries.
+    """Judge shard keys for the events by a sample of them and the declared queries.
 
     Raises: `Invalid` where there are no events, or for a key that is none.
     """
@@ -64,9 +67,23 @@ def advise_shard_key(
     ]
     if not found:
         raise Invalid("there are no events yet to judge by", field="sample")
-    # An import's threads overtake each other within a second; its ids are in the order of the file.
-    found.sort(key=lambda event: (event["arrived"].time, event["_id"]))
-    return [_judged(key, found) for key in keys]
+    streams = _streams(found)
+    return [_judged(key, found, streams) for key in keys]
+
+
+def _streams(events: Iterable[Document]) -> list[list[Document]]:
+    """Each log's events in the order of the file, and those that were recorded singly in the order of arrival.
+
+    When a log's events arrived says only how the import's threads overtook each other, and a second log begins anew.
+    """
+    streams: dict[str, list[Document]] = defaultdict(list)
+    for event in events:
+        streams[log_of(event["_id"])].append(event)
+    return [sorted(stream, key=_place_in_stream) for stream in streams.values()]
+
+
+def _place_in_stream(event: Document) -> tuple[Timestamp, Any]:
+    return Timestamp(0, 0) if log_of(event["_id"]) else event["arrived"], event["_id"]
 
 
 def _checked(key: Any) -> Key:
@@ -75,12 +92,13 @@ def _checked(key: Any) -> Key:
     return key
 
 
-def _judged(key: Key, events: Sequence[Document]) -> Advice:
+def _judged(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Document]]) -> Advice:
     values = Counter(tuple(_comparable(event.get(field)) for field in key) for event in events)
     hottest, count = values.most_common(1)[0]
     leading = next(iter(key))
     hashed = key[leading] == "hashed"
-    monotonic = not hashed and _rises([_comparable(event.get(leading)) for event in events])
+    values_in_order = [[_comparable(event.get(leading)) for event in stream] for stream in streams]
+    monotonic = not hashed and _rises(values_in_order)
     routed = tuple(query.name for query in QUERIES if _routes(key, query(**query.example)))
     broadcast = tuple(query.name for query in QUERIES if query.name not in routed)
     share = count / len(events)
@@ -124,11 +142,16 @@ def _comparable(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _rises(values: Sequence[Any]) -> bool:
-    """Whether values follow the order of arrival: Spearman's rank correlation, from the squares of differences."""
+def _rises(streams: Sequence[Sequence[Any]]) -> bool:
+    """Whether values follow the order of their stream, on average over all of them."""
+    long = [stream for stream in streams if len(stream) > 2]
+    number = sum(map(len, long))
+    return number > 0 and sum(_correlation(stream) * len(stream) for stream in long) / number > MONOTONIC
+
+
+def _correlation(values: Sequence[Any]) -> float:
+    """Spearman's rank correlation of values with their order, from the squares of differences."""
     number = len(values)
-    if number < 3:
-        return False
     by_value = sorted(range(number), key=lambda index: (str(type(values[index])), values[index], index))
     squares = sum((rank - index) ** 2 for rank, index in enumerate(by_value))
-    return bool(1 - 6 * squares / (number * (number**2 - 1)) > MONOTONIC)
+    return 1 - 6 * squares / (number * (number**2 - 1))

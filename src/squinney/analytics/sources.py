@@ -32,6 +32,11 @@ def offset_in(event_id: str) -> int:
     return int(event_id.rpartition("-")[2], 16)
 
 
+def log_of(event_id: str) -> str:
+    """The source of an imported event; nothing for one that was recorded singly."""
+    return str(event_id).rpartition("-")[0]
+
+
 def find(db: Db, head: bytes, name: str | None) -> Import | None:
     """The source that a file with this head continues, or the one of the given name."""
     if name is not None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from bson.timestamp import Timestamp
 
 from squinney.analytics import EventLog, Hits, Rollups, advise_shard_key, find_problems, repair, verify
 from squinney.errors import Invalid
@@ -106,6 +107,21 @@ def test_shard_keys_are_judged_as_the_book_reasons(log: EventLog, analytics_db: 
     assert advice["path"].routed == ("events.by-path",)
     assert advice["path ssk"].cardinality > advice["path"].cardinality
     assert advice["_id"].routed == ()
+
+
+def test_a_key_that_rises_is_poor_however_the_events_arrived(analytics_db: Db) -> None:
+    """Two logs of the same hours, whose chunks overtook each other on their way in."""
+    events = [
+        {"_id": f"{source}-{n:012x}", "time": AT + timedelta(seconds=n), "path": f"/{n * 37 % 200}", "ssk": n * 7 % 300}
+        for source in ("a" * 16, "b" * 16)
+        for n in range(300)
+    ]
+    for n, event in enumerate(events):
+        event["arrived"] = Timestamp(1_000 - n // 50, n + 1)
+    analytics_db["events"].insert_many(events)
+    time, path = advise_shard_key(analytics_db, [{"time": 1}, {"path": 1, "ssk": 1}])
+    assert (time.monotonic, time.verdict) == (True, "poor")
+    assert (path.monotonic, path.verdict) == (False, "good")
 
 
 def test_shard_keys_need_events_and_keys(analytics_db: Db) -> None:

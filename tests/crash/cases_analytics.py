@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, verify
+from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, retention, verify
 from squinney.analytics.imports import Options, import_stream
 from squinney.analytics.places import Places
 from squinney.mongo.schema import Db
@@ -17,6 +17,7 @@ from tests.crash.case import Case
 START = datetime(2026, 3, 30, 22, tzinfo=UTC)
 NATIVE: list[Mode] = ["native"]
 LINES = 12
+retention.SETTLE_SECONDS = 0  # no reader needs to learn here that events move
 
 
 def _line(number: int) -> str:

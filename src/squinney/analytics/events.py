@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pymongo.client_session import ClientSession
-
 from squinney.analytics import durability as levels
 from squinney.analytics import imports, parsers, queries, rules
+from squinney.analytics.calendar import floor
 from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.durability import Durability
 from squinney.analytics.follow import Follower
 from squinney.analytics.imports import Imported, Options, Progress
-from squinney.analytics.places import CAPPED, Events, Failure, Places
+from squinney.analytics.places import Events, Failure, Places
+from squinney.analytics.readers import Readers
 from squinney.analytics.storing import made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
@@ -49,6 +48,7 @@ class EventLog:
     def __init__(self, db: Db, *, places: Places | None = None, clock: Clock = utcnow) -> None:
         self._db = db
         self._places = places or Places(db)
+        self._readers = Readers(self._places)
         self._clock = clock
 
     # ---- writing ----
@@ -167,30 +167,17 @@ class EventLog:
     @operation(60, reads_only=True)
     def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events of a path, oldest first."""
-        return self._stream(queries.BY_PATH, start, end, path=path)
+        return self._readers.stream(queries.BY_PATH, start, end, path=path)
 
     @operation(60, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
         """Stream the events of a visitor's host, oldest first."""
-        return self._stream(queries.BY_HOST, start, end, host=host)
+        return self._readers.stream(queries.BY_HOST, start, end, host=host)
 
     @operation(60, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
         """Stream the events from `start` to before `end`, oldest first."""
-        return self._stream(queries.BETWEEN, *rules.checked_range(start, end))
-
-    def _stream(
-        self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
-    ) -> Iterator[Event]:
-        """The places' streams, merged by time here; an event that is just being moved between two comes once."""
-        places = self._places.spanning(start, end)
-        session = self._one_snapshot(places)
-        streams = [
-            place.find(query(start=start, end=end, **arguments), limit=limit, session=session).sort(list(query.sort))
-            for place in places
-        ]
-        merged = heapq.merge(*streams, key=lambda event: event["time"]) if len(streams) > 1 else iter(streams[0])
-        return _each_once(merged) if len(streams) > 1 else cast(Iterator[Event], merged)
+        return self._readers.stream(queries.BETWEEN, *rules.checked_range(start, end))
 
     @operation(reads_only=True)
     def page(
@@ -209,14 +196,14 @@ class EventLog:
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
         query, arguments = _narrowest(path, host)
-        found = list(_first(self._stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
+        found = list(_first(self._readers.stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
         if len(found) <= limit:
             return Page(found)
         last = found[-1]["time"]
         whole = [event for event in found if event["time"] < last]
         if not whole:  # more events in this instant than the page holds: give them all
             just_behind = last + timedelta(milliseconds=1)
-            whole = list(self._stream(query, last, just_behind, **arguments))
+            whole = list(self._readers.stream(query, last, just_behind, **arguments))
             last = just_behind
         return Page(whole, last.isoformat() if last < end else None)
 
@@ -224,31 +211,29 @@ class EventLog:
     def count_by_day_and_path(self, start: datetime, end: datetime) -> list[Document]:
         """How often each path was asked for on each day (UTC): rows of `day`, `path` and `count`, by day and path."""
         start, end = rules.checked_range(start, end)
-        counts: Counter[tuple[datetime, str]] = Counter()
-        for row in self._aggregate(queries.BY_DAY_AND_PATH(start=start, end=end), start, end):
-            counts[row["_id"]["day"], row["_id"].get("path") or ""] += row["count"]
+        counts = self._readers.count(
+            queries.BY_DAY_AND_PATH(start=start, end=end),
+            queries.BETWEEN,
+            start,
+            end,
+            of_row=lambda row: (row["day"], row.get("path") or ""),
+            of_event=lambda event: (floor(event["time"], "day", UTC), event.get("path") or ""),
+        )
         return [{"day": day, "path": path, "count": count} for (day, path), count in sorted(counts.items())]
 
     @operation(60, reads_only=True)
     def count_by_status(self, start: datetime, end: datetime) -> dict[int, int]:
         """How many events have each status."""
         start, end = rules.checked_range(start, end)
-        counts: Counter[int] = Counter()
-        for row in self._aggregate(queries.BY_STATUS(start=start, end=end), start, end):
-            counts[row["_id"] or 0] += row["count"]
+        counts = self._readers.count(
+            queries.BY_STATUS(start=start, end=end),
+            queries.BETWEEN,
+            start,
+            end,
+            of_row=lambda status: int(status or 0),
+            of_event=lambda event: event.get("status") or 0,
+        )
         return dict(sorted(counts.items()))
-
-    def _aggregate(self, pipeline: list[Document], start: datetime, end: datetime) -> Iterator[Document]:
-        places = self._places.spanning(start, end)
-        session = self._one_snapshot(places)
-        for place in places:
-            yield from place.aggregate(pipeline, allowDiskUse=True, session=session)
-
-    def _one_snapshot(self, places: list[Events]) -> ClientSession | None:
-        """While events move between places, all are read as of one moment; a capped one cannot be."""
-        if self._places.policy().moving and CAPPED not in [place.name for place in places]:
-            return self._db.client.start_session(snapshot=True)
-        return None
 
     @operation(reads_only=True)
     def count(self) -> int:
@@ -299,18 +284,6 @@ def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any
 def _first(events: Iterator[Event], most: int) -> Iterator[Event]:
     for _, event in zip(range(most), events, strict=False):
         yield event
-
-
-def _each_once(events: Iterator[Document]) -> Iterator[Event]:
-    """Drop what comes twice: both copies have the same time, so only that instant's ids need be known."""
-    instant: datetime | None = None
-    seen: set[str] = set()
-    for event in events:
-        if event["time"] != instant:
-            instant, seen = event["time"], set()
-        if event["_id"] not in seen:
-            seen.add(event["_id"])
-            yield cast(Event, event)
 
 
 __all__ = ["EventLog", "Events", "Imported", "Recorded"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 from typing import cast
 
 from pymongo.client_session import ClientSession
@@ -17,7 +17,8 @@ from squinney.analytics import queries
 from squinney.analytics.documents import LONGEST_PAGE, Import
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.increments import Hit, Increments, transact
-from squinney.analytics.places import Places
+from squinney.analytics.places import Events, Places
+from squinney.analytics.readers import Readers
 from squinney.analytics.sources import offset_in
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -53,9 +54,16 @@ def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: in
 def _events(places: Places, source_id: str, after: int, until: int) -> Iterator[Document]:
     """The source's events in the order of the file, wherever they are kept."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
-    fields = {"path": 1, "time": 1}
-    streams = [place.find(where, fields).sort("_id", 1) for place in places.spanning()]
-    return heapq.merge(*streams, key=lambda event: event["_id"])
+
+    def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
+        return place.find(where, {"path": 1, "time": 1}, session=session).sort("_id", 1)
+
+    merged = heapq.merge(*Readers(places).streams(read), key=_id)
+    return (next(same) for _, same in groupby(merged, key=_id))
+
+
+def _id(event: Document) -> str:
+    return str(event["_id"])
 
 
 def _count(db: Db, source: Import, events: list[Document], done: int, until: int) -> int:

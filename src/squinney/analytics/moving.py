@@ -27,6 +27,12 @@ def move_all(places: Places, policy: Policy) -> int:
     return sum(_move_from(places, place, policy) for place in places.spanning() if not _belongs(places, place, policy))
 
 
+def anything_to_move(places: Places, policy: Policy) -> bool:
+    """Whether there are events that the policy wants elsewhere."""
+    elsewhere = (place for place in places.spanning() if not _belongs(places, place, policy))
+    return any(place.find_one({}, {"_id": 1}) is not None for place in elsewhere)
+
+
 def _belongs(places: Places, place: Events, policy: Policy) -> bool:
     """Whether all of a place's events are where they should be, without looking at them."""
     if policy.strategy in ("keep", "ttl"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, get_args
@@ -21,8 +22,10 @@ from squinney.patterns import checks
 
 LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
 LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
-# Writers learn of a closed time within 5 s and write for at most 60 s: then nothing of it can arrive any more.
+# Writers learn of a closed time within 1 s and write for at most 60 s: then nothing of it can arrive any more.
 GRACE_SECONDS = 70
+# Readers learn within 1 s that events move, and read all places as of one moment from then on.
+SETTLE_SECONDS = 2.0
 # A second index on time, the other way round: TTL cannot be added to one that exists and is declared without.
 TTL_INDEX = "time_-1"
 INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
@@ -37,10 +40,11 @@ class Retention:
     disk space back at once. Events move to where a new policy wants them, while readers and writers go on.
     """
 
-    def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS) -> None:
+    def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._db = db
         self._places = Places(db, refresh_seconds=0)
         self._grace_seconds = grace_seconds
+        self._settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds
 
     @operation(reads_only=True)
     def policy(self) -> Policy:
@@ -113,7 +117,12 @@ class Retention:
                 raise
 
     def _move(self) -> int:
-        moved = moving.move_all(self._places, self.policy())
+        """Move what is not where the policy wants it, when all readers know that it moves."""
+        moved = 0
+        if moving.anything_to_move(self._places, self.policy()):
+            self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
+            time.sleep(self._settle_seconds)
+            moved = moving.move_all(self._places, self.policy())
         self._db["retention"].update_one({"_id": EVENTS, "moving": True}, {"$set": {"moving": False}})
         return moved
 

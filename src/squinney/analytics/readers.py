@@ -1,0 +1,120 @@
+"""Reading events from all their places at once: merged by time, each once, also while they move from one to another."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Any, TypeVar, cast
+
+from pymongo.client_session import ClientSession
+from pymongo.errors import OperationFailure
+
+from squinney.analytics.documents import Event
+from squinney.analytics.places import CAPPED, Events, Places
+from squinney.mongo.queries import Query
+from squinney.mongo.schema import Document
+
+SNAPSHOT_UNAVAILABLE = 246
+K = TypeVar("K", bound=Hashable)
+
+# Reads one place, within a session or without.
+Read = Callable[[Events, ClientSession | None], Iterator[Document]]
+
+
+class Readers:
+    """Streams and counts over the places of a time range."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def stream(
+        self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
+    ) -> Iterator[Event]:
+        """The places' streams, merged by time here; an event that is just being moved between two comes once."""
+
+        def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
+            where = query(start=start, end=end, **arguments)
+            return place.find(where, limit=limit, session=session).sort(list(query.sort))
+
+        streams = self.streams(read, start, end)
+        if len(streams) == 1:
+            return cast(Iterator[Event], iter(streams[0]))
+        return _each_once(heapq.merge(*streams, key=lambda event: event["time"]))
+
+    def count(
+        self,
+        pipeline: list[Document],
+        query: Query,
+        start: datetime,
+        end: datetime,
+        *,
+        of_row: Callable[[Any], K],
+        of_event: Callable[[Event], K],
+    ) -> Counter[K]:
+        """How many events there are of each kind: the pipeline's `count`s on the server, summed over the places.
+
+        While events move to or from a capped place some are in both, so they are counted here one by one.
+        """
+        capped = any(place.name == CAPPED for place in self._places.spanning(start, end))
+        if capped and self._places.policy().moving:
+            return Counter(of_event(event) for event in self.stream(query, start, end))
+
+        def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
+            return iter(place.aggregate(pipeline, allowDiskUse=True, session=session))
+
+        counts: Counter[K] = Counter()
+        for row in chain.from_iterable(self.streams(read, start, end)):
+            counts[of_row(row["_id"])] += row["count"]
+        return counts
+
+    def streams(
+        self, read: Read, start: datetime | None = None, end: datetime | None = None
+    ) -> list[Iterable[Document]]:
+        """What `read` finds in each place; while events move, one that is being moved is in one of them, or in two."""
+        if not self._places.policy().moving:
+            return [read(place, None) for place in self._places.spanning(start, end)]
+        while True:
+            try:
+                places = self._places.spanning(start, end)
+                streams = self._as_of_one_moment(read, places)
+            except OperationFailure as error:  # a place is being made at this moment
+                if error.code != SNAPSHOT_UNAVAILABLE:
+                    raise
+                continue
+            # What moved, before that moment, to a place that was made after the list would be missed.
+            if set(self._places.spanning(start, end)) <= set(places):
+                return streams
+
+    def _as_of_one_moment(self, read: Read, places: list[Events]) -> list[Iterable[Document]]:
+        """All places as of one moment. A capped one cannot be, but events are always inserted before they are deleted.
+
+        So those that leave it are read, all of them, before that moment, and those that come to it after.
+        """
+        capped = [place for place in places if place.name == CAPPED]
+        leaving = self._places.policy().strategy != "capped"
+        left: list[Iterable[Document]] = [list(read(place, None)) for place in capped] if leaving else []
+        session = self._places.db.client.start_session(snapshot=True)
+        moment = [_begun(read(place, session)) for place in places if place.name != CAPPED]
+        came: list[Iterable[Document]] = [] if leaving else [read(place, None) for place in capped]
+        return [*left, *moment, *came]
+
+
+def _begun(stream: Iterator[Document]) -> Iterable[Document]:
+    """The stream, asked for its first event by now: that fixes the session's moment."""
+    first = next(stream, None)
+    return [] if first is None else chain([first], stream)
+
+
+def _each_once(events: Iterator[Document]) -> Iterator[Event]:
+    """Drop what comes twice: both copies have the same time, so only that instant's ids need be known."""
+    instant: datetime | None = None
+    seen: set[str] = set()
+    for event in events:
+        if event["time"] != instant:
+            instant, seen = event["time"], set()
+        if event["_id"] not in seen:
+            seen.add(event["_id"])
+            yield cast(Event, event)

@@ -10,25 +10,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
-from multiprocessing import get_context
+from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import parsers, sources
+from squinney.analytics.crew import Crew, Given, Job
 from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.places import Places
 from squinney.analytics.reading import CHUNK_BYTES, Chunk, CutShort, chunks, decompressed, read, read_head
-from squinney.analytics.storing import Counts, Storer, as_text
+from squinney.analytics.storing import Counts, as_text
 from squinney.clock import Clock, utcnow
-from squinney.mongo.connect import client_for, operation
-from squinney.mongo.schema import Db
+from squinney.mongo.connect import operation
 
-WORKERS = 2
 LINES_TRIED = 200
 
 
@@ -175,26 +171,25 @@ class _Run:
         if first is None:
             return
         self._choose_format(first)
-        with self._executor() as executor:
-            self._in_order(executor, _followed_by(first, found))
+        with self._crew() as crew:
+            self._in_order(crew, _followed_by(first, found))
 
-    def _in_order(self, executor: Executor, found: Iterator[Chunk]) -> None:
-        """Keep the workers busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
-        under_way: deque[tuple[Chunk, Future[Counts]]] = deque()
+    def _in_order(self, crew: Crew, found: Iterator[Chunk]) -> None:
+        """Keep the crew busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
+        under_way: deque[Given] = deque()
         next_line = self._source["lines"] + 1
         broken: CutShort | None = None
-        workers = max(WORKERS, self._options.processes)
         while True:
             try:
                 chunk = next(found, None)
             except CutShort as error:
                 chunk, broken = None, error
             if chunk is not None:
-                under_way.append((chunk, executor.submit(_store, self._storer_or_none(), chunk, next_line)))
+                under_way.append(crew.store(chunk, next_line))
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
-            while under_way and (chunk is None or len(under_way) > workers):
-                stored, future = under_way.popleft()
-                self._checkpoint(stored, future.result())
+            while under_way and (chunk is None or len(under_way) > crew.most):
+                given = under_way.popleft()
+                self._checkpoint(given.chunk, given.counts())
             if chunk is None:
                 break
         if broken:
@@ -206,34 +201,23 @@ class _Run:
         lines = [as_text(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
         self._format = parsers.detect(line for line in lines if line) or "combined"
 
-    def _executor(self) -> Executor:
+    def _crew(self) -> Crew:
+        options, source = self._options, self._source["_id"]
         with operation(60):
-            first_id = sources.event_id(self._source["_id"], self._source["offset"])
-            known = self._places.stored_behind(self._source["_id"], first_id)
-        self._storer = Storer(
-            self._places,
-            self._source["_id"],
-            parsers.parser_for(self._format, self._options.field_map),
-            self._options.concern,
-            self._options.fields,
+            first_id = sources.event_id(source, self._source["offset"])
+            known = {sources.offset_in(one) for one in self._places.stored_behind(source, first_id)}
+        job = Job(
+            source,
+            self._format,
+            options.field_map,
+            options.fields,
+            options.concern,
             known,
-            bool(self._source.get("unterminated")),
+            options.uri or "",
+            self._db.name,
         )
-        if self._options.processes == 1:
-            return ThreadPoolExecutor(WORKERS, thread_name_prefix="import")
-        connect = partial(
-            _connect, self._options.uri or "", self._db.name, self._source["_id"], self._format, self._options, known
-        )
-        return ProcessPoolExecutor(self._options.processes, mp_context=get_context("spawn"), initializer=connect)
-
-    def _storer_or_none(self) -> Storer | None:
-        """Processes have a storer of their own, and so have all chunks but one that continues a line."""
-        if self._options.processes > 1:
-            return None
-        storer = self._storer
-        if storer.continues_a_line:
-            self._storer = replace(storer, continues_a_line=False)
-        return storer
+        storer = job.storer(self._places, continues_a_line=bool(self._source.get("unterminated")))
+        return Crew(storer, job, options.processes)
 
     def _checkpoint(self, chunk: Chunk, counts: Counts) -> None:
         """Move the checkpoint behind a stored chunk, unless another process has moved it.
@@ -274,18 +258,3 @@ class _Run:
 def _followed_by(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
     yield first
     yield from rest
-
-
-# ---- in the import's own processes ----
-
-_own: dict[str, Storer] = {}
-
-
-def _connect(uri: str, database: str, source: str, format: str, options: Options, known: set[str]) -> None:
-    db: Db = client_for(uri)[database]
-    parse = parsers.parser_for(format, options.field_map)
-    _own["storer"] = Storer(Places(db), source, parse, options.concern, options.fields, known)
-
-
-def _store(storer: Storer | None, chunk: Chunk, first_line: int) -> Counts:
-    return (storer or _own["storer"]).store(chunk, first_line)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from bson.raw_bson import RawBSONDocument
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
@@ -25,6 +26,7 @@ from squinney.mongo.schema import Db, Document
 Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
 Unit = Literal["day", "month"]
 Events = Collection[Document]
+Storable = Document | RawBSONDocument  # imports encode most of their events by themselves
 
 EVENTS = "events"
 CAPPED = "events.capped"
@@ -61,13 +63,13 @@ class Failure:
 
     index: int
     reason: str
-    document: Document
+    document: Storable
 
 
 class Places:
     """The collections of one database's events. A change of policy is seen within `refresh_seconds`."""
 
-    def __init__(self, db: Db, *, refresh_seconds: float = 5) -> None:
+    def __init__(self, db: Db, *, refresh_seconds: float = 1) -> None:
         self.db = db
         self._refresh_seconds = refresh_seconds
         self._policy = Policy()
@@ -92,7 +94,7 @@ class Places:
             return self.db.client[f"{self.db.name}_{suffix(at, policy.unit)}"][EVENTS]
         return self.db[EVENTS]
 
-    def insert(self, events: Sequence[Document], concern: WriteConcern) -> list[Failure]:
+    def insert(self, events: Sequence[Storable], concern: WriteConcern) -> list[Failure]:
         """Store events that have their `_id`, and tell each one that was not stored; one that is there already was.
 
         Atomic: each event by itself.
@@ -100,31 +102,37 @@ class Places:
         """
         policy = self.policy()
         failures: list[Failure] = []
-        for place, batch in self._by_place(events, policy, failures).items():
-            failures += self._insert_into(self._made_ready(place, policy), batch, concern)
+        for place, indexes in self._by_place(events, policy, failures).items():
+            failures += self._insert_into(self._made_ready(place, policy), events, indexes, concern)
         return failures
 
     def _by_place(
-        self, events: Sequence[Document], policy: Policy, failures: list[Failure]
-    ) -> dict[Events, list[tuple[int, Document]]]:
-        batches: dict[Events, list[tuple[int, Document]]] = defaultdict(list)
-        single = None if policy.strategy.startswith("rotate") else self.place_of(datetime.now(UTC), policy)
+        self, events: Sequence[Storable], policy: Policy, failures: list[Failure]
+    ) -> Mapping[Events, Sequence[int]]:
+        """Which events go where, by their place in the batch; times are looked at only where a policy asks for them."""
+        if not policy.strategy.startswith("rotate") and not policy.closed_before:
+            return {self.place_of(datetime.now(UTC), policy): range(len(events))}
+        batches: dict[Events, list[int]] = defaultdict(list)
         for index, event in enumerate(events):
-            if policy.closed_before and event["time"] < policy.closed_before:
+            at = _time_of(event)
+            if policy.closed_before and at < policy.closed_before:
                 failures.append(Failure(index, f"older than what is kept, from {policy.closed_before:%Y-%m-%d}", event))
             else:
-                batches[self.place_of(event["time"], policy) if single is None else single].append((index, event))
+                batches[self.place_of(at, policy)].append(index)
         return batches
 
-    def _insert_into(self, place: Events, batch: list[tuple[int, Document]], concern: WriteConcern) -> list[Failure]:
+    def _insert_into(
+        self, place: Events, events: Sequence[Storable], indexes: Sequence[int], concern: WriteConcern
+    ) -> list[Failure]:
+        batch = events if len(indexes) == len(events) else [events[index] for index in indexes]
         try:
-            place.with_options(write_concern=concern).insert_many([event for _, event in batch], ordered=False)
+            place.with_options(write_concern=concern).insert_many(batch, ordered=False)
         except BulkWriteError as error:
             details = error.details or {}
             if details.get("writeConcernErrors"):
                 raise
             return [
-                Failure(batch[failed["index"]][0], failed["errmsg"], batch[failed["index"]][1])
+                Failure(indexes[failed["index"]], failed["errmsg"], batch[failed["index"]])
                 for failed in details["writeErrors"]
                 if failed["code"] != DUPLICATE_KEY
             ]
@@ -177,6 +185,11 @@ class Places:
             "_id": {"$gte": first_id, "$lt": f"{source}."}
         }  # "." comes right behind "-" in the order of characters
         return {event["_id"] for place in self.spanning() for event in place.find(where, {"_id": 1})}
+
+
+def _time_of(event: Storable) -> datetime:
+    at: datetime = event["time"]
+    return at if at.tzinfo else at.replace(tzinfo=UTC)  # what was encoded comes back without its zone, which is UTC
 
 
 def suffix(at: datetime, unit: Unit) -> str:

@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo import InsertOne
 from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics.parsers import Malformed, Parser
-from squinney.analytics.places import DUPLICATE_KEY, Places
+from squinney.analytics.parsers.encoded import Encode
+from squinney.analytics.places import DUPLICATE_KEY, Places, Storable
 from squinney.analytics.reading import LONGEST_LINE, Chunk
 from squinney.analytics.sources import event_id, offset_in
 from squinney.clock import utcnow
@@ -46,15 +48,19 @@ class Counts:
 
 @dataclass
 class Storer:
-    """Stores the chunks of one source. `known` are ids that are stored already, beyond the last checkpoint."""
+    """Stores the chunks of one source. `known` are offsets of events that are stored already, beyond the checkpoint.
+
+    `encode` takes the lines that it can, in half the time that `parse` does.
+    """
 
     places: Places
     source: str
     parse: Parser
     concern: WriteConcern
     fields: Collection[str] | None = None
-    known: Collection[str] = field(default_factory=set)
+    known: Collection[int] = field(default_factory=set)
     continues_a_line: bool = False
+    encode: Encode | None = None
 
     def store(self, chunk: Chunk, first_line: int) -> Counts:
         """Store the chunk's events and name its rejects.
@@ -63,22 +69,34 @@ class Storer:
         After a crash: some are stored; storing the chunk again adds only the rest.
         Raises: `Unavailable`.
         """
-        events: list[Document] = []
+        events: list[Storable] = []
         rejects: list[Document] = []
         lines = blank = 0
+        encode = self._encode_for(chunk)
         for line_number, offset, line in _lines(chunk, first_line):
             lines += 1
-            if not line or line.isspace():
-                blank += 1
+            if offset in self.known:
                 continue
-            try:
-                events.append(self._event(line, offset, chunk))
-            except Malformed as error:
-                rejects.append(self._reject(line, line_number, offset, str(error)))
+            encoded = encode(line, offset)
+            if encoded is not None:
+                events.append(RawBSONDocument(encoded))
+            elif not line or line.isspace():
+                blank += 1
+            else:
+                try:
+                    events.append(self._event(line, offset, chunk))
+                except Malformed as error:
+                    rejects.append(self._reject(line, line_number, offset, str(error)))
         with operation(SECONDS):
             rejects += self._insert(events, chunk, first_line)
             _insert_once(self.places, rejects)
         return Counts(lines, lines - blank - len(rejects), len(rejects), blank)
+
+    def _encode_for(self, chunk: Chunk) -> Encode:
+        """The short way, unless this chunk is one whose lines must be looked at with care."""
+        if self.encode is None or chunk.too_long or self.continues_a_line:
+            return lambda line, offset: None
+        return self.encode
 
     def _event(self, line: bytes, offset: int, chunk: Chunk) -> Document:
         if chunk.too_long:
@@ -101,10 +119,9 @@ class Storer:
             "at": utcnow(),
         }
 
-    def _insert(self, events: list[Document], chunk: Chunk, first_line: int) -> list[Document]:
-        """Insert what is not there yet; what the server or the policy refuses is a reject."""
-        new = [event for event in events if event["_id"] not in self.known] if self.known else events
-        failures = self.places.insert(new, self.concern) if new else []
+    def _insert(self, events: list[Storable], chunk: Chunk, first_line: int) -> list[Document]:
+        """Insert the events; what the server or the policy refuses is a reject."""
+        failures = self.places.insert(events, self.concern) if events else []
         if not failures:
             return []
         reasons = {offset_in(failure.document["_id"]): failure.reason for failure in failures}

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 import zstandard
 from tests.systems.analytics.conftest import JUNE, MAY, line
@@ -186,7 +187,17 @@ def test_two_imports_of_one_source_store_each_line_once(log: EventLog, analytics
     assert analytics_db["imports"].find_one()["lines"] == 10_000
 
 
-def test_several_processes_share_an_import(log: EventLog, analytics_db: Db, real_log: Path, mongod) -> None:
-    imported = log.import_file(real_log, processes=2, uri=mongod.uri)
-    assert imported.counts.stored == analytics_db["events"].count_documents({}) == 9_999
-    assert imported.counts.rejected == analytics_db["rejects"].count_documents({}) == 1
+def test_several_processes_share_an_import(
+    log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod
+) -> None:
+    path = tmp_path / "long.log"
+    path.write_bytes(real_log.read_bytes() * 8)
+    others: set[int] = set()
+
+    def look(_: object) -> None:
+        others.update(one.pid for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline()))
+
+    imported = log.import_file(path, processes=3, uri=mongod.uri, after_checkpoint=look)
+    assert len(others) == 2
+    assert imported.counts.stored == analytics_db["events"].count_documents({}) == 8 * 9_999
+    assert imported.counts.rejected == analytics_db["rejects"].count_documents({}) == 8

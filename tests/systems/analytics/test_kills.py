@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 from squinney.analytics import EventLog
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -22,17 +24,20 @@ log = EventLog(client_for(sys.argv[1])[sys.argv[2]])
 print("ready", flush=True)
 log.import_file(sys.argv[3])
 """
+SHARED = PROGRAM.replace("sys.argv[3])", "sys.argv[3], processes=2, uri=sys.argv[1])")
 
 
-def run_until_killed(program: str, *arguments: str, chance: random.Random) -> None:
-    """Start it, and kill it at some moment of its work."""
+def run_until_killed(program: str, *arguments: str, chance: random.Random, longest: float = 0.25) -> None:
+    """Start it, and kill it at some moment of its work; what it started ends with it."""
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
-    time.sleep(chance.uniform(0, 0.25))
+    time.sleep(chance.uniform(0, longest))
+    started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
+    assert psutil.wait_procs(started, timeout=30)[1] == []
 
 
 def test_killed_ten_times_an_import_is_still_exact(
@@ -43,9 +48,43 @@ def test_killed_ten_times_an_import_is_still_exact(
     chance = random.Random(4)
     for _ in range(KILLS):
         run_until_killed(PROGRAM, mongod.uri, analytics_db.name, str(path), chance=chance)
+    assert 0 < analytics_db["events"].count_documents({}) < 8 * 9_999  # they died in the middle of it
     imported = log.import_file(path)
 
     assert imported.source["lines"] == 80_000
     assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
     assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == 8
     assert imported.source["offset"] == path.stat().st_size
+
+
+def test_killed_with_a_second_process_it_is_exact_and_leaves_none_behind(
+    log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
+) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(real_log.read_bytes() * 8)
+    chance = random.Random(5)
+    for _ in range(3):
+        run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), chance=chance, longest=1.5)
+    imported = log.import_file(path, processes=2, uri=mongod.uri)
+    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
+    assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == 8
+    assert imported.source["offset"] == path.stat().st_size
+
+
+def test_when_the_second_process_is_killed_the_first_does_its_part(
+    log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
+) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(real_log.read_bytes() * 8)
+    killed: list[int] = []
+
+    def kill(_: object) -> None:
+        for child in psutil.Process().children():
+            if not killed and "spawn_main" in " ".join(child.cmdline()):
+                killed.append(child.pid)
+                child.kill()
+
+    imported = log.import_file(path, processes=2, uri=mongod.uri, after_checkpoint=kill)
+    assert len(killed) == 1
+    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
+    assert imported.source["state"] == "done"

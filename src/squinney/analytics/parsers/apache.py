@@ -15,7 +15,7 @@ _COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}\s*")
 # Nearly every line is like this, and one match takes it apart down to the query; the others take the careful way.
 _USUAL_LINE = re.compile(
     r'(\S+) \S+ (\S+) \[([^\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
-    r'(\d{3}) (\d{1,18}) "([^"\\]*)" "([^"\\]*)"'
+    r'(\d{3}) (\d{1,18}|-) "([^"\\]*)" "([^"\\]*)"'
 )
 _START = re.compile(r"\S+ \S+ .+? \[[^\]]+\]")
 
@@ -53,19 +53,17 @@ def _usual_event(
     referer: str,
     agent: str,
 ) -> Document:
-    event: Document = {
-        "time": clf_time(at),
-        "host": host,
-        "method": method,
-        "path": path,
-        "protocol": protocol,
-        "status": int(status),
-        "bytes": int(size),
-    }
+    event: Document = {"time": clf_time(at), "host": host}
     if user != "-":
         event["user"] = user
+    event["method"] = method
+    event["path"] = path
     if query is not None:
         event["query"] = query
+    event["protocol"] = protocol
+    event["status"] = int(status)
+    if size != "-":
+        event["bytes"] = int(size)
     if referer not in ("-", ""):
         event["referer"] = referer
     if agent not in ("-", ""):

@@ -1,0 +1,107 @@
+"""The short way from a line to BSON makes the same bytes as the careful way, or leaves the line to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from squinney.analytics.parsers import Malformed
+from squinney.analytics.parsers.apache import parse_combined
+from squinney.analytics.parsers.encoded import _LONGEST_KEPT, _Seen, encoder
+from squinney.analytics.sources import event_id
+from squinney.analytics.storing import ALWAYS_KEPT, as_text, made_ready
+
+SOURCE = "0123456789abcdef"
+USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'
+
+
+def carefully(line: bytes, offset: int, fields: set[str] | None = None) -> bytes:
+    """The event as it is made from text, by way of a dict."""
+    event = parse_combined(as_text(line))
+    if fields is not None:
+        event = {name: value for name, value in event.items() if name in fields | ALWAYS_KEPT}
+    event = made_ready(event, event_id(SOURCE, offset))
+    return bson.encode({"_id": event.pop("_id"), **event})
+
+
+def test_every_line_of_the_real_log_but_four_takes_the_short_way(real_log: Path) -> None:
+    encode, offset, left = encoder(SOURCE), 0, 0
+    for line in real_log.read_bytes().splitlines(keepends=True):
+        encoded = encode(line.rstrip(b"\n"), offset)
+        if encoded is None:
+            left += 1
+        else:
+            assert encoded == carefully(line.rstrip(b"\n"), offset), line
+        offset += len(line)
+    assert left == 4
+
+
+WORD = st.text(st.characters(min_codepoint=0, max_codepoint=255), max_size=6).map(lambda text: text.encode("latin-1"))
+ODD = [b"-", b"", b"?", b"?a=1", b"\\", b'"', b"]", b" ", b"\x1c", b"\0", b"\xc3\xa9"]
+PART = st.one_of(WORD, st.sampled_from(ODD))
+NUMBER = st.integers(0, 2**60).map(lambda n: b"%d" % n) | st.sampled_from([b"-", b"2147483647", b"2147483648"])
+TIME = st.sampled_from(
+    [
+        b"17/May/2015:10:05:03 +0000",
+        b"31/Dec/1969:23:59:60 -1130",
+        b"30/Feb/2015:10:05:03 +0000",
+        b"01/Jan/0001:00:00:00 +0100",
+        b"now",
+    ]
+)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> bytes:
+    """Lines that look like the combined format, with anything at all in their fields."""
+    host, user, path, query, referer, agent = (draw(PART) for _ in range(6))
+    method = draw(st.sampled_from([b"GET", b"POST", b"get", b"-", b"PROPFIND"]))
+    status = draw(st.sampled_from([b"200", b"404", b"20"]))
+    return b'%s - %s [%s] "%s /%s%s HTTP/1.1" %s %s "%s" "%s"' % (
+        host,
+        user,
+        draw(TIME),
+        method,
+        path,
+        query,
+        status,
+        draw(NUMBER),
+        referer,
+        agent,
+    )
+
+
+FIELDS = st.none() | st.sets(st.sampled_from(["host", "path", "bytes", "status", "user_agent", "referer", "user"]))
+
+
+@given(lines(), st.integers(0, 2**49), FIELDS)
+@example(USUAL, 0, None)
+@example(USUAL, 2**48, None)
+@example(USUAL.replace(b" 12 ", b" - "), 1, None)
+def test_any_line_gives_the_same_bytes_or_is_left(line: bytes, offset: int, fields: set[str] | None) -> None:
+    encode = encoder(SOURCE, fields)
+    for _ in range(2):  # the second time from what was kept
+        encoded = encode(line, offset)
+        if encoded is None:
+            continue
+        try:
+            assert encoded == carefully(line, offset, fields)
+        except Malformed:
+            pytest.fail(f"{line!r} is no event")
+
+
+def test_an_everyday_line_takes_the_short_way() -> None:
+    assert encoder(SOURCE)(USUAL, 7) == carefully(USUAL, 7)
+
+
+def test_what_is_kept_of_a_strange_log_is_bounded() -> None:
+    seen = _Seen(lambda value: value + b"!")
+    for number in range(10_000):
+        assert seen[b"%d" % number] == b"%d!" % number
+    assert seen[b"x" * 5_000] == b"x" * 5_000 + b"!"
+    assert 0 < len(seen) <= 4_096
+    assert max(map(len, seen)) <= _LONGEST_KEPT

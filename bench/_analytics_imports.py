@@ -1,0 +1,190 @@
+"""Imports of a combined log beside the raw driver, mongoimport and GoAccess; and the memory that they take.
+
+The log is the real one that the tests use, repeated. `mongoimport` and `goaccess` take part where they are on the PATH.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench._analytics_page import Aim, fresh, met
+from squinney.analytics import EventLog, parsers
+from squinney.analytics.sources import event_id
+from squinney.analytics.storing import as_text, made_ready
+from squinney.mongo.connect import Connection
+from squinney.mongo.schema import Db
+
+LINES = 200_000
+BATCH = 5_000
+MEMORY_MB = 150
+RAW = "`insert_many` of ready dicts, one thread"
+ONE, TWO = "`import_file`, one process", "`import_file`, two processes"
+MONGOIMPORT, GOACCESS = "`mongoimport` of the same as JSON", "GoAccess, parsing to its store"
+Row = tuple[str, ...]
+
+
+def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
+    """The contenders take turns, each into an empty database with all indexes."""
+    with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
+        log = _log(Path(folder), LINES // (10 if quick else 1))
+        lines = log.read_bytes().count(b"\n")
+        contenders = _contenders(connection, log)
+        rates = _rates(connection, contenders, lines, rounds)
+    rows: list[Row] = []
+    for name, work in contenders.items():
+        if isinstance(work, str):
+            rows.append((name, work, "", ""))
+        else:
+            each = ", ".join(f"{rate:,.0f}" for rate in rates[name])
+            rows.append(
+                (name, f"{statistics.median(rates[name]):,.0f}", each, f"{_ratio(rates[name], rates[RAW]):.2f}x")
+            )
+    said = f"A combined log of {lines:,} lines, with the four indexes in place, written with majority."
+    table = report.table(["how", "lines/s, median", "rounds", "against insert_many"], rows)
+    return ["## Imports", said, table, met(_aims(rates))]
+
+
+def _aims(rates: dict[str, list[float]]) -> list[Aim]:
+    aims = [
+        Aim("one process, against `insert_many`", 0.9, _ratio(rates[ONE], rates[RAW])),
+        Aim("two processes, against `insert_many`", 1.0, _ratio(rates[TWO], rates[RAW])),
+    ]
+    if GOACCESS in rates:
+        aims.append(Aim("two processes, against GoAccess", 1.2, _ratio(rates[TWO], rates[GOACCESS])))
+    return aims
+
+
+def _ratio(mine: list[float], theirs: list[float]) -> float:
+    return statistics.median(ours / other for ours, other in zip(mine, theirs, strict=True))
+
+
+def _log(folder: Path, lines: int) -> Path:
+    """The real log, as often as it takes; the places it is looked for in are those of the tests."""
+    places = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
+    places += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
+    found = next((place / "access.log.gz" for place in places if (place / "access.log.gz").exists()), None)
+    if found is None:
+        raise SystemExit("the sample log is not here: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
+    content = gzip.decompress(found.read_bytes())
+    path = folder / "access.log"
+    path.write_bytes(content * (lines // content.count(b"\n")))
+    return path
+
+
+def _contenders(connection: Connection, log: Path) -> dict[str, Callable[[Db], None] | str]:
+    events = _events(log)
+    as_json = log.with_suffix(".json")
+    with as_json.open("w") as file:
+        for event in events:
+            plain = {**event, "time": {"$date": event["time"].isoformat()}}
+            del plain["arrived"]
+            file.write(json.dumps(plain) + "\n")
+    uri = uri_of(connection)
+    return {
+        RAW: lambda db: _insert_many(db, events),
+        ONE: lambda db: _import(db, log, 1, uri),
+        TWO: lambda db: _import(db, log, 2, uri),
+        MONGOIMPORT: _program("mongoimport", _mongoimport(as_json, uri)),
+        GOACCESS: _program("goaccess", _goaccess(log)),
+    }
+
+
+def _rates(
+    connection: Connection, contenders: dict[str, Callable[[Db], None] | str], lines: int, rounds: int
+) -> dict[str, list[float]]:
+    rates: dict[str, list[float]] = {name: [] for name, work in contenders.items() if callable(work)}
+    for number in range(rounds):
+        for name in list(rates) if number % 2 == 0 else reversed(rates):
+            db = fresh(connection)
+            work: Any = contenders[name]
+            began = time.perf_counter()
+            work(db)
+            rates[name].append(lines / (time.perf_counter() - began))
+            print(f"{name}: {rates[name][-1]:,.0f} lines/s", flush=True)
+    return rates
+
+
+def uri_of(connection: Connection) -> str:
+    """The address for programs and processes that connect by themselves."""
+    return connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+
+
+def _events(log: Path) -> list[dict[str, Any]]:
+    events, offset = [], 0
+    for line in log.read_bytes().split(b"\n"):
+        with suppress(parsers.Malformed):
+            events.append(made_ready(parsers.parser_for("combined")(as_text(line)), event_id("bench", offset)))
+        offset += len(line) + 1
+    return events
+
+
+def _insert_many(db: Db, events: list[dict[str, Any]]) -> None:
+    for start in range(0, len(events), BATCH):
+        db["events"].insert_many(events[start : start + BATCH], ordered=False)
+
+
+def _import(db: Db, log: Path, processes: int, uri: str) -> None:
+    EventLog(db).import_file(log, processes=processes, uri=uri)
+
+
+def _program(name: str, work: Callable[[str, Db], None]) -> Callable[[Db], None] | str:
+    found = shutil.which(name)
+    return f"{name} is not on the PATH" if found is None else lambda db: work(found, db)
+
+
+def _mongoimport(path: Path, uri: str) -> Callable[[str, Db], None]:
+    def work(program: str, db: Db) -> None:
+        target = ["--uri", uri, "--db", db.name, "--collection", "events", "--writeConcern", "majority"]
+        subprocess.run([program, *target, "--quiet", "--file", str(path)], check=True)
+
+    return work
+
+
+def _goaccess(log: Path) -> Callable[[str, Db], None]:
+    def work(program: str, db: Db) -> None:
+        store = log.parent / "goaccess"
+        shutil.rmtree(store, ignore_errors=True)
+        store.mkdir()
+        options = ["--log-format=COMBINED", "--persist", f"--db-path={store}", "--no-progress", "-o", f"{store}/x.json"]
+        subprocess.run([program, str(log), *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    return work
+
+
+MEMORY = """
+import sys
+from squinney.analytics import EventLog
+from squinney.mongo.connect import client_for
+EventLog(client_for(sys.argv[1])["bench_analytics"]).import_file(sys.argv[2])
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def memory(connection: Connection, rounds: int, quick: bool) -> list[str]:
+    """The most memory an import takes, for a log and for four times as much; ru_maxrss would count its parent's."""
+    if not Path("/proc/self/status").exists():
+        return ["## Memory", "Not measured: this system has no /proc."]
+    peaks = []
+    with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
+        for times in (1, 4):
+            fresh(connection)
+            path = _log(Path(folder), LINES * times // (10 if quick else 2))
+            program = [sys.executable, "-c", MEMORY, uri_of(connection), str(path)]
+            done = subprocess.run(program, capture_output=True, text=True, check=True)
+            peaks.append((path.stat().st_size >> 20, int(done.stdout) >> 10))
+    said = " and ".join(f"{peak} MiB for a log of {size} MiB" for size, peak in peaks)
+    aim = Aim("MiB", MEMORY_MB, max(peak for _, peak in peaks), at_most=True)
+    return ["## Memory", f"The importing process takes at most {said}, Python and the driver included.", met([aim])]

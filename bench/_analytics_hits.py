@@ -226,7 +226,9 @@ def preallocation(connection: Connection, rounds: int, quick: bool) -> list[str]
     """A day of hits on documents that were made ahead and on such that grow; and what making them takes."""
     db = fresh(connection)
     counted = Hits(db)
-    ahead, first, day = [], {"ready": [], "new": []}, {"ready": [], "new": []}
+    ahead: list[float] = []
+    first: dict[str, list[float]] = {"ready": [], "new": []}
+    day: dict[str, list[float]] = {"ready": [], "new": []}
     pages = 10 if quick else 50
     for number in range(rounds):
         at = MONTH + timedelta(days=number)

@@ -26,7 +26,7 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 
 # While one thread parses, others wait for the server: so many keep both busy.
-THREADS = 3
+THREADS = 4
 # One chunk to work on and one to go on with, so that a process need not wait for us.
 CHUNKS_A_PROCESS = 2
 

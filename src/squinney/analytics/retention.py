@@ -40,7 +40,7 @@ class Retention:
     disk space back at once. Events move to where a new policy wants them, while readers and writers go on.
     """
 
-    def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float = SETTLE_SECONDS) -> None:
+    def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float | None = None) -> None:
         self._db = db
         self._places = Places(db, refresh_seconds=0)
         self._grace_seconds = grace_seconds

@@ -28,10 +28,12 @@ from squinney.analytics import EventLog, feed_hits
 from squinney.mongo.connect import client_for
 db = client_for(sys.argv[1])[sys.argv[2]]
 print("ready", flush=True)
-feed = lambda source: feed_hits(db, source["_id"], batch=100)
+def feed(source):
+    print("feeding", flush=True)
+    feed_hits(db, source["_id"], batch=5)
 EventLog(db).import_file(sys.argv[3], site="semicomplete", after_checkpoint=feed)
 for source in db["imports"].find():
-    feed_hits(db, source["_id"], batch=100)
+    feed(source)
 """
 TERMINATED = """
 import sys, time
@@ -128,6 +130,7 @@ def test_killed_ten_times_hits_equal_the_events(
     chance = random.Random(7)
     for _ in range(KILLS):
         run_until_killed(FEEDING, mongod.uri, analytics_db.name, str(real_log), chance=chance)
+    assert 0 < hits_by_minute_and_page(analytics_db).total() < 9_999  # they died in the middle of it
     imported = log.import_file(real_log)
     feed_hits(analytics_db, imported.source["_id"])
     assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)

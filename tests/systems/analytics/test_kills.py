@@ -22,22 +22,27 @@ from squinney.analytics import EventLog
 from squinney.mongo.connect import client_for
 log = EventLog(client_for(sys.argv[1])[sys.argv[2]])
 print("ready", flush=True)
-log.import_file(sys.argv[3])
+log.import_file(sys.argv[3], after_checkpoint=lambda _: print("checkpoint", flush=True))
 """
-SHARED = PROGRAM.replace("sys.argv[3])", "sys.argv[3], processes=2, uri=sys.argv[1])")
+SHARED = PROGRAM.replace("sys.argv[3], ", "sys.argv[3], processes=2, uri=sys.argv[1], ")
 
 
-def run_until_killed(program: str, *arguments: str, chance: random.Random, longest: float = 0.25) -> None:
-    """Start it, and kill it at some moment of its work; what it started ends with it."""
+def run_until_killed(program: str, *arguments: str, chance: random.Random, longest: float = 0.25) -> int:
+    """Start it, and kill it before or behind its first checkpoint, some time later. What it started ends with it.
+
+    Returns how many processes that were.
+    """
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    process.stdout.readline()
+    for _ in range(chance.choice([1, 2, 2])):
+        process.stdout.readline()
     time.sleep(chance.uniform(0, longest))
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
     assert psutil.wait_procs(started, timeout=30)[1] == []
+    return len(started)
 
 
 def test_killed_ten_times_an_import_is_still_exact(
@@ -63,8 +68,10 @@ def test_killed_with_a_second_process_it_is_exact_and_leaves_none_behind(
     path = tmp_path / "access.log"
     path.write_bytes(real_log.read_bytes() * 8)
     chance = random.Random(5)
-    for _ in range(3):
-        run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), chance=chance, longest=1.5)
+    started = [
+        run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), chance=chance, longest=1.0) for _ in range(3)
+    ]
+    assert sum(started) > 0
     imported = log.import_file(path, processes=2, uri=mongod.uri)
     assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
     assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == 8

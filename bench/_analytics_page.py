@@ -24,7 +24,8 @@ class Aim:
         reached = self.measured <= self.aim if self.at_most else self.measured >= self.aim
         bound = "at most" if self.at_most else "at least"
         verdict = "met" if reached else "**missed**"
-        return f"{self.what}: {bound} {self.aim:g} aimed at, {self.measured:.3g} measured, {verdict}"
+        measured = f"{self.measured:,.0f}" if self.measured >= 100 else f"{self.measured:.3g}"
+        return f"{self.what}: {bound} {self.aim:g} aimed at, {measured} measured, {verdict}"
 
 
 def met(aims: Sequence[Aim]) -> str:

@@ -28,7 +28,7 @@ MOST_P99 = 1.2
 START = datetime(1950, 1, 1, tzinfo=UTC)
 
 
-def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0, products: int = PRODUCTS) -> None:
+def run(connection: Connection, *, rounds: int = 9, seconds: float = 1.5, products: int = PRODUCTS) -> None:
     """Measure and write the page."""
     parts = [*_imports(fresh(connection))]
     db = fresh(connection)

@@ -32,7 +32,6 @@ from squinney.patterns.transactions import (
     find_stuck,
     is_open,
     steps,
-    turns,
     two_phase,
     visible,
 )
@@ -292,15 +291,6 @@ def test_threads_that_meet_in_a_document_take_turns(jars: Db, mongod: Embedded) 
     assert beans(jars) == [210, 0]
     assert commands.count("commitTransaction") == 200
     assert commands.count("abortTransaction") < 50
-
-
-def test_a_turn_that_never_ends_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "LONGEST_SECONDS", 0.01)
-    queues = turns.Turns()
-    places = queues.queues_of([Step("jars", "a", give={"$inc": {"beans": 1}})])
-    queues.met(places)
-    with queues.wait(places), queues.wait(places):
-        pass
 
 
 # ---- two-phase: the late writer, and what readers may see ----

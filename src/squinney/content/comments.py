@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from squinney.clock import Clock
 from squinney.content import conversion, discussions, queries, rules
-from squinney.content.discussions import CAPABILITIES, InTurn, Order, Place, Storage, precise_now
+from squinney.content.discussions import CAPABILITIES, Order, Place, Storage, precise_now
 from squinney.content.documents import MOST_COMMENT, NODES, Author, Comment, Node, Strategy
 from squinney.content.embedded import Embedded
 from squinney.content.errors import UnknownComment, UnknownNode
@@ -22,7 +22,6 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
 from squinney.patterns.transactions import Busy, Stale, Transactions
-from squinney.patterns.turns import Turns
 
 T = TypeVar("T")
 WAIT_SECONDS = 20
@@ -53,11 +52,10 @@ class Comments:
         self._clock = clock
         runs = transactions or Transactions(db)
         self._transactions = runs
-        turns = Turns()
         self._storages: dict[Strategy, Storage] = {
-            "separate": Separate(db, InTurn(runs, turns)),
-            "embedded": Embedded(db, turns),
-            "paged": Paged(db, InTurn(runs, turns)),
+            "separate": Separate(db, runs),
+            "embedded": Embedded(db),
+            "paged": Paged(db, runs),
         }
 
     # ---- write ----

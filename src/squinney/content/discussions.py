@@ -17,8 +17,7 @@ from squinney.mongo.schema import Document
 from squinney.patterns import checks
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
-from squinney.patterns.transactions import Outcome, Plan, Stale, Step, Transactions
-from squinney.patterns.turns import Turns
+from squinney.patterns.transactions import Stale, Step
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -212,18 +211,3 @@ def plain(stored: Document) -> Comment:
     for name in HIDDEN:
         stored.pop(name, None)
     return cast(Comment, stored)
-
-
-class InTurn:
-    """Transactions that write a node, in turn where they are native; two-phase runs do not disturb each other."""
-
-    def __init__(self, transactions: Transactions, turns: Turns) -> None:
-        self._transactions = transactions
-        self._turns = turns
-
-    def run(self, node_id: str, kind: str, steps: Plan | list[Step], **options: Any) -> Outcome:
-        """As `Transactions.run`."""
-        if self._transactions.mode == "two-phase":
-            return self._transactions.run(kind, steps, **options)
-        with self._turns.of(node_id):
-            return self._transactions.run(kind, steps, **options)

@@ -26,9 +26,9 @@ NO_ROOM_IN_CACHE = 388
 class Embedded:
     """The `embedded` strategy."""
 
-    def __init__(self, db: Db, turns: Turns) -> None:
+    def __init__(self, db: Db) -> None:
         self._db = db
-        self._turns = turns
+        self._turns = Turns()
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query; the server reads the one document and sends only the page."""

@@ -11,12 +11,12 @@ from operator import itemgetter
 from typing import Any, cast
 
 from squinney.content import queries
-from squinney.content.discussions import InTurn, Order, Place, cannot, node_step, plain
+from squinney.content.discussions import Order, Place, cannot, node_step, plain
 from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
-from squinney.patterns.transactions import Plan, Stale, Step
+from squinney.patterns.transactions import Plan, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
 _BY_ID = itemgetter("_id")
@@ -25,9 +25,9 @@ _BY_ID = itemgetter("_id")
 class Paged:
     """The `paged` strategy."""
 
-    def __init__(self, db: Db, runs: InTurn) -> None:
+    def __init__(self, db: Db, transactions: Transactions) -> None:
         self._db = db
-        self._runs = runs
+        self._transactions = transactions
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query for as many stored pages as the limit needs; `at` needs one more to find its page."""
@@ -59,7 +59,7 @@ class Paged:
         """The node's guard and the last page, or a new page, in one transaction."""
         arguments = {"node": place.node_id, "text": comment["text"]}
         plan = Plan(self._post_steps(place, comment), result=comment)
-        outcome = self._runs.run(place.node_id, "post-comment", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
         return cast(Comment, outcome.result)
 
     def _post_steps(self, place: Place, comment: Comment) -> list[Step]:
@@ -83,12 +83,12 @@ class Paged:
             "$set": {f"comments.$[c].{name}": value for name, value in fields.items()},
             "$inc": {"comments.$[c].version": 1},
         }
-        self._runs.run(place.node_id, "change-comment", [node_step(place, counted), self._step(place, comment, update)])
+        self._transactions.run("change-comment", [node_step(place, counted), self._step(place, comment, update)])
 
     def remove(self, place: Place, comment: Comment) -> None:
         """The node's guard and the element, in one transaction. A reply kept from a thread stays as a tombstone."""
         update = {"$pull": {"comments": {"slug": comment["slug"]}}, "$inc": {"count": -1}}
-        self._runs.run(place.node_id, "remove-comment", [node_step(place, -1), self._step(place, comment, update)])
+        self._transactions.run("remove-comment", [node_step(place, -1), self._step(place, comment, update)])
 
     def _step(self, place: Place, comment: Comment, update: Document) -> Step:
         stored = self._page_of(place, comment["slug"])

@@ -7,21 +7,21 @@ from datetime import datetime
 from typing import cast
 
 from squinney.content import queries
-from squinney.content.discussions import InTurn, Order, Place, node_step, plain, unanswerable
+from squinney.content.discussions import Order, Place, node_step, plain, unanswerable
 from squinney.content.documents import COMMENTS, Comment
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cut, keys_of
-from squinney.patterns.transactions import Plan, Stale, Step
+from squinney.patterns.transactions import Plan, Stale, Step, Transactions
 
 
 class Separate:
     """The `separate` strategy."""
 
-    def __init__(self, db: Db, runs: InTurn) -> None:
+    def __init__(self, db: Db, transactions: Transactions) -> None:
         self._db = db
-        self._runs = runs
+        self._transactions = transactions
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query, whatever the page."""
@@ -46,7 +46,7 @@ class Separate:
             steps.append(self._step(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=unanswerable))
         arguments = {"node": place.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
         plan = Plan(steps, result=comment)
-        outcome = self._runs.run(place.node_id, "post-comment", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
         return cast(Comment, outcome.result)
 
     def _insert(self, place: Place, comment: Comment) -> Step:
@@ -62,7 +62,7 @@ class Separate:
         """The node's guard and the comment, found by its version, in one transaction."""
         update = {"$set": fields, "$inc": {"version": 1}}
         steps = [node_step(place, counted), self._step(comment, {"version": comment["version"]}, update)]
-        self._runs.run(place.node_id, "change-comment", steps)
+        self._transactions.run("change-comment", steps)
 
     def remove(self, place: Place, comment: Comment) -> None:
         """The node's guard, the comment, and one reply less for its parent, in one transaction."""
@@ -79,7 +79,7 @@ class Separate:
             parent = self.get(place, comment["slug"].rpartition("/")[0])
             if parent:
                 steps.append(self._step(parent, {}, {"$inc": {"num_replies": -1}}))
-        self._runs.run(place.node_id, "remove-comment", steps)
+        self._transactions.run("remove-comment", steps)
 
     def _step(self, comment: Comment, guard: Document, update: Document, *, refused: object = None) -> Step:
         return Step(

@@ -8,7 +8,7 @@ waited for long goes ahead, and other processes need not know of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock
 
@@ -23,19 +23,20 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._waiting: dict[str, deque[Event]] = {}
+        self._waiting: dict[Hashable, deque[Event]] = {}
 
     @contextmanager
-    def of(self, name: str) -> Iterator[None]:
-        """Inside, no other thread is inside with this name; unless one has waited too long."""
+    def of(self, name: Hashable) -> Iterator[bool]:
+        """Inside, no other thread is inside with this name, unless one waited too long; tells if there was a line."""
         mine = Event()
         with self._lock:
             line = self._waiting.setdefault(name, deque())
             line.append(mine)
             line[0].set()
+            crowded = len(line) > 1
         try:
             mine.wait(max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING)))
-            yield
+            yield crowded
         finally:
             with self._lock:
                 line.remove(mine)

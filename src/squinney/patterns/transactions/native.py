@@ -15,9 +15,9 @@ from squinney.clock import utcnow
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import duplicates, records
 from squinney.patterns.transactions.attempts import attempt, may_try_again, pause
+from squinney.patterns.transactions.meetings import MEETINGS, names_of
 from squinney.patterns.transactions.records import Key, Outcome
 from squinney.patterns.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
-from squinney.patterns.transactions.turns import TURNS
 
 WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
 
@@ -43,11 +43,11 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     txn = ObjectId()
     record = _record(kind, txn, plan, key, keep_keys_seconds)
     send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
-    queues = TURNS.queues_of(plan.steps)
+    names = names_of(db, plan.steps)
     with db.client.start_session() as session:
         for number in range(1_000_000):
             try:
-                with TURNS.wait(queues):
+                with MEETINGS.in_turn(names):
                     attempt(session, partial(_send_all, db, send, plan.steps, record))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
@@ -62,7 +62,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
             except PyMongoError as error:
                 if not may_try_again(error):
                     raise
-                TURNS.met(queues)
+                MEETINGS.met(names)
                 pause(number, until, error)
     raise AssertionError("unreachable")
 

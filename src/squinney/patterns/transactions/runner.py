@@ -54,7 +54,7 @@ class Transactions:
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
         self._db = _with_guarantees(db)
-        self.mode = mode
+        self._mode = mode
         self._tombs_for_seconds = tombs_for_seconds
         self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
 
@@ -80,7 +80,7 @@ class Transactions:
         `outcome_unknown` says that a repeat with the key must settle it.
         """
         found = records.key_for(kind, key, scope, arguments)
-        mode = prefer if self.mode == "auto" else self.mode
+        mode = prefer if self._mode == "auto" else self._mode
         with operation(self._limits.timeout_seconds):
             until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
             while True:

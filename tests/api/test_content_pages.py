@@ -162,6 +162,10 @@ def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
         ("a\n", "b\n", "b\n", "b\n", 0),
         ("a\n", "b\n", "c\n", "<<<<<<< yours\nb\n=======\nc\n>>>>>>> theirs\n", 1),
         ("", "new", "", "new", 0),
+        ("a\n\nb", "a\n\nb\n", "A\n\nb\n", "A\n\nb\n", 0),
+        ("a\n\nb", "A\n\nb\n", "a\n\nB", "A\n\nB\n", 0),
+        ("a\n", "", "a\n", "", 0),
+        ("a\nb\n", "a\n\n\nb\n", "a\nb\nc\n", "a\n\n\nb\nc\n", 0),
         ("a\nb\nc\nd\n", "a\nc\nd\n", "a\nb\nc\nd\ne\n", "a\nc\nd\ne\n", 0),
     ],
 )
@@ -169,3 +173,7 @@ def test_three_versions_become_one(base: str, yours: str, theirs: str, merged: s
     found = merging.merge(base, yours, theirs)
     assert (found.text, found.conflicts) == (merged, conflicts)
     assert merging.merge(base, theirs, yours).conflicts == conflicts
+
+
+def test_a_last_line_without_its_end_is_no_change() -> None:
+    assert [line.kind for line in merging.compare("a\nb", "a\nb\n")] == ["kept", "kept"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-OURS, BETWEEN, THEIRS = "<<<<<<< yours\n", "=======\n", ">>>>>>> theirs\n"
+OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,10 @@ class Line:
 
 
 def merge(base: str, yours: str, theirs: str) -> Merged:
-    """Take each change that only one side made; where both changed the same lines, keep both between marks."""
+    """Take each change that only one side made; where both changed the same lines, keep both between marks.
+
+    Whether the last line was ended is no change: browsers and people do as they like there.
+    """
     b, y, t = (_lines(text) for text in (base, yours, theirs))
     merged: list[str] = []
     conflicts = 0
@@ -36,7 +39,8 @@ def merge(base: str, yours: str, theirs: str) -> Merged:
         merged += [*piece, *b[low:high]]
         conflicts += conflict
         at_b, at_y, at_t = high, in_y + high - low, in_t + high - low
-    return Merged("".join(merged), conflicts)
+    ended = any(text.endswith("\n") for text in (yours, theirs))
+    return Merged("\n".join(merged) + ("\n" if merged and ended else ""), conflicts)
 
 
 def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list[str], int]:
@@ -44,7 +48,7 @@ def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list
         return theirs, 0
     if theirs == base:
         return yours, 0
-    return [OURS, *_ended(yours), BETWEEN, *_ended(theirs), THEIRS], 1
+    return [OURS, *yours, BETWEEN, *theirs, THEIRS], 1
 
 
 def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int, int, int]]:
@@ -70,16 +74,12 @@ def compare(before: str, after: str) -> list[Line]:
     found: list[Line] = []
     for what, b_low, b_high, a_low, a_high in SequenceMatcher(None, b, a, autojunk=False).get_opcodes():
         if what == "equal":
-            found += [Line("kept", text.rstrip("\n")) for text in b[b_low:b_high]]
+            found += [Line("kept", text) for text in b[b_low:b_high]]
             continue
-        found += [Line("removed", text.rstrip("\n")) for text in b[b_low:b_high]]
-        found += [Line("added", text.rstrip("\n")) for text in a[a_low:a_high]]
+        found += [Line("removed", text) for text in b[b_low:b_high]]
+        found += [Line("added", text) for text in a[a_low:a_high]]
     return found
 
 
 def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").splitlines(keepends=True)
-
-
-def _ended(lines: list[str]) -> list[str]:
-    return [line if line.endswith("\n") else f"{line}\n" for line in lines]
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []

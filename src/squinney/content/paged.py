@@ -35,6 +35,7 @@ class Paged:
         if at:
             number = self._page_of(place, at["slug"])["page"]
         pages = limit // COMMENTS_A_PAGE + 2
+        # Cut here: a pipeline that sends only what is wanted of the first page took longer than it saved (1.4x to 2x).
         found = list(queries.PAGES_FROM.find(self._db, **place.key, number=number, limit=pages))
         items = [(stored["page"], comment) for stored in found for comment in _ordered(stored, number, behind, at)]
         next_ = None

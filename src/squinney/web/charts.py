@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 720, 200
-LEFT, RIGHT, TOP, BOTTOM = 52, 8, 12, 26
+WIDTH, HEIGHT = 720, 208
+LEFT, RIGHT, TOP, BOTTOM = 52, 8, 14, 34
 LABELS = 8
 
 
@@ -30,7 +30,7 @@ def bar_chart(bars: Sequence[Bar], *, title: str) -> Markup:
     for number, bar in enumerate(bars):
         parts.append(_bar(bar, LEFT + number * width, width, top))
         if number % every == 0:
-            parts.append(_text(bar.label, LEFT + (number + 0.5) * width, HEIGHT - 8, "middle"))
+            parts.append(_text(bar.label, LEFT + (number + 0.5) * width, HEIGHT - 9, "middle"))
     total = sum(bar.value for bar in bars)
     return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}: {:,.0f} in all">{}</svg>').format(
         WIDTH, HEIGHT, title, total, Markup("").join(parts)

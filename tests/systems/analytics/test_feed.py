@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import signal
 import subprocess
@@ -15,13 +16,14 @@ from pathlib import Path
 import pytest
 from tests.systems.analytics.conftest import JUNE, MAY, line
 from tests.systems.analytics.test_imports import awk
-from tests.systems.analytics.test_kills import KILLS, run_until_killed
+from tests.systems.analytics.test_kills import run_until_killed
 
 from squinney.analytics import EventLog, Hits, feed_hits
 from squinney.analytics.errors import UnknownSource
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
+KILLS = 20 if os.environ.get("SQUINNEY_PROVE") == "full" else 6
 FEEDING = """
 import sys
 from squinney.analytics import EventLog, feed_hits
@@ -124,7 +126,7 @@ def test_two_feeders_and_a_live_recorder_count_each_hit_once(log: EventLog, anal
     assert hits.site_total("", MAY, JUNE) == 700
 
 
-def test_killed_ten_times_hits_equal_the_events(
+def test_killed_again_and_again_hits_equal_the_events(
     log: EventLog, analytics_db: Db, real_log: Path, mongod: Embedded
 ) -> None:
     chance = random.Random(7)

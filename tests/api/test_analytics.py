@@ -98,6 +98,15 @@ def test_the_page_shows_everything_and_its_charts_move(site: TestClient, systems
     assert "/&lt;b&gt;" in site.get("/analytics/top", params={"site": "s"}).text
 
 
+@pytest.mark.parametrize("until", ["2026-11-16T09:30:00Z", "2027-03-01T00:00:00Z", "2027-03-31T23:59:59Z"])
+@pytest.mark.parametrize("time_zone", ["UTC", "Asia/Kolkata", "America/New_York"])
+def test_each_chart_has_as_many_bars_as_it_says(site: TestClient, until: str, time_zone: str) -> None:
+    asked = {"site": "s", "page": "/", "until": until, "time_zone": time_zone}
+    charts = {unit: site.get(f"/analytics/charts/{unit}", params=asked).text for unit in ("minute", "hour", "month")}
+    bars = {unit: chart.count('class="bar"') for unit, chart in charts.items()}
+    assert bars == {"minute": 60, "hour": 24, "month": 12}
+
+
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
     line = '203.0.113.7 - - [17/May/2015:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
     imported = EventLog(systems.db).import_file(io.BytesIO(line.encode()), site="old")

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
+from squinney.analytics.calendar import zone
 from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE
 from squinney.api.dependencies import noun
 from squinney.clock import utcnow
@@ -47,7 +48,7 @@ CHARTS = [
     Chart("minute", "Last hour, by minute", timedelta(minutes=60), timedelta(minutes=1), "%H:%M"),
     Chart("hour", "Last day, by hour", timedelta(hours=24), timedelta(hours=1), "%H:00"),
     Chart("day", "Last 30 days", timedelta(days=30), timedelta(days=1), "%d %b"),
-    Chart("month", "Last 12 months", timedelta(days=334), timedelta(days=28), "%b %Y"),
+    Chart("month", "Last 12 months", timedelta(days=365), timedelta(days=31), "%b %Y"),
 ]
 RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 
@@ -150,7 +151,13 @@ def show_rejects(request: Request, log: Log, source: str, cursor: str | None = N
 
 
 def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
-    return chosen.now - chart.span + chart.step, chosen.now + timedelta(milliseconds=1)
+    """From the first unit's beginning or some time within it; months differ in length, so they are counted."""
+    end = chosen.now + timedelta(milliseconds=1)
+    if chart.unit != "month":
+        return chosen.now - chart.span + chart.step, end
+    here = chosen.now.astimezone(zone(chosen.time_zone))
+    year, month = divmod(here.year * 12 + here.month - 1 - 11, 12)
+    return datetime(year, month + 1, 1, tzinfo=here.tzinfo), end
 
 
 def _drawn(hits: Hits, chosen: Choice, chart: Chart) -> Markup:

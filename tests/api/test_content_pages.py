@@ -103,7 +103,7 @@ def test_comments_replies_flags_and_moderation(pages: TestClient) -> None:
     posted = pages.post(url, data={"text": "A *fine* page", "key": "1"})
     assert "<em>fine</em>" in posted.text
     pages.post(url, data={"text": "A *fine* page", "key": "1"})
-    assert "1 comments" in pages.get("/site/mine").text
+    assert "<h2>1 comment</h2>" in pages.get("/site/mine").text
     slug = pages.get(f"/api/comments/nodes/{node_id}").json()["items"][0]["slug"]
     pages.post(url, data={"text": "A reply", "key": "2", "reply_to": slug})
     assert "depth-1" in pages.get("/site/mine").text

@@ -24,7 +24,7 @@ def shop(site: TestClient) -> TestClient:
             "pricing": PRICING,
             "category_ids": [jazz["id"]],
             "details": {"genre": ["Crime"], "actor": ["Ida"]},
-            "properties": {"Format": "DVD"},
+            "properties": {"Format": "DVD", "Discs": 2},
         }
         assert ok(site.post(f"{API}/products", json=product), 201)["pricing"]["pct_savings"] == 20
         ok(site.post(f"{API}/stock/{sku}/receipts", json={"qty": units}))
@@ -47,13 +47,16 @@ def test_a_program_browses(shop: TestClient) -> None:
     second = ok(shop.get(f"{API}/products", params={"genre": "Crime", "sort": "price", "cursor": first["next"]}))
     assert [item["id"] for item in [*first["items"], *second["items"]]] == ["a", "b"]
     assert len(ok(shop.get(f"{API}/products", params={"property": "Format:DVD"}))["items"]) == 2
+    assert len(ok(shop.get(f"{API}/products", params={"property": ["Format:DVD", "Discs:2"]}))["items"]) == 2
+    assert ok(shop.get(f"{API}/products", params={"property": 'Discs:"2"'}))["items"] == []
     assert len(ok(shop.get(f"{API}/products", params={"price_from": 900}))["items"]) == 0
     assert len(ok(shop.get(f"{API}/products", params={"words": "film"}))["items"]) == 2
     facets = ok(shop.get(f"{API}/facets", params={"by": ["genre", "actor"], "type": "Film"}))
     assert (facets["total"], facets["genre"]) == (2, [{"value": "Crime", "count": 2}])
     one = ok(shop.get(f"{API}/products/a"))
     assert [ancestor["name"] for ancestor in one["categories"][0]["ancestors"]] == ["Music"]
-    assert len(ok(shop.get(f"{API}/categories/music/products"))["items"]) == 2
+    below = ok(shop.get(f"{API}/categories/music/products", params={"sort": "-title", "type": "Film"}))["items"]
+    assert [item["id"] for item in below] == ["b", "a"]
     patched = ok(shop.patch(f"{API}/products/a", json={"changes": {"title": "New"}, "expected_version": 1}))
     assert patched["version"] == 2
     assert refused(shop.get(f"{API}/products", params={"genre": "x", "actor": "y"})) == (422, "invalid")

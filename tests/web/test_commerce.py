@@ -86,6 +86,32 @@ def test_the_list_is_sorted(page: Page) -> None:
     expect(page.locator(".card h2").first).to_have_text("Seeds of Doubt")
 
 
+def test_a_category_shows_everything_below_it(page: Page) -> None:
+    page.goto("/shop?category=music")
+    expect(page.locator(".listing")).to_contain_text("4 products")
+    page.get_by_role("link", name="Audio Album").click()
+    expect(page.locator(".card")).to_have_count(4)
+    page.get_by_label("Order").select_option("-price")
+    page.get_by_role("button", name="Sort").click()
+    expect(page.locator(".card h2").first).to_have_text("Thirteen Lines")
+    expect(page.locator(".card")).to_have_count(4)
+
+
+def test_nothing_lies_outside_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto("/shop/products/album-0")
+    page.get_by_role("button", name="Put into the cart").click()
+    sums = page.locator(".stack td[data-label=sum]")
+    expect(sums).to_have_text("10.99 EUR")
+    for path in ("/shop", "/shop/cart", "/shop/products/film-0"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    page.goto("/shop/cart")
+    box = sums.bounding_box()
+    assert box
+    assert box["x"] + box["width"] <= 360
+
+
 def test_an_editor_moves_a_category(page: Page, serving: Serving) -> None:
     sign_in_as_admin(page, serving)
     page.goto("/shop/admin")

@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[Connection, int, bool], list[str]]] = {
     "preallocation": preallocation,
     "rollups": rollups,
 }
+ONCE = ("memory", "rollups")
 PAGE = report.PAGES / "analytics.md"
 TITLE = "Analytics beside the raw driver and its peers"
 INTRODUCTION = (
@@ -48,7 +49,7 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 2.0) -> Non
 
 def _measured(connection: Connection, name: str, rounds: int, quick: bool) -> str:
     version = connection.client.admin.command("buildInfo")["version"]
-    said = f"{rounds} rounds. {report.machine(version)}"
+    said = f"{'One round' if name in ONCE else f'{rounds} rounds'}. {report.machine(version)}"
     if extra := os.environ.get("SQUINNEY_BENCH_NOTE"):
         said += f" {extra}"
     return "\n\n".join([*PARTS[name](connection, rounds, quick), said])

@@ -106,7 +106,7 @@ def _is_the_products() -> bool:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("squinney."):
-            if frame.f_code.co_name in READS_EVERYTHING or module.endswith(".proof"):
+            if frame.f_code.co_name in READS_EVERYTHING or module.endswith((".proof", ".proof_checks")):
                 return False
             found = True
         elif not found and module.startswith("tests") and not module.startswith("tests.plugins"):

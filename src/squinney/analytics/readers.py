@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney.analytics.documents import Event
-from squinney.analytics.places import CAPPED, Events, Places
+from squinney.analytics.places import CAPPED, Events, Places, Policy
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Document
 
@@ -56,12 +56,22 @@ class Readers:
     ) -> Counter[K]:
         """How many events there are of each kind: the pipeline's `count`s on the server, summed over the places.
 
-        While events move to or from a capped place some are in both, so they are counted here one by one.
+        While events move to or from a capped place some are in both, so they are counted here one by one. Where a move
+        began or ended meanwhile, they are counted again.
         """
-        capped = any(place.name == CAPPED for place in self._places.spanning(start, end))
-        if capped and self._places.policy().moving:
-            return Counter(of_event(event) for event in self.stream(query, start, end))
+        while True:
+            policy = self._places.policy()
+            if policy.moving and self._is_capped_part_of_it(policy, start, end):
+                counts = Counter(of_event(event) for event in self.stream(query, start, end))
+            else:
+                counts = self._sum(pipeline, start, end, of_row)
+            if self._places.policy() == policy:
+                return counts
 
+    def _is_capped_part_of_it(self, policy: Policy, start: datetime, end: datetime) -> bool:
+        return policy.strategy == "capped" or any(place.name == CAPPED for place in self._places.spanning(start, end))
+
+    def _sum(self, pipeline: list[Document], start: datetime, end: datetime, of_row: Callable[[Any], K]) -> Counter[K]:
         def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
             return iter(place.aggregate(pipeline, allowDiskUse=True, session=session))
 

@@ -68,6 +68,7 @@ class Search:
     anchor: str
     where: Document
     sort: list[tuple[str, int]]
+    hint: str = ""
 
     def behind(self, cursor: str | None) -> Search:
         """What comes behind a cursor. The filter goes into each branch, so that each finds the index that serves it.
@@ -89,6 +90,7 @@ class Search:
             sort=self.sort,
             routing="broadcast",
             reason="browsing reads the products of all shards, a page at a time",
+            hint=self.hint,
         )
 
 
@@ -295,9 +297,13 @@ def _name(filters: Filters, sort: str) -> str:
 
 
 def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Search:
-    """The search for products in any of these categories, of which there may be a hundred."""
+    """The search for products in any of these categories, of which there may be a hundred.
+
+    It names its index: where few products are found, the server may find it cheaper to sort them in memory.
+    """
     field, direction = SORTS[sort]
-    return Search("category", {"category_ids": {"$in": category_ids}, **more}, [(field, direction), ("_id", direction)])
+    where = {"category_ids": {"$in": category_ids}, **more}
+    return Search("category", where, [(field, direction), ("_id", direction)], _index("category", field).name)
 
 
 QUERIES: list[Query | Pipeline] = [

@@ -1,4 +1,4 @@
-"""The products anywhere below a category: each hundred categories come in order from one index, and are merged here."""
+"""The products anywhere below a category: a few categories at a time from one index, in order, merged here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from squinney.patterns import checks, paging
 from squinney.patterns.paging import Page
 from squinney.patterns.paths import value_at
 
-CATEGORIES_AT_ONCE = 100  # the server merges up to 200 index ranges in order; more it would sort in memory
+CATEGORIES_AT_ONCE = (
+    50  # the server merges up to 200 index ranges in order, two for each null; more it would sort in memory
+)
 Place = tuple[bool, Any, str]
 
 

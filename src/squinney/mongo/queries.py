@@ -19,7 +19,7 @@ class Query:
     """A filter with its sort, named once.
 
     Calling it gives the filter. `example` are arguments for which it can be explained. `routing` says how many
-    shards it reaches; anything but "one" needs a `reason`.
+    shards it reaches; anything but "one" needs a `reason`. `hint` names the index, where the server may choose wrongly.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Query:
     sort: Sequence[tuple[str, int]] = ()
     routing: Routing = "one"
     reason: str = ""
+    hint: str = ""
 
     def __call__(self, **arguments: Any) -> Document:
         return self.where(**arguments)
@@ -44,6 +45,8 @@ class Query:
     ) -> Cursor[Document]:
         """The cursor over what matches, in the query's order."""
         cursor = db[self.collection].find(self.where(**arguments), projection, limit=limit, session=session)
+        if self.hint:
+            cursor = cursor.hint(self.hint)
         return cursor.sort(list(self.sort)) if self.sort else cursor
 
     def explain(self, db: Db) -> Document:
@@ -51,6 +54,8 @@ class Query:
         command: Document = {"find": self.collection, "filter": self.where(**self.example)}
         if self.sort:
             command["sort"] = dict(self.sort)
+        if self.hint:
+            command["hint"] = self.hint
         return _explain(db, command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
 import shutil
@@ -18,6 +19,7 @@ from squinney.mongo import process
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
+from tests.crash.case import modules
 
 pytest_plugins = ["tests.plugins.crash_points", "tests.plugins.shelf", "tests.plugins.watch"]
 
@@ -29,6 +31,8 @@ ARGUMENTS = (
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=5"),
 )
+# What children need at once: those of the crash sweep, and commands.
+PRELOADED = ["tests.crash.deaths", *modules(), "squinney.cli.main"]
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 * 2**30
 
@@ -38,6 +42,7 @@ RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name one folder for the whole run; workers inherit it with the environment."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
     if not _is_worker(config):
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-", dir=_fast_folder())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
+from tests.cli import child
 from tests.plugins.shelf import Prepared
 
 from squinney import assembly
@@ -24,19 +24,13 @@ def ready_db(prepared: Prepared) -> Db:
 
 
 @pytest.fixture
-def squinney(mongod: Embedded, request: pytest.FixtureRequest) -> Squinney:
+def squinney(mongod: Embedded, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Squinney:
     """Runs `squinney ...`, on `ready_db` where the test has one, and gives its exit code, output and errors."""
     db: Db = request.getfixturevalue("ready_db" if "ready_db" in request.fixturenames else "db")
 
     def run(*arguments: str, typed: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         settings = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name, "SQUINNEY_SECRET": "test " * 8}
-        return subprocess.run(
-            [sys.executable, "-m", "squinney.cli.main", *arguments],
-            env={**os.environ, "COLUMNS": "200", **settings, **environment},
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        folder = tmp_path_factory.mktemp("command")
+        return child.run(arguments, {**os.environ, **settings, **environment}, typed, folder)
 
     return run

@@ -19,7 +19,7 @@ from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns.transactions import Mode, records
 from tests.crash import deaths
-from tests.crash.case import Case, modules
+from tests.crash.case import Case
 from tests.crash.deaths import WAYS, Way
 
 CHILD_SECONDS = 60
@@ -27,7 +27,6 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 LEFT_BEHIND = [{"txns.0": {"$exists": True}}, {"tombs.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}]
 
 children = multiprocessing.get_context("forkserver")
-children.set_forkserver_preload(["tests.crash.deaths", *modules()])
 
 
 def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path, *, every: int = 1) -> int:

@@ -17,16 +17,16 @@ from tests.plugins.shelf import Prepared
 ALWAYS_IN_FULL = "ledger"
 WANTED = [name for name in os.environ.get("SQUINNEY_SWEEP", "").split(",") if name]
 CASES = [case for case in cases().values() if not WANTED or case.system in WANTED]
-EVERY_SWEEP = [(case, mode, way) for case in CASES for mode in case.modes for way in WAYS]
 
 
 def _in_full(case: Case) -> bool:
     return os.environ.get("SQUINNEY_PROVE") == "full" or case.system == ALWAYS_IN_FULL
 
 
-def _in_this_run(number: int) -> bool:
-    """The ledger in full, and of the others each case and mode by one of the three ways; by `make prove` everything."""
-    return _in_full(EVERY_SWEEP[number][0]) or number % len(WAYS) == number // len(WAYS) % len(WAYS)
+def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
+    """The ledger's in every mode and way; of the others one of each case, each another one; by `make prove` all."""
+    every = [(case, mode, way) for mode in case.modes for way in WAYS]
+    return every if _in_full(case) else [every[number % len(every)]]
 
 
 def _every(case: Case) -> int:
@@ -34,7 +34,7 @@ def _every(case: Case) -> int:
     return 5 if case.name.endswith(" demo") and not _in_full(case) else 1
 
 
-SWEEPS = [one for number, one in enumerate(EVERY_SWEEP) if _in_this_run(number)]
+SWEEPS = [one for number, case in enumerate(CASES) for one in _sweeps(number, case)]
 NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pymongo.monitoring import CommandListener, CommandStartedEvent
-from pymongo.read_concern import ReadConcern
 from tests.crash.proxy import Proxy
 from tests.crash.sweep import forget_open_transactions
 from tests.plugins.writes import is_write
+from tests.processes import wait_until_gone
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
@@ -65,17 +64,7 @@ def stalled_client(mongod: Embedded, db: Db, at_write: int) -> Iterator[tuple[Db
     with client_for(mongod.uri, event_listeners=[stall], appname=app) as client:
         yield client[db.name], stall
         stall.awake.set()
-    _wait_until_gone(db, app)
-
-
-def _wait_until_gone(db: Db, app: str) -> None:
-    """A client that gave up waiting has still sent its write: the server does it before it sees the connection end."""
-    connections = [{"$currentOp": {"idleConnections": True, "allUsers": True}}, {"$match": {"appName": app}}]
-    admin = db.client.get_database("admin", read_concern=ReadConcern("local"))
-    until = time.monotonic() + 30
-    while list(admin.aggregate(connections)):
-        assert time.monotonic() < until, "the server keeps the connection"
-        time.sleep(0.01)
+    wait_until_gone(db.client, app)
 
 
 @contextmanager

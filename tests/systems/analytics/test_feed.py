@@ -130,9 +130,11 @@ def test_killed_again_and_again_hits_equal_the_events(
     log: EventLog, analytics_db: Db, real_log: Path, mongod: Embedded
 ) -> None:
     chance = random.Random(7)
+    counted = []
     for _ in range(KILLS):
         run_until_killed(FEEDING, mongod.uri, analytics_db.name, str(real_log), chance=chance)
-    assert 0 < hits_by_minute_and_page(analytics_db).total() < 9_999  # they died in the middle of it
+        counted.append(hits_by_minute_and_page(analytics_db).total())
+    assert any(0 < total < 9_999 for total in counted)  # they died in the middle of it
     imported = log.import_file(real_log)
     feed_hits(analytics_db, imported.source["_id"])
     assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)

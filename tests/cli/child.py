@@ -1,0 +1,44 @@
+"""A `squinney` process that is forked from one which has everything loaded: a second less for each command."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+COLUMNS = 200
+SECONDS = 120
+STREAMS = (("in", os.O_RDONLY), ("out", os.O_WRONLY | os.O_CREAT), ("err", os.O_WRONLY | os.O_CREAT))
+
+children = multiprocessing.get_context("forkserver")
+
+
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str], typed: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """What the command answers; its streams are files in the folder."""
+    (folder / "in").write_text(typed)
+    child = children.Process(target=_be_squinney, args=(list(arguments), dict(environment), folder))
+    child.start()
+    child.join(SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        raise subprocess.TimeoutExpired(list(arguments), SECONDS)
+    said = ((folder / name).read_text() for name in ("out", "err"))
+    return subprocess.CompletedProcess(list(arguments), child.exitcode, *said)
+
+
+def _be_squinney(arguments: list[str], environment: dict[str, str], folder: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, (name, flags) in enumerate(STREAMS):
+        os.dup2(os.open(folder / name, flags, 0o600), number)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+    sys.argv = ["squinney", *arguments]
+    from squinney.cli import context, main
+
+    context.console.width = context.errors.width = COLUMNS  # they were made when their module was loaded
+    main.main()

@@ -29,7 +29,6 @@ from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.patterns.transactions import Plan, Transactions
 
 Rendition = Literal["web", "original"]
-READ_BYTES = 2 * CHUNK_BYTES
 # A large file over a slow line takes hours; each of its pieces has a limit of its own.
 LONGEST_SECONDS = 86_400
 
@@ -49,7 +48,7 @@ class Asset:
         self._file.seek(start)
         while left > 0:
             with operation(60, reads_only=True):
-                piece = self._file.read(min(left, READ_BYTES))
+                piece = self._file.readchunk()[:left]  # `read` of whole chunks takes more than twice the time
             if not piece:
                 raise NotFound("the file was deleted while it was read")
             left -= len(piece)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from tests.conftest import RUN_FOLDER
 from tests.serving import Serving
 
 PASSWORD = "correct horse battery"
@@ -48,9 +49,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The site, with its demo data."""
-    with Serving(tmp_path_factory.mktemp("web") / "data") as serving:
+def serving() -> Iterator[Serving]:
+    """The site, with its demo data, beside the tests' own server: a busy disk would hold up every page."""
+    with Serving(Path(os.environ[RUN_FOLDER]) / f"web-{os.getpid()}") as serving:
         yield serving
 
 

@@ -135,7 +135,7 @@ def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
 def _send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> int:
     """Send one write command, and tell how many documents it found or made.
 
-    Not the driver's `bulk_write`: what that adds, a transaction has no use for, and it costs more than the rest of us.
+    Not the driver's `bulk_write`: what that adds, a transaction has no use for.
     """
     try:
         answer = db.command({verb: name, WRITES_FIELD[verb]: writes, "ordered": True}, session=session)

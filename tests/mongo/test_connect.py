@@ -8,7 +8,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
+from pymongo.errors import ConfigurationError, ConnectionFailure, DuplicateKeyError, PyMongoError
 
 from squinney.errors import Conflict, Invalid, NotFound, Unavailable
 from squinney.mongo import binary, places, process
@@ -239,3 +239,10 @@ def test_a_server_that_went_away_is_noticed_by_the_check(db):
     with client_for(NOBODY_THERE) as client, pytest.raises(Unavailable) as caught:
         check_server(client)
     assert isinstance(caught.value.__cause__, ConnectionFailure)
+
+
+def test_a_driver_that_knows_no_member_at_the_moment_means_away() -> None:
+    with pytest.raises(Unavailable), operation():
+        raise ConfigurationError("Sessions are not supported by this MongoDB deployment")
+    with pytest.raises(ConfigurationError), operation():
+        raise ConfigurationError("something else")

@@ -227,6 +227,8 @@ def is_away(error: PyMongoError) -> bool:
         return not (error.details or {}).get("writeErrors")
     if isinstance(error, InvalidOperation):  # the client was closed under a running operation
         return "after close" in str(error)
+    if isinstance(error, ConfigurationError):  # while no member is known, the driver thinks that none has sessions
+        return "Sessions are not supported" in str(error)
     return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
 
 

@@ -13,13 +13,14 @@ import pytest
 from pymongo.monitoring import CommandListener, CommandStartedEvent
 from tests.plugins.shelf import Prepared
 
-from squinney.commerce import COLLECTIONS, Carts, Inventory, Orders, TestGateway
+from squinney.commerce import COLLECTIONS, Carts, Catalog, Inventory, Orders, TestGateway
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
-from squinney.mongo.schema import Db
-from squinney.patterns import transactions
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import paging, transactions
 from squinney.patterns.transactions import Mode, Transactions
 
+PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
 IN_FULL = pytest.mark.skipif(
     os.environ.get("SQUINNEY_PROVE") != "full", reason="takes minutes: SQUINNEY_PROVE=full runs it"
 )
@@ -142,3 +143,19 @@ def real_data() -> Callable[[str], Path]:
         pytest.skip(f"{name} is in none of {', '.join(map(str, folders))}; SQUINNEY_TEST_DATA names its folder")
 
     return find
+
+
+def product(sku: str, **fields: Any) -> Document:
+    """A film to be going on with."""
+    return {"_id": sku, "type": "Film", "title": f"Film {sku}", "pricing": PRICING, **fields}
+
+
+@pytest.fixture
+def catalog(shop_db: Db) -> Catalog:
+    """An empty catalog."""
+    return Catalog(shop_db)
+
+
+def skus(page: paging.Page[Document]) -> list[str]:
+    """The SKUs of a page."""
+    return [found["_id"] for found in page.items]

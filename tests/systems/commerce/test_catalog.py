@@ -7,19 +7,16 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from tests.systems.commerce.conftest import IN_FULL, Shop
+from tests.systems.commerce.conftest import IN_FULL, PRICING, Shop, product, skus
 
 from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import paging
 from squinney.patterns.transactions import AlreadyExists, Stale
 
-PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
 ALBUM = {
     "_id": "00e8da9b",
     "type": "Audio Album",
@@ -36,22 +33,6 @@ ALBUM = {
     },
     "properties": {"Label": "Impulse", "Discs": 1},
 }
-
-
-def product(sku: str, **fields: Any) -> Document:
-    """A film to be going on with."""
-    return {"_id": sku, "type": "Film", "title": f"Film {sku}", "pricing": PRICING, **fields}
-
-
-@pytest.fixture
-def catalog(shop_db: Db) -> Catalog:
-    """An empty catalog."""
-    return Catalog(shop_db)
-
-
-def skus(page: paging.Page[Document]) -> list[str]:
-    """The SKUs of a page."""
-    return [found["_id"] for found in page.items]
 
 
 def test_a_product_comes_back_checked_and_completed(catalog: Catalog) -> None:

@@ -7,10 +7,10 @@ import random
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from pymongo import MongoClient, ReadPreference
+from tests.systems.commerce.conftest import product, skus
 
 from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
 from squinney.commerce.search import SORTS, Filters, combinations, search_for
@@ -19,24 +19,6 @@ from squinney.mongo import schema
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging, transactions
-
-PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
-
-
-def product(sku: str, **fields: Any) -> Document:
-    """A film to be going on with."""
-    return {"_id": sku, "type": "Film", "title": f"Film {sku}", "pricing": PRICING, **fields}
-
-
-@pytest.fixture
-def catalog(shop_db: Db) -> Catalog:
-    """An empty catalog."""
-    return Catalog(shop_db)
-
-
-def skus(page: paging.Page[Document]) -> list[str]:
-    """The SKUs of a page."""
-    return [found["_id"] for found in page.items]
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import subprocess
-import sys
 
 import pytest
+from tests.proving import require_proof
 from tests.systems.content.conftest import ADA
 from tests.systems.content.pictures import noise
 
@@ -20,19 +17,7 @@ from squinney.mongo.schema import Db
 
 @pytest.mark.timeout(300)
 def test_editors_killed_at_random_break_no_promise(mongod: Embedded) -> None:
-    limits = ["--seconds", "60", "--operations", "250", "--kill-every", "1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "squinney.cli.main", "prove", "content", *limits, "--workers", "3", "--json"],
-        env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_SECRET": "test " * 8},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
-    assert found["operations"] > 50
-    assert found["kills"] >= 1
-    assert all(found["promises"].values())
+    require_proof(mongod, "content", "--seconds", "60", "--operations", "250", "--kill-every", "1", "--workers", "3")
 
 
 def test_the_proof_sees_what_is_broken(site: Db) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import signal
 import subprocess
 import sys
@@ -19,44 +18,43 @@ class Serving:
 
     def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in ("MONGODB_URI", "PORT")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "squinney.cli.main", "--data", str(data), "serve", *arguments],
-            env={**inherited, "PORT": "0", "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
         self.data = data
-        self.said = ""
-        self.url = self._wait_for_url()
+        # A file, not a pipe: a pipe that nobody reads is full after 64 KiB of log, and then every request waits.
+        self._log = data.with_name(f"{data.name}.log")
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "squinney.cli.main", "--data", str(data), "serve", *arguments],
+                env={**inherited, "PORT": "0", "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.url = self.wait_for(r"Squinney is at (http://\S+:\d+)")
 
     @property
     def pid(self) -> int:
         """The process's id."""
         return self._process.pid
 
-    def _wait_for_url(self, seconds: float = 60) -> str:
-        assert self._process.stdout
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            until = time.monotonic() + seconds
-            while time.monotonic() < until and selector.select(until - time.monotonic()):
-                line = self._process.stdout.readline()
-                self.said += line
-                if found := re.search(r"http://\S+:\d+", line):
-                    return found[0]
-                if not line:
-                    break
+    @property
+    def said(self) -> str:
+        """All that it has printed."""
+        return self._log.read_text()
+
+    def wait_for(self, pattern: str, seconds: float = 60) -> str:
+        """The pattern's first group, as soon as it is printed."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self._process.poll() is None:
+            if found := re.search(pattern, self.said):
+                return found[1]
+            time.sleep(0.02)
         self._process.kill()
-        raise AssertionError(f"serve did not come up: {self.said}")
+        raise AssertionError(f"serve did not print {pattern}: {self.said}")
 
     def interrupt(self, sign: signal.Signals = signal.SIGINT) -> int:
         """Send Ctrl-C to the whole process group, as a terminal does; returns the exit code."""
         os.killpg(self._process.pid, sign)
-        rest, _ = self._process.communicate(timeout=60)
-        self.said += rest
-        return self._process.returncode
+        return self._process.wait(timeout=60)
 
     def __enter__(self) -> Self:
         return self

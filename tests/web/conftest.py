@@ -92,11 +92,7 @@ def boss(serving: Serving) -> str:
 @pytest.fixture
 def admin(stranger: Page, boss: str) -> Page:
     """A visitor who is signed in as the admin."""
-    stranger.goto("/sign-in")
-    stranger.get_by_label("Login").fill(boss)
-    stranger.get_by_label("Password").fill(PASSWORD)
-    stranger.get_by_role("button", name="Sign in").click()
-    stranger.get_by_role("link", name="Admin").wait_for()
+    sign_in(stranger, boss)
     return stranger
 
 
@@ -108,6 +104,15 @@ def sign_up(page: Page, login: str) -> None:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign up").click()
     page.get_by_role("button", name="Sign out").wait_for()
+
+
+def sign_in(page: Page, login: str) -> None:
+    """Sign in as the admin, by the form."""
+    page.goto("/sign-in")
+    page.get_by_label("Login").fill(login)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name="Admin").wait_for()
 
 
 def _is_complaint(text: str) -> bool:

@@ -13,47 +13,29 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect
+from playwright.sync_api import Browser, Error, Page, StorageState, expect
 from tests.serving import Serving
 from tests.systems.content.pictures import jpeg
 from tests.systems.content.vectors import XSS
-from tests.web.conftest import SQUINNEY
+from tests.web.conftest import SQUINNEY, sign_in
 
 PAST = "2026-01-01T00:00:00Z"
-PASSWORD = "correct horse battery staple"
 
 
 @pytest.fixture(scope="module")
-def signed_in(browser: Browser, serving: Serving) -> dict[str, object]:
-    """The state of a browser in which the first admin has signed in, by the link that `serve` printed."""
-    link = _first_admins_link(serving)
+def signed_in(browser: Browser, serving: Serving, boss: str) -> StorageState:
+    """The state of a browser in which the admin has signed in."""
     context = browser.new_context(base_url=serving.url)
-    page = context.new_page()
-    page.goto(link)
-    for name, value in (("login", "admin@example.org"), ("name", "Ada"), ("password", PASSWORD)):
-        if page.locator(f"input[name={name}]").count():
-            page.locator(f"input[name={name}]").first.fill(value)
-    page.locator("main form button").first.click()
-    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    sign_in(context.new_page(), boss)
     state = context.storage_state()
     context.close()
-    return state  # type: ignore[return-value]
-
-
-def _first_admins_link(serving: Serving) -> str:
-    """It is in the lines that `serve` prints behind its address."""
-    assert serving._process.stdout
-    for _ in range(10):
-        if found := re.search(r"http://\S+/welcome\?token=\S+", serving.said):
-            return found[0]
-        serving.said += serving._process.stdout.readline()
-    raise AssertionError(f"serve printed no link for the first admin: {serving.said}")
+    return state
 
 
 @pytest.fixture
-def editor(browser: Browser, serving: Serving, signed_in: dict[str, object]) -> Iterator[Page]:
+def editor(browser: Browser, serving: Serving, signed_in: StorageState) -> Iterator[Page]:
     """A signed-in admin whose browser complains of nothing and opens no dialog."""
-    context = browser.new_context(base_url=serving.url, storage_state=signed_in)  # type: ignore[arg-type]
+    context = browser.new_context(base_url=serving.url, storage_state=signed_in)
     page = context.new_page()
     page.set_default_timeout(15_000)
     complaints: list[str] = []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pymongo.errors import OperationFailure
 
 from squinney import assembly
+from squinney.errors import Conflict
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -109,6 +111,18 @@ def _data(db: Db, system: assembly.System) -> Iterator[Finding]:
         yield Finding("ok", system.name, "no problems found")
 
 
+def _apply_schema(db: Db) -> int:
+    """Apply what can be applied; an index that a person must drop first keeps nothing else from being mended."""
+    declared = assembly.collections()
+    before = schema.check(db, declared)
+    drifted = {drift.collection for drift in before}
+    for collection in declared:
+        if collection.name in drifted:
+            with suppress(Conflict):
+                schema.apply(db, [collection])
+    return len(before) - len(schema.check(db, declared))
+
+
 def repair(db: Db) -> Counter[str]:
     """Create what is missing and mend what each system can mend; returns counts.
 
@@ -116,9 +130,7 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     with operation(300):
-        missing = [drift for drift in schema.check(db, assembly.collections()) if drift.kind != "extra-index"]
-        schema.apply(db, assembly.collections())
-        done = Counter({"collections and indexes": len(missing)})
+        done = Counter({"collections and indexes": _apply_schema(db)})
         for system in assembly.SYSTEMS:
             done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})
     return +done

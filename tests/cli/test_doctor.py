@@ -84,6 +84,19 @@ def test_what_needs_a_person_is_not_mended(squinney: Any, ready_db: Db) -> None:
     result = squinney("doctor", "--repair", "--json")
     assert result.returncode == 1
     assert any("unbalanced-transfer" in message for message in problems(result))
+    assert accounts.get(ben)["balance"] == 10, "money may not vanish by an entry that did"
+
+
+def test_an_index_that_a_person_must_drop_keeps_nothing_else_from_being_mended(squinney: Any, ready_db: Db) -> None:
+    ready_db["accounts"].drop_index("currency_1")
+    ready_db["accounts"].create_index("currency", sparse=True)
+    _missing_index(ready_db)
+    _wrong_balance(ready_db)
+    result = squinney("doctor", "--repair", "--json")
+    assert result.returncode == 1
+    assert problems(result) == ["accounts: different-index currency_1"]
+    repaired = json.loads(result.stdout)["repaired"]
+    assert repaired == {"collections and indexes": 1, "ledger: balances set": 1}
 
 
 def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:

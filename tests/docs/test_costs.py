@@ -7,30 +7,15 @@ import secrets
 from pathlib import Path
 
 import pytest
-from pymongo.monitoring import CommandListener, CommandStartedEvent
+from tests.commands import watched
 
 from squinney import ledger
 from squinney.ledger import Accounts
-from squinney.mongo.connect import client_for
 from squinney.mongo.schema import apply
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Transactions
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-class Counter(CommandListener):
-    """Counts the commands a client sends."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self.names.append(event.command_name)
-
-    def succeeded(self, event: object) -> None: ...
-
-    def failed(self, event: object) -> None: ...
 
 
 def stated(row: str) -> dict[str, int]:
@@ -42,16 +27,14 @@ def stated(row: str) -> dict[str, int]:
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 @pytest.mark.parametrize(("row", "key"), [("round trips", None), ("round trips with a key", "once")])
 def test_a_transfer_takes_as_many_round_trips_as_the_ledgers_page_says(mongod, mode, row, key):
-    counter = Counter()
-    with client_for(mongod.uri, event_listeners=[counter]) as client:
-        db = client[f"test_{secrets.token_hex(8)}"]
+    with watched(mongod.uri, f"test_{secrets.token_hex(8)}") as (db, commands):
         try:
             apply(db, [*transactions.COLLECTIONS, *ledger.COLLECTIONS])
             accounts = Accounts(db, transactions=Transactions(db, mode))
             src, dst = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
             accounts.transfer(src, dst, 1)  # reads the currencies, once per process
-            counter.names.clear()
+            commands.sent.clear()
             accounts.transfer(src, dst, 1, key=key)
-            assert len(counter.names) == stated(row)[mode], counter.names
+            assert len(commands.sent) == stated(row)[mode], commands.names
         finally:
-            client.drop_database(db.name)
+            db.client.drop_database(db.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.commands import watched
 
 from squinney.errors import Conflict
 from squinney.mongo.schema import Collection, Drift, Index, apply, check
@@ -135,3 +136,20 @@ def test_a_different_validator(db):
     apply(db, [THINGS])
     db.command("collMod", "things", validator={})
     assert check(db, [THINGS]) == [Drift("things", "different-validator", "")]
+
+
+def test_different_options(db):
+    apply(db, [Collection("log", options={"capped": True, "size": 8192})])
+    assert check(db, [LOG]) == [Drift("log", "different-options", "size")]
+    db.create_collection("plain")
+    assert check(db, [Collection("plain", options=LOG.options)]) == [
+        Drift("plain", "different-options", "capped"),
+        Drift("plain", "different-options", "size"),
+    ]
+
+
+def test_an_unchanged_validator_is_not_set_again(db, mongod):
+    apply(db, [THINGS])
+    with watched(mongod.uri, db.name) as (same, commands):
+        apply(same, [THINGS])
+    assert "collMod" not in commands.names

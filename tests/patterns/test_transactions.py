@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
-from pymongo.monitoring import CommandListener, CommandStartedEvent
+from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
 
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import client_for, operation
+from squinney.mongo.connect import operation
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import transactions
@@ -39,22 +39,6 @@ from squinney.patterns.transactions import (
 IN_VAIN_SECONDS = 3  # a fifth of it must do to undo and say so, on a busy machine
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 BEGIN, TAKE, PIN, STUB, FLIP, UNSTUB, GIVE, CLOSE = range(1, 9)  # the writes of a two-phase `move`
-
-
-class Names(CommandListener):
-    """Keeps the name of each command."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self._names.append(event.command_name)
-
-    def succeeded(self, event: object) -> None:
-        pass
-
-    def failed(self, event: object) -> None:
-        pass
 
 
 class TooLittle(Conflict):
@@ -244,6 +228,25 @@ def test_steps_that_do_not_commute_wait_for_those_under_way(jars: Db, mongod: Em
     assert traces(jars) == []
 
 
+@pytest.mark.parametrize("how", [{"$slice": -2}, {"$position": 0}])
+def test_a_push_that_does_not_commute_waits_for_those_under_way(jars: Db, mode: Mode, how: dict[str, int]) -> None:
+    jars.jars.update_one({"_id": "a"}, {"$push": {"txns": "somebody"}})
+    plain = Step("jars", "a", give={"$push": {"labels": {"$each": ["x"]}}})
+    Transactions(jars, mode).run("label", [plain])
+    placed = Step("jars", "a", give={"$push": {"labels": {"$each": ["y"], **how}}})
+    with pytest.raises(Busy):
+        Transactions(jars, mode, timeout_seconds=1).run("label", [placed])
+    assert jars.jars.find_one({"_id": "a"})["labels"] == ["x"]
+
+
+def test_two_pushes_to_one_path_may_not_say_where(jars: Db) -> None:
+    push = {"$push": {"labels": {"$each": ["x"], "$slice": 1}}}
+    with pytest.raises(ValueError, match=r"\$slice"):
+        Transactions(jars, "native").run(
+            "label", [Step("jars", "a", take=push, undo={"$pull": {"labels": "x"}}, give=push)]
+        )
+
+
 def test_a_document_held_for_good_is_busy_and_leaves_the_rest(jars: Db, mode: Mode) -> None:
     jars.jars.update_one({"_id": "b"}, {"$set": {"txn_lock": "somebody"}})
     with pytest.raises(Busy):
@@ -283,14 +286,13 @@ def test_a_client_of_the_users_own_making_will_do(jars: Db, mongod: Embedded, mo
 
 def test_threads_that_meet_in_a_document_take_turns(jars: Db, mongod: Embedded) -> None:
     """Only those that were under way when it was first met are sent in vain."""
-    commands: list[str] = []
-    with client_for(mongod.uri, event_listeners=[Names(commands)]) as client, ThreadPoolExecutor(8) as pool:
-        run = Transactions(client[jars.name], "native").run
+    with watched(mongod.uri, jars.name) as (db, commands), ThreadPoolExecutor(8) as pool:
+        run = Transactions(db, "native").run
         fill = Step("jars", "a", give={"$inc": {"beans": 1}})
         list(pool.map(lambda _: run("fill", [fill]), range(200)))
     assert beans(jars) == [210, 0]
-    assert commands.count("commitTransaction") == 200
-    assert commands.count("abortTransaction") < 50
+    assert commands.names.count("commitTransaction") == 200
+    assert commands.names.count("abortTransaction") < 50
 
 
 # ---- two-phase: the late writer, and what readers may see ----

@@ -84,9 +84,10 @@ def _unbalanced() -> list[Document]:
     """Transfers whose two entries do not cancel out; those that come to light one by one just now do as well."""
     one_if_stub = {"$cond": [{"$eq": [{"$ifNull": ["$txn_stub", None]}, None]}, 0, 1]}
     counts = {"sum": {"$sum": "$amount"}, "entries": {"$sum": 1}, "stubs": {"$sum": one_if_stub}}
+    accounts = {"written": {"$addToSet": "$account_id"}, "named": {"$addToSet": "$other_id"}}
     return [
         {"$match": {"transfer_id": {"$ne": None}}},
-        {"$group": {"_id": "$transfer_id", **counts}},
+        {"$group": {"_id": "$transfer_id", **counts, **accounts}},
         {"$match": {"stubs": 0, "$or": [{"sum": {"$ne": 0}}, {"entries": {"$ne": 2}}]}},
     ]
 

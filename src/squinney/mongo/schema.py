@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pymongo import IndexModel
 from pymongo.database import Database
@@ -15,6 +15,10 @@ from squinney.errors import Conflict
 Document = dict[str, Any]
 Db = Database[Document]
 Keys = Sequence[tuple[str, int | str]]
+
+DriftKind = Literal[
+    "missing-collection", "missing-index", "different-index", "extra-index", "different-validator", "different-options"
+]
 
 INDEX_OPTIONS_CONFLICT = (85, 86)
 
@@ -68,7 +72,7 @@ class Drift:
     """A difference between what is declared and what the database has."""
 
     collection: str
-    kind: str  # missing-collection | missing-index | different-index | extra-index | different-validator
+    kind: DriftKind
     what: str
 
     def __str__(self) -> str:
@@ -84,11 +88,12 @@ def apply(db: Db, collections: Iterable[Collection]) -> None:
     Atomic: each collection and each index by itself.
     After a crash: run it again.
     """
-    existing = set(db.list_collection_names())
+    existing = {info["name"]: info.get("options", {}) for info in db.list_collections()}
     for collection in collections:
         if collection.name not in existing:
             _create(db, collection)
-        elif collection.validator:
+        elif collection.validator and existing[collection.name].get("validator") != collection.validator:
+            # Only where it differs: collMod waits for everything that runs on the collection, and holds up the rest.
             db.command("collMod", collection.name, validator=dict(collection.validator))
         _create_indexes(db, collection)
 
@@ -133,6 +138,9 @@ def _check(db: Db, collection: Collection) -> Iterator[Drift]:
         return
     if collection.validator and info["options"].get("validator") != collection.validator:
         yield Drift(collection.name, "different-validator", "")
+    for option, declared_value in collection.options.items():
+        if not _holds(declared_value, info["options"].get(option)):
+            yield Drift(collection.name, "different-options", option)
     found = {index["name"]: index for index in db[collection.name].list_indexes()}
     declared = {index.name: index for index in collection.indexes}
     for name, index in declared.items():
@@ -152,7 +160,7 @@ def _differs(index: Index, found: Mapping[str, Any]) -> bool:
         or index.sparse != bool(found.get("sparse"))
         or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
         or index.expire_after_seconds != found.get("expireAfterSeconds")
-        or _collations_differ(index.collation, found.get("collation"))
+        or not _holds(index.collation, found.get("collation"))
     )
 
 
@@ -164,8 +172,8 @@ def _keys_differ(index: Index, found: Mapping[str, Any]) -> bool:
     return list(index.keys) != list(found["key"].items())
 
 
-def _collations_differ(declared: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> bool:
-    """The server adds every option that was left out, so only what is declared is compared."""
-    if declared is None or found is None:
-        return declared is not found
-    return any(found.get(name) != value for name, value in declared.items())
+def _holds(declared: Any, found: Any) -> bool:
+    """Whether the server has what is declared; it adds everything that was left out."""
+    if isinstance(declared, Mapping) and isinstance(found, Mapping):
+        return all(_holds(value, found.get(name)) for name, value in declared.items())
+    return bool(declared == found)

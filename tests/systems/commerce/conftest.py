@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pymongo.monitoring import CommandListener, CommandStartedEvent
+from tests.commands import Commands, watched
 from tests.plugins.shelf import Prepared
 
 from squinney.commerce import COLLECTIONS, Carts, Catalog, Inventory, Orders, TestGateway
-from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging, transactions
@@ -26,29 +25,11 @@ IN_FULL = pytest.mark.skipif(
 )
 
 
-class Counting(CommandListener):
-    """Notes what goes to the server."""
-
-    def __init__(self) -> None:
-        self.commands: list[str] = []
-
-    def started(self, event: CommandStartedEvent) -> None:
-        """A command leaves."""
-        self.commands.append(event.command_name)
-
-    def succeeded(self, event: object) -> None:
-        """Not of interest."""
-
-    def failed(self, event: object) -> None:
-        """Not of interest."""
-
-
 @pytest.fixture
-def counted(mongod: Embedded, shop_db: Db) -> Iterator[tuple[Db, list[str]]]:
+def counted(mongod: Embedded, shop_db: Db) -> Iterator[tuple[Db, Commands]]:
     """The database through a client that notes its commands."""
-    counting = Counting()
-    with client_for(mongod.uri, event_listeners=[counting]) as client:
-        yield client[shop_db.name], counting.commands
+    with watched(mongod.uri, shop_db.name) as both:
+        yield both
 
 
 @pytest.fixture(params=["native", "two-phase"])

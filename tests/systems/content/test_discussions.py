@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from pymongo.monitoring import CommandListener
+from tests.commands import watched
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
@@ -18,7 +18,6 @@ from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownC
 from squinney.content.discussions import new_comment
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
-from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Busy, Mode, Transactions
 
@@ -133,22 +132,6 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     assert [comment["text"] for comment in comments.page(node).items] == ["before", "after"]
 
 
-class Commands(CommandListener):
-    """Counts what reaches the server."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def started(self, event: Any) -> None:
-        self.names.append(event.command_name)
-
-    def succeeded(self, event: Any) -> None:
-        pass
-
-    def failed(self, event: Any) -> None:
-        pass
-
-
 @pytest.mark.parametrize("kind", ["separate", "paged"])
 def test_any_page_and_permalink_of_100_000_in_a_constant_number_of_queries(
     site: Db, node: Node, client: MongoClient[Document], mongod: Any, kind: Strategy
@@ -159,19 +142,18 @@ def test_any_page_and_permalink_of_100_000_in_a_constant_number_of_queries(
     crowd = [new_comment(node["_id"], ADA, f"no {n}", None, start + timedelta(milliseconds=n)) for n in range(100_000)]
     _store(site, node, kind, crowd)
     fresh = Nodes(site).by_id(node["_id"])
-    listener = Commands()
-    with client_for(mongod.uri, event_listeners=[listener]) as counted:
-        watched = Comments(counted[site.name], kind)
-        cursors = {index: _cursor_at(watched, fresh, crowd[index]["slug"]) for index in (0, 49_999, 99_000)}
+    with watched(mongod.uri, site.name) as (db, commands):
+        comments = Comments(db, kind)
+        cursors = {index: _cursor_at(comments, fresh, crowd[index]["slug"]) for index in (0, 49_999, 99_000)}
         for index, cursor in cursors.items():
             for attempt, queries in (
-                (lambda cursor=cursor: watched.page(fresh, cursor, 50), 1),
-                (lambda index=index: watched.get(fresh, crowd[index]["slug"]), 1),
-                (lambda index=index: watched.page(fresh, limit=50, at=crowd[index]["slug"]), 2 + (kind == "paged")),
+                (lambda cursor=cursor: comments.page(fresh, cursor, 50), 1),
+                (lambda index=index: comments.get(fresh, crowd[index]["slug"]), 1),
+                (lambda index=index: comments.page(fresh, limit=50, at=crowd[index]["slug"]), 2 + (kind == "paged")),
             ):
-                listener.names.clear()
+                commands.sent.clear()
                 result = attempt()
-                assert listener.names == ["find"] * queries
+                assert commands.names == ["find"] * queries
         assert crowd[99_000]["slug"] in [comment["slug"] for comment in result.items]
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from pymongo.monitoring import CommandListener, CommandStartedEvent
+from tests.commands import watched
 
 from squinney.ledger import Accounts, find_problems, repair
 from squinney.ledger import accounts as accounts_module
-from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions import Transactions, two_phase
@@ -131,27 +130,10 @@ def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeyp
     assert codes(ledger_db) == []
 
 
-class Commands(CommandListener):
-    """Every command sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-
-    def started(self, event: CommandStartedEvent) -> None:
-        self.sent.append((event.command_name, event.command))
-
-    def succeeded(self, event: object) -> None:
-        pass
-
-    def failed(self, event: object) -> None:
-        pass
-
-
 def test_repair_compares_balances_and_entries_of_one_moment(ledger_db: Db, two: Any, mongod: Embedded) -> None:
     """An account read before a transfer and its entries read after it would look wrong, and be set wrong."""
-    commands = Commands()
-    with client_for(mongod.uri, event_listeners=[commands]) as client:
-        repair(client[ledger_db.name])
+    with watched(mongod.uri, ledger_db.name) as (db, commands):
+        repair(db)
     levels = {sent["readConcern"]["level"] for name, sent in commands.sent if name == "aggregate"}
     assert levels == {"snapshot"}
 

@@ -13,6 +13,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
+from squinney.mongo.connect import operation, seconds_left
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions.errors import Busy
 
@@ -31,8 +32,8 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
     After a crash: nothing.
     Raises: what `work` raises; `Busy`; `Unavailable`, where `outcome_unknown` says that the commit got no answer.
     """
-    until = time.monotonic() + seconds
-    with db.client.start_session() as session:
+    with operation(seconds), db.client.start_session() as session:
+        until = time.monotonic() + seconds_left()
         for number in range(1_000_000):
             try:
                 return attempt(session, work)

@@ -25,6 +25,7 @@ from squinney.patterns.transactions.errors import AlreadyExists
 Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
 
 COMMUTING = {"$inc", "$push", "$pull"}
+PLACED = {"$position", "$slice"}  # what such a push leaves depends on what else is in the array
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,7 @@ class Step:
     @property
     def exclusive(self) -> bool:
         """Whether the step must have its document to itself: it does not commute with other steps."""
-        if self.delete:
-            return True
-        return any(not COMMUTING.issuperset(update) for update in (self.take, self.undo, self.give) if update)
+        return self.delete or not all(_commutes(update) for update in (self.take, self.undo, self.give) if update)
 
     @property
     def place(self) -> Document:
@@ -90,6 +89,14 @@ class Plan:
 
     steps: Sequence[Step]
     result: Any = None
+
+
+def _commutes(update: Mapping[str, Any]) -> bool:
+    """Whether the update leaves the same whatever others come before and after it."""
+    pushed = update.get("$push", {}).values()
+    return COMMUTING.issuperset(update) and not any(
+        PLACED & value.keys() for value in pushed if isinstance(value, dict)
+    )
 
 
 def visible(where: Document) -> Document:
@@ -211,4 +218,8 @@ def _both(operator: str, first: Any, second: Any) -> Any:
 
 
 def _each(value: Any) -> list[Any]:
-    return value["$each"] if isinstance(value, dict) and "$each" in value else [value]
+    if not (isinstance(value, dict) and "$each" in value):
+        return [value]
+    if len(value) > 1:
+        raise ValueError("a step pushes to one path twice, which leaves no place for a $sort, $slice or $position")
+    return list(value["$each"])

@@ -61,7 +61,7 @@ def test_indexes_says_what_differs(squinney: Any, ready_db: Db) -> None:
 
 def test_prove_holds_every_promise(squinney: Any) -> None:
     """A tenth of the full proof, which `make prove` runs."""
-    result = squinney("prove", "ledger", "--operations", "2000", "--seconds", "120", "--kill-every", "0.7", "--json")
+    result = squinney("prove", "ledger", "--operations", "2000", "--seconds", "120", "--json")
     assert result.stdout, result.stderr
     figures = json.loads(result.stdout)
     assert result.returncode == 0, figures

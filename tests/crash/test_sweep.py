@@ -13,6 +13,7 @@ from tests.crash.case import Case, cases
 from tests.crash.deaths import WAYS, Way
 from tests.crash.sweep import collections_of, sweep
 from tests.plugins.shelf import Prepared
+from tests.sizes import IN_FULL, heavy
 
 ALWAYS_IN_FULL = "ledger"
 WANTED = [name for name in os.environ.get("SQUINNEY_SWEEP", "").split(",") if name]
@@ -20,7 +21,7 @@ CASES = [case for case in cases().values() if not WANTED or case.system in WANTE
 
 
 def _in_full(case: Case) -> bool:
-    return os.environ.get("SQUINNEY_PROVE") == "full" or case.system == ALWAYS_IN_FULL
+    return IN_FULL or case.system == ALWAYS_IN_FULL
 
 
 def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
@@ -38,6 +39,7 @@ SWEEPS = [one for number, case in enumerate(CASES) for one in _sweeps(number, ca
 NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 
 
+@heavy
 @pytest.mark.parametrize(("case", "mode", "way"), SWEEPS, ids=NAMES)
 def test_a_crash_at_any_write_is_mended(
     case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, count_crash_points: Callable[[int], None]

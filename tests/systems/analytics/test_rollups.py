@@ -13,6 +13,7 @@ from bson.timestamp import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo.collection import Collection
+from tests.sizes import a_tenth_of, heavy
 
 from squinney.analytics import Rollups
 from squinney.analytics.calendar import floor
@@ -79,7 +80,9 @@ ADD = st.tuples(st.just("add"), st.sampled_from(["ann", "bob"]), st.integers(-5,
 ACTION = st.one_of(ADD, ADD, ADD, st.just(("run",)), st.just(("rebuild",)), st.just(("half",)))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@heavy
+@pytest.mark.timeout(600)
+@settings(max_examples=a_tenth_of(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(ZONES), st.lists(ACTION, max_size=25))
 def test_any_stream_and_any_runs(analytics_db: Db, where: tuple[str, str], actions: list[tuple]) -> None:
     db = analytics_db

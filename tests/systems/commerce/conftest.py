@@ -20,9 +20,6 @@ from squinney.patterns import paging, transactions
 from squinney.patterns.transactions import Mode, Transactions
 
 PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
-IN_FULL = pytest.mark.skipif(
-    os.environ.get("SQUINNEY_PROVE") != "full", reason="takes minutes: SQUINNEY_PROVE=full runs it"
-)
 
 
 @pytest.fixture

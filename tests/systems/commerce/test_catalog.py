@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from tests.systems.commerce.conftest import IN_FULL, PRICING, Shop, product, skus
+from tests.sizes import a_tenth_of, heavy
+from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 
 from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProduct
 from squinney.errors import Invalid
@@ -174,9 +175,10 @@ def test_bad_lines_are_reported_by_number(catalog: Catalog) -> None:
         catalog.import_products([], existing="perhaps")  # type: ignore[arg-type]
 
 
+@heavy
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=IN_FULL)])
-def test_real_films_are_imported(catalog: Catalog, real_data: Callable[[str], Path], count: int) -> None:
+def test_real_films_are_imported(catalog: Catalog, real_data: Callable[[str], Path]) -> None:
+    count = a_tenth_of(100_000)
     with gzip.open(real_data("films.jsonl.gz"), "rt", encoding="utf-8") as lines:
         films = [json.loads(line) for line in lines]
     every = count // 10

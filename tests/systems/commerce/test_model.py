@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pymongo import MongoClient
+from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import COLLECTIONS, InadequateInventory, PaymentDeclined, PaymentUnsettled, find_problems
@@ -162,10 +163,16 @@ def machine_db(client: MongoClient[Document]) -> Iterator[Db]:
     client.drop_database(db.name)
 
 
+@heavy
+@pytest.mark.timeout(600)
 def test_random_histories_agree_with_a_plain_model(machine_db: Db, mode: Mode) -> None:
     # Behind a function: Hypothesis looks for marks on every attribute, and a database has any attribute there is.
     machine = type("Shopping", (Machine,), {"made": staticmethod(lambda: (machine_db, mode))})
     limits = settings(
-        max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=a_tenth_of(150),
+        stateful_step_count=20,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
     )
     run_state_machine_as_test(machine, settings=limits)

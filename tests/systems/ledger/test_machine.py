@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from pymongo.errors import AutoReconnect
 from tests.plugins.shelf import Shelf
+from tests.sizes import a_tenth_of, heavy
 
 from squinney.errors import Unavailable
 from squinney.ledger import (
@@ -151,6 +152,8 @@ class Ledger(RuleBasedStateMachine):
             assert sorted(lines) == sorted(amounts)
 
 
+@heavy
+@pytest.mark.timeout(600)
 def test_the_ledger_agrees_with_a_dict(shelf: Shelf) -> None:
     class OnServer(Ledger):
         """The machine with its databases; a function, since Hypothesis looks for marks on every attribute."""
@@ -158,7 +161,6 @@ def test_the_ledger_agrees_with_a_dict(shelf: Shelf) -> None:
         shelf = staticmethod(lambda: shelf)  # type: ignore[assignment]
 
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    run_state_machine_as_test(
-        OnServer,
-        settings=settings(max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=slow),
-    )
+    most = a_tenth_of(150)
+    limits = settings(max_examples=most, stateful_step_count=25, deadline=None, suppress_health_check=slow)
+    run_state_machine_as_test(OnServer, settings=limits)

@@ -7,6 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.racing import at_once
 
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo import schema
@@ -119,6 +120,13 @@ def test_a_key_is_one_task_while_it_waits(mail: Queue) -> None:
     task = mail.take()
     assert task
     assert task["body"] == {"n": 2}
+
+
+def test_many_may_put_the_same_key_first(mail: Queue) -> None:
+    for key in "abcdefghijklmnopqrst":
+        ids = at_once(8, lambda number, key=key: mail.put({"n": number}, key=key))
+        assert set(ids) == {f"mail/{key}"}
+    assert mail.counts() == {"ready": 20, "dead": 0}
 
 
 def test_put_again_while_it_is_worked_on_runs_it_once_more(mail: Queue) -> None:

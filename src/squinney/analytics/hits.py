@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from pymongo import UpdateOne
+from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics import increments, queries, rules, series
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
@@ -100,7 +101,8 @@ class Hits:
 
     def _set_on_insert(self, name: str, date: datetime, hit: increments.Hit, zeros: dict[str, Any]) -> None:
         place = place_of(date, hit.site, hit.page)
-        self._db[name].bulk_write([UpdateOne(place, {"$setOnInsert": zeros}, upsert=True)])
+        with suppress(DuplicateKeyError):  # another made it at the same moment
+            self._db[name].update_one(place, {"$setOnInsert": zeros}, upsert=True)
 
     # ---- reading ----
 

@@ -59,11 +59,13 @@ class Moderation:
             "$set": {"state": "open"},
             "$setOnInsert": {"node_id": comment["node_id"], "slug": slug, "first_at": self._clock()},
         }
-        try:
-            after = ReturnDocument.AFTER
-            return cast(Flag, self._db[FLAGS].find_one_and_update(new, update, upsert=True, return_document=after))
-        except DuplicateKeyError:  # flagged by them before, or by many
-            return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))
+        for _ in range(2):  # two people's first flags may meet; the second try then finds the other's
+            try:
+                after = ReturnDocument.AFTER
+                return cast(Flag, self._db[FLAGS].find_one_and_update(new, update, upsert=True, return_document=after))
+            except DuplicateKeyError:
+                pass
+        return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))  # flagged by them before, or by many
 
     @operation(reads_only=True)
     def queue(self, *, cursor: str | None = None, limit: int = 20) -> Page[Flagged]:

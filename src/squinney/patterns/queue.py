@@ -22,6 +22,7 @@ from typing import Any, NotRequired, TypedDict, cast
 import bson
 from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
+from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.connect import operation
@@ -144,8 +145,14 @@ class Queue:
         is_handed_out = {"$ne": [{"$ifNull": ["$receipt", None]}, None]}
         change = {"$cond": [{"$ne": ["$state", "ready"]}, fresh, {"again": is_handed_out}]}
         update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", content, change]}}]
-        self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
+        try:
+            self._upsert(task_id, update, session)
+        except DuplicateKeyError:  # two put it first at once; now it is there
+            self._upsert(task_id, update, session)
         return task_id
+
+    def _upsert(self, task_id: str, update: list[Document], session: ClientSession | None) -> None:
+        self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
 
     def step(self, body: Mapping[str, Any]) -> Step:
         """The same as a guarded step, so that a task comes to be exactly when its operation is decided."""

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.racing import at_once
 
 from squinney.analytics import BufferedHits, Hits
 from squinney.analytics.calendar import floor
@@ -157,6 +158,11 @@ def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> No
     assert counts(hits.days("s", "/new", AT, AT + DAY)) == [1]
     month = analytics_db["hits.monthly"].find_one({"metadata.page": "/new"})
     assert set(month["daily"]) == {str(day) for day in range(1, 32)}
+
+
+def test_many_may_preallocate_the_same(hits: Hits) -> None:
+    for page in range(20):
+        at_once(8, lambda _, page=page: hits.preallocate("s", f"/{page}", AT))
 
 
 def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:

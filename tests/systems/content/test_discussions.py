@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from tests.commands import watched
+from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
@@ -172,6 +173,15 @@ def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
     target.copy(crowd)
     fields = {**target.fields(), "metadata.num_comments": len(crowd)}
     site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
+
+
+def test_flags_that_meet_all_count(site: Db, node: Node) -> None:
+    comments = Comments(site)
+    moderation = Moderation(site, comments)
+    for text in "abcdefghij":
+        slug = comments.post(node, ADA, text)["slug"]
+        at_once(8, lambda number, slug=slug: moderation.flag(node, slug, f"reader-{number}"))
+        assert len(moderation.flag(node, slug, "reader-0")["by"]) == 8
 
 
 def test_flags_make_a_queue_that_moderators_empty(site: Db, node: Node, strategy: Strategy) -> None:

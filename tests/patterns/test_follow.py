@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from squinney.errors import Conflict
 from squinney.mongo import schema
 from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.patterns import follow
+from squinney.patterns import follow, transactions
 from squinney.patterns.follow import Change, Feed, Follower, Source
+from squinney.patterns.transactions import Step, Transactions
 
 NOTES = Source("notes", since="at")
 BATCH = 10
@@ -76,6 +78,21 @@ def test_updates_and_deletes_come_with_what_is_there_now(ready: Db) -> None:
         ready["others"].insert_one({})
         wait_for(lambda: len(seen) >= 3)
     assert [change.kind for change in seen] == ["insert", "update", "delete"]
+
+
+def test_what_a_two_phase_run_inserts_comes_when_it_is_decided(ready: Db) -> None:
+    schema.apply(ready, transactions.COLLECTIONS)
+    seen: list[Change] = []
+    run = Transactions(ready, "two-phase").run
+    with following(Follower(ready, "f", ["notes"]), seen.append):
+        with pytest.raises(Conflict):
+            run("write", [Step("notes", "refused", insert={}), Step("notes", "nowhere", give={"$inc": {"n": 1}})])
+        run("write", [Step("notes", 1, insert={"text": "a"})])
+        note(ready, 2)
+        wait_for(lambda: any(change.document_id == 2 for change in seen))
+    written = [(change.kind, change.document) for change in seen if change.document_id == 1]
+    assert written == [("insert", {"_id": 1, "text": "a"})]
+    assert all(change.kind == "delete" for change in seen if change.document_id == "refused")
 
 
 @pytest.mark.parametrize("polling", [False, True])
@@ -223,5 +240,30 @@ def test_a_slow_reader_gets_a_gap_and_holds_up_nobody(ready: Db) -> None:
         assert kinds[0] == "gap"
         assert kinds.count("gap") == 1
         assert len(kinds) <= 5
+    finally:
+        feed.close()
+
+
+def test_a_reader_that_fails_ends_alone(ready: Db) -> None:
+    feed = Feed(ready, ["notes"])
+    try:
+        bad, good = feed.read(lambda change: 1 / 0), feed.read()  # type: ignore[arg-type,return-value]
+        note(ready, 1)
+        assert good.next(10).document_id == 1  # type: ignore[union-attr]
+        assert bad.closed
+    finally:
+        feed.close()
+    assert feed.read().closed
+
+
+def test_a_feed_that_failed_ends_its_readers_and_begins_anew_for_the_next(own_db: Db, failing: Any) -> None:
+    feed = Feed(own_db, ["notes"], polling=False)
+    try:
+        reader = feed.read()
+        with failing(["getMore"], errorCode=13):  # not authorised
+            wait_for(lambda: reader.closed)
+        with feed.read() as another:
+            note(own_db, 1)
+            assert another.next(10).document_id == 1  # type: ignore[union-attr]
     finally:
         feed.close()

@@ -3,8 +3,9 @@
 The contract. `Follower.follow` hands changes to one reader, in the order in which the server made them, and saves its
 place after every `batch` of them and at each pause. A follower that is killed goes on at the saved place: its reader
 misses nothing, and sees again at most the last `batch` changes. Where the server no longer remembers the place (its
-oplog has moved on), the reader gets a `gap` for each collection: it must read the data anew. By polling there are no
-deletes, several changes of one document may come as one, and a restart repeats up to `overlap_seconds` of them.
+oplog has moved on), the reader gets a `gap` for each collection: it must read the data anew. What a two-phase run
+inserts comes when the run is decided, not before. By polling there are no deletes, several changes of one document may
+come as one, and a restart repeats up to `overlap_seconds` of them.
 
 `Feed` is for live pages: one thread per process follows from now on and feeds bounded queues, one for each reader. A
 reader that is too slow loses its oldest changes and gets a `gap` in their place; it never holds up the others.
@@ -20,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pymongo.errors import OperationFailure, PyMongoError
@@ -172,7 +174,8 @@ class Follower:
     # ---- by change stream ----
 
     def _open(self, token: Any) -> Any:
-        wanted = {"ns.coll": {"$in": [source.collection for source in self._sources]}, "operationType": {"$in": KINDS}}
+        names = [source.collection for source in self._sources]
+        wanted = {"ns.coll": {"$in": names}, "operationType": {"$in": KINDS}, "fullDocument.txn_stub": None}
         return self._db.watch(
             [{"$match": wanted}],
             full_document="updateLookup",
@@ -234,7 +237,10 @@ class Follower:
 
 
 def _change(event: Document) -> Change:
-    return Change(event["operationType"], event["ns"]["coll"], event["documentKey"]["_id"], event.get("fullDocument"))
+    kind = event["operationType"]
+    if "txn_stub" in event.get("updateDescription", {}).get("removedFields", ()):
+        kind = "insert"  # it was there before, but nobody could know whether it would stay
+    return Change(kind, event["ns"]["coll"], event["documentKey"]["_id"], event.get("fullDocument"))
 
 
 class Reader:
@@ -297,7 +303,7 @@ class Feed:
     def __init__(
         self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None, poll_seconds: float = 1.0
     ) -> None:
-        self._follower = Follower(db, None, sources, polling=polling, poll_seconds=poll_seconds)
+        self._new_follower = partial(Follower, db, None, sources, polling=polling, poll_seconds=poll_seconds)
         self._readers: set[Reader] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -309,39 +315,49 @@ class Feed:
         Raises: `Unavailable` where the feed cannot begin.
         """
         with self._lock:
-            if self._thread is None:
-                self._follower.begin()
-                self._thread = threading.Thread(target=self._run, name="squinney-feed", daemon=True)
+            if self._thread is None and not self._stop.is_set():
+                follower = self._new_follower()
+                follower.begin()
+                self._thread = threading.Thread(target=self._run, args=(follower,), name="squinney-feed", daemon=True)
                 self._thread.start()
             reader = Reader(self, wants, size)
             self._readers.add(reader)
+        if self._stop.is_set():
+            reader.close()
         return reader
 
-    def _run(self) -> None:
+    def _run(self, follower: Follower) -> None:
         try:
-            self._follower.follow(self._offer, stop=self._stop)
-        except Exception:
+            follower.follow(self._offer, stop=self._stop)
+        except Exception:  # readers are told by their end; the next one to come begins anew
             log.exception("the feed has ended")
-        finally:
-            self.close(join=False)
+        with self._lock:
+            self._thread = None
+            readers = list(self._readers)
+        for reader in readers:
+            reader.close()
 
     def _offer(self, change: Change) -> None:
         with self._lock:
             readers = list(self._readers)
         for reader in readers:
-            reader.offer(change)
+            try:
+                reader.offer(change)
+            except Exception:  # what one reader wants must not end the others
+                log.exception("a reader of the feed is closed")
+                reader.close()
 
     def forget(self, reader: Reader) -> None:
         """Feed it no more."""
         with self._lock:
             self._readers.discard(reader)
 
-    def close(self, *, join: bool = True) -> None:
+    def close(self) -> None:
         """End the thread and every reader."""
         self._stop.set()
         with self._lock:
             readers, thread = list(self._readers), self._thread
         for reader in readers:
             reader.close()
-        if join and thread is not None:
+        if thread is not None:
             thread.join(timeout=5)

@@ -22,7 +22,6 @@ from squinney.clock import Clock
 from squinney.commerce import queries, rules
 from squinney.commerce.documents import Cart, Order, Payment
 from squinney.commerce.errors import (
-    CartClosed,
     CartEmpty,
     InadequateInventory,
     PaymentDeclined,
@@ -79,10 +78,7 @@ class Checkout:
             steps = [rules.cart_step(cart, pending), Step("payments", payment["_id"], insert=payment)]
             return Plan(steps, result=payment)
 
-        try:
-            return cast(Payment, self._transactions.run("checkout", plan).result)
-        except CartClosed:
-            return self._earlier(self._cart(cart_id), key)
+        return cast(Payment, self._transactions.run("checkout", plan).result)
 
     def _cart(self, cart_id: str) -> Cart:
         cart = self._find_cart(cart_id)

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from squinney.commerce import queries, rules
 from squinney.commerce.documents import Cart
-from squinney.commerce.errors import CartClosed
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Plan, Transactions
@@ -41,10 +40,7 @@ def finish(db: Db, transactions: Transactions, cart_id: str, at: datetime) -> bo
         closing = rules.cart_step(cart, {"status": "expired", "last_modified": at})
         return Plan([closing, *rules.give_back_steps(held, at)], result=True)
 
-    try:
-        return bool(transactions.run("cart expire", plan).result)
-    except CartClosed:
-        return False
+    return bool(transactions.run("cart expire", plan).result)
 
 
 def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at: datetime) -> Counter[str]:

@@ -91,12 +91,10 @@ def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = (
 
 
 def _cart_refused(cart: Cart) -> Callable[[Document | None], SquinneyError]:
+    """Whoever plans anew on the cart as it is now sees what became of it: a repeat may find its own work done."""
+
     def error_for(found: Document | None) -> SquinneyError:
-        if found is None:
-            return UnknownCart(f"there is no cart {cart['_id']}")
-        if found["status"] != cart["status"]:
-            return closed(found)
-        return Stale("the cart has changed")
+        return Stale("the cart has changed") if found else UnknownCart(f"there is no cart {cart['_id']}")
 
     return error_for
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+from tests.racing import at_once
 from tests.systems.commerce.conftest import Shop
 
-from squinney.commerce import InadequateInventory
+from squinney.commerce import InadequateInventory, PaymentUnsettled
 from squinney.errors import Conflict, NotFound, SquinneyError
 from squinney.mongo.schema import Db
 
@@ -60,6 +62,23 @@ def test_a_checkout_from_many_sides_charges_once(shop: Shop) -> None:
     assert paid
     assert all(isinstance(result, Conflict) for result in results if not isinstance(result, dict))
     assert shop.db["test_charges"].count_documents({"state": "captured"}) == 1
+    assert (shop.db["orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
+
+
+def test_a_checkout_sent_several_times_gives_all_the_same_answer(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    orders = at_once(6, lambda _: shop.carts.checkout(cart_id, key="k"))
+    assert all(order == orders[0] for order in orders)
+
+
+def test_an_attempt_settled_from_many_sides_is_settled_for_all(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "capture-then-timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    assert at_once(6, lambda _: shop.carts.settle(f"{cart_id}:1")["state"]) == ["captured"] * 6
     assert (shop.db["orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
 
 

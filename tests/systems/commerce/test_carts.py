@@ -137,6 +137,20 @@ def test_a_key_adds_once(shop: Shop) -> None:
         shop.carts.add_item(cart_id, "film", 3, key="a")
 
 
+def test_a_repeat_is_answered_though_its_first_run_left_nothing_to_do(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart()
+    added = shop.carts.add_item(cart_id, "film", 2, key="a")
+    removed = shop.carts.remove_item(cart_id, "film", key="a")
+    assert shop.carts.remove_item(cart_id, "film", key="a") == removed
+    with pytest.raises(KeyReused):
+        shop.carts.set_quantity(cart_id, "film", 1, key="a")
+    shop.carts.abandon(cart_id)
+    assert shop.carts.add_item(cart_id, "film", 2, key="a") == added
+    with pytest.raises(CartClosed):
+        shop.carts.add_item(cart_id, "film", 2, key="b")
+
+
 def test_an_idle_cart_expires_and_gives_back(shop: Shop) -> None:
     shop.stock("film", 10)
     old = shop.cart(film=4)

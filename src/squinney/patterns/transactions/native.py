@@ -56,7 +56,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
                     pause(number, until)
                 send = _send_singly
             except Repeated:
-                if outcome := _earlier_outcome(db, key):
+                if outcome := records.earlier_outcome(db, key):
                     return outcome
                 pause(number, until)
             except PyMongoError as error:
@@ -101,12 +101,6 @@ def _insert_record(db: Db, record: Document, session: ClientSession) -> None:
         db[records.NAME].insert_one(record, session=session)
     except DuplicateKeyError:
         raise Repeated from None
-
-
-def _earlier_outcome(db: Db, key: Key | None) -> Outcome | None:
-    """What the key's first run answered; None while its record is not yet visible to a majority."""
-    earlier = db[records.NAME].find_one({"_id": key.id}) if key else None
-    return records.replay(earlier, key) if key and earlier else None
 
 
 def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None:

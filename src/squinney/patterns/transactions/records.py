@@ -103,3 +103,12 @@ def replay(record: Document, key: Key) -> Outcome:
     if record["state"] not in ("commit", "done"):
         raise StillRunning("an operation with this key is still running; try again")
     return Outcome(record["txn"], record.get("result"), replayed=True)
+
+
+def earlier_outcome(db: Db, key: Key | None) -> Outcome | None:
+    """What the key's first run answered; None without one, or while its record is not yet visible to a majority.
+
+    Raises: `KeyReused`, `StillRunning`.
+    """
+    record = db[NAME].find_one({"_id": key.id}) if key else None
+    return replay(record, key) if key and record else None

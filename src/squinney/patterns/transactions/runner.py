@@ -16,6 +16,7 @@ from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation, seconds_left, server_now
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
@@ -72,7 +73,7 @@ class Transactions:
 
         `steps` may be a callable that builds them anew: it is called again where a step is refused with `Stale`.
         With a `key`, scoped by `scope` and `kind`, the operation happens once: a repeat with the same `arguments` gets
-        the first outcome. `prefer` is the mode that "auto" takes.
+        the first outcome, also where the callable refuses by now. `prefer` is the mode that "auto" takes.
 
         Atomic: native: the transaction's commit. Two-phase: the update that flips the record from new to commit.
         After a crash: native: nothing. Two-phase: markers and takes, until `recover()` finishes or undoes them.
@@ -85,13 +86,21 @@ class Transactions:
             until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
             while True:
                 try:
-                    return self._once(kind, _plan(steps), found, mode, until)
+                    return self._once(kind, steps, found, mode, until)
                 except Stale:
                     if not callable(steps) or time.monotonic() >= until:
                         raise
                     time.sleep(random.uniform(0, 0.02))
 
-    def _once(self, kind: str, plan: Plan, key: records.Key | None, mode: str, until: float) -> Outcome:
+    def _once(
+        self, kind: str, steps: Steps | Callable[[], Steps], key: records.Key | None, mode: str, until: float
+    ) -> Outcome:
+        try:
+            plan = _plan(steps)
+        except SquinneyError:
+            if outcome := records.earlier_outcome(self._db, key):
+                return outcome
+            raise
         require_one_step_per_document(plan.steps)
         if mode == "two-phase":
             # Nobody waits for it longer than its caller, so recover() need not either.

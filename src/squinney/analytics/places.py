@@ -168,6 +168,13 @@ class Places:
             partitions += self._databases()
         return found + [place for place in partitions if _overlaps(span_of(place, self.db), start, end)]
 
+    def together(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+        """The names of those of this database, which one aggregation can span; roll-ups accept no others.
+
+        What is left of databases for single days has the main place's name: with it, events would count twice.
+        """
+        return [place.name for place in self.spanning(start, end) if place.database == self.db]
+
     def _databases(self) -> Iterator[Events]:
         prefix = f"{self.db.name}_"
         for name in sorted(self.db.client.list_database_names()):

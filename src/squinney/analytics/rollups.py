@@ -216,7 +216,7 @@ class Rollups:
     def _collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
         if self.source.collection != EVENTS:
             return [self.source.collection]
-        return [place.name for place in self._places.spanning(start, end)]
+        return self._places.together(start, end)
 
     def _frozen_before(self) -> datetime | None:
         return self._places.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None

@@ -59,8 +59,7 @@ def _differing(db: Db, rollups: Rollups, step: Step) -> Iterator[Document]:
 
 def _against_events(db: Db, rollups: Rollups, step: Step, watermark: Timestamp, frozen: object) -> Iterator[Document]:
     source = rollups.source
-    places = Places(db).spanning() if source.collection == EVENTS else [db[source.collection]]
-    first, *others = [place.name for place in places]
+    first, *others = Places(db).together() if source.collection == EVENTS else [source.collection]
     date = {"$type": "date", "$gte": frozen} if frozen else {"$type": "date"}
     match: Document = {**source.countable(), source.time: date}
     value = f"${source.value}"

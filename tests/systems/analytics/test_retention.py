@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Retention, Rollups
+from squinney.analytics import EventLog, Retention, Rollups, verify
 from squinney.analytics.places import Places
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid
@@ -258,6 +258,18 @@ def test_roll_ups_span_rotated_days(analytics_db: Db, events: EventLog, retentio
     rollups.run()
     total = sum(bucket["total"] for n in range(3) for bucket in rollups.read("daily", f"/{n}", START, END))
     assert total == sum(range(48)) * 2 + 48_000
+
+
+def test_roll_ups_count_once_what_was_in_other_databases(
+    analytics_db: Db, events: EventLog, retention: Retention
+) -> None:
+    fill(events)
+    retention.switch("rotate-databases")
+    retention.switch("keep")
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    rollups.run()
+    assert sum(bucket["count"] for n in range(3) for bucket in rollups.read("daily", f"/{n}", START, END)) == 48
+    assert list(verify(analytics_db)) == []
 
 
 @pytest.mark.parametrize(

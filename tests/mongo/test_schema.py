@@ -126,6 +126,12 @@ def test_a_key_in_another_order_is_a_different_index(db):
     assert check(db, [declared]) == [Drift("things", "different-index", "a_1_b_1")]
 
 
+def test_another_language_field_is_a_different_index(db):
+    apply(db, [Collection("things", indexes=[Index([("title", "text")])])])
+    declared = Collection("things", indexes=[Index([("title", "text")], language_override="tongue")])
+    assert check(db, [declared]) == [Drift("things", "different-index", "title_text")]
+
+
 def test_other_weights_of_a_text_index_are_a_different_index(db):
     apply(db, [Collection("things", indexes=[Index([("title", "text"), ("body", "text")])])])
     declared = Collection("things", indexes=[Index([("title", "text"), ("body", "text")], weights={"title": 5})])

@@ -17,6 +17,7 @@ from squinney.patterns import attributes, checks
 SCHEMA_VERSION = 1
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
+TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
 OURS = {"title_lower", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
 
 
@@ -182,6 +183,8 @@ def _free(details: Mapping[str, Any]) -> dict[str, Any]:
         values = checked.get(name, [])
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise Invalid(f"details.{name} must be a list of strings", field=f"details.{name}")
+    if TEXT_LANGUAGE in checked:
+        raise Invalid(f"details must not have {TEXT_LANGUAGE}", field=f"details.{TEXT_LANGUAGE}")
     if not isinstance(checked.get("issue_date"), datetime | None):
         raise Invalid("details.issue_date must be a time", field="details.issue_date")
     return checked

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from squinney.commerce.products import folded
+from squinney.commerce.products import TEXT_LANGUAGE, folded
 from squinney.errors import Invalid
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Document, Index
@@ -252,6 +252,7 @@ PRODUCTS = Collection(
         Index(
             [("title", "text"), ("details.artist", "text"), ("details.actor", "text"), ("description", "text")],
             weights={"title": 10, "details.artist": 5, "details.actor": 5, "description": 1},
+            language_override=TEXT_LANGUAGE,
             why="find() by words",
         ),
     ],

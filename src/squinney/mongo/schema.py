@@ -25,7 +25,11 @@ INDEX_OPTIONS_CONFLICT = (85, 86)
 
 @dataclass(frozen=True)
 class Index:
-    """One index. `expire_after_seconds` makes it a TTL index; `partial` its filter; `weights` for text."""
+    """One index. `expire_after_seconds` makes it a TTL index; `partial` its filter; `weights` for text.
+
+    `language_override` is the field in which the server looks for the language of a document's text. Without it that is
+    `language`, and the server refuses documents that have there what is no language of its own.
+    """
 
     keys: Keys
     unique: bool = False
@@ -33,6 +37,7 @@ class Index:
     partial: Mapping[str, Any] | None = None
     expire_after_seconds: int | None = None
     weights: Mapping[str, int] | None = None
+    language_override: str | None = None
     collation: Mapping[str, Any] | None = None
     why: str = ""
 
@@ -49,6 +54,7 @@ class Index:
             "partialFilterExpression": dict(self.partial) if self.partial else None,
             "expireAfterSeconds": self.expire_after_seconds,
             "weights": dict(self.weights) if self.weights else None,
+            "language_override": self.language_override,
             "collation": dict(self.collation) if self.collation else None,
         }
         given = {name: value for name, value in options.items() if value is not None}
@@ -161,6 +167,7 @@ def _differs(index: Index, found: Mapping[str, Any]) -> bool:
         or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
         or index.expire_after_seconds != found.get("expireAfterSeconds")
         or not _holds(index.collation, found.get("collation"))
+        or (index.language_override or "language") != found.get("language_override", "language")
     )
 
 

@@ -93,6 +93,7 @@ BAD = [
     ("details.genre", {"type": "Odd", "details": {"genre": [1]}}),
     ("details.issue_date", {"type": "Odd", "details": {"issue_date": 5}}),
     ("details", {"type": "Odd", "details": {"x": "y" * 200_001}}),
+    ("details.text_language", {"type": "Odd", "details": {"text_language": "klingon"}}),
     ("properties", {"properties": ["x"]}),
     ("properties.Color", {"properties": {"Color": {"$gt": ""}}}),
     ("shipping.weight", {"shipping": {"weight": -1}}),
@@ -118,6 +119,13 @@ def test_types_of_ones_own_are_checked_and_others_are_free(catalog: Catalog) -> 
     odd = catalog.add(product("o", type="Odd", details={"any": {"thing": [1, "two"]}, "genre": ["Dub"]}))
     assert catalog.get("o")["details"] == odd["details"]
     assert skus(catalog.find(genre="Dub")) == ["o"]
+
+
+@pytest.mark.parametrize("language", ["Japanese", "english", 5, ["de", "fr"]])
+def test_details_may_say_any_language(catalog: Catalog, language: object) -> None:
+    """The server's text index takes a field of that name for the language of the words in it."""
+    book = catalog.add(product("b", type="Book", title="Snow Country", details={"language": language}))
+    assert (catalog.get("b"), skus(catalog.find(words="snow"))) == (book, ["b"])
 
 
 def test_a_reserved_product_stays(shop: Shop) -> None:

@@ -107,6 +107,14 @@ def test_each_chart_has_as_many_bars_as_it_says(site: TestClient, until: str, ti
     assert bars == {"minute": 60, "hour": 24, "month": 12}
 
 
+@pytest.mark.parametrize("until", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_the_ends_of_time_are_answered(site: TestClient, until: str) -> None:
+    assert site.get("/analytics", params={"until": until, "days": 3_660}).status_code == 422
+    asked = {"start": until, "end": until.replace("01T", "02T").replace("59Z", "59.9Z"), "page": "/"}
+    for path in ("series", "series.csv", "events", "events/by-day-and-path", "events/by-status", "rollups/daily?key=a"):
+        assert site.get(f"/api/analytics/{path}", params=asked).status_code in (200, 422), path
+
+
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
     line = '203.0.113.7 - - [17/May/2015:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
     imported = EventLog(systems.db).import_file(io.BytesIO(line.encode()), site="old")

@@ -13,6 +13,8 @@ Unit = Literal["minute", "quarter", "hour", "day", "week", "month", "year"]
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# No event or hit is from before or behind: calendars need room around it, and names of days four digits of a year.
+EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
 
 
 def zone(name: Any) -> ZoneInfo:

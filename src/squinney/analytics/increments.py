@@ -49,7 +49,7 @@ def checked(site: Any, page: Any, at: Any, count: Any = 1) -> Hit:
     return Hit(
         checks.text(site, "site", most=LONGEST_SITE),
         checks.text(page, "page", most=LONGEST_PAGE),
-        rules.checked_time(at, "at"),
+        rules.checked_moment(at, "at"),
         checks.integer(count, "count", least=1, most=MOST_HITS),
     )
 

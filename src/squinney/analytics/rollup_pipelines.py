@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from bson.timestamp import Timestamp
 
+from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
 
@@ -74,7 +75,7 @@ def union(others: Sequence[str], match: Document) -> list[Document]:
 def touched(source: Source, steps: Sequence[Step], match: Document, others: Sequence[str] = ()) -> list[Document]:
     """Which buckets of each level some events are in, one row per bucket of the finest level."""
     finest = beginning(f"${source.time}", steps[0], source.time_zone)
-    match = {**match, source.time: {"$type": "date", **match.get(source.time, {})}}
+    match = {**match, source.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(source.time, {})}}
     rows: Document = {
         step.level: beginning("$_id", step, source.time_zone) if step is not steps[0] else "$_id" for step in steps
     }

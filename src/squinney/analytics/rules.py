@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
@@ -29,7 +30,7 @@ def checked_event(event: Any) -> Document:
     extras = event.keys() - TEXTS - COUNTS - {"time"}
     if len(extras) > MOST_EXTRAS:
         raise Invalid(f"an event has at most {MOST_EXTRAS} fields of its own", field="event", limit=MOST_EXTRAS)
-    checked: Document = {"time": checked_time(event.get("time"), "time")}
+    checked: Document = {"time": checked_moment(event.get("time"), "time")}
     checked.update({name: checks.text(event[name], name, most=LONGEST_TEXT) for name in TEXTS & event.keys()})
     checked.update({name: checks.integer(event[name], name, least=0) for name in COUNTS & event.keys()})
     checked.update({checks.field_name(name, "event"): _scalar(event[name], name) for name in extras})
@@ -50,15 +51,26 @@ def checked_time(value: Any, field: str) -> datetime:
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
+def checked_moment(value: Any, field: str) -> datetime:
+    """The time of an event or hit: one that every calendar can place.
+
+    Raises: `Invalid`.
+    """
+    at = checked_time(value, field)
+    if not EARLIEST <= at < LATEST:
+        raise Invalid(f"{field} must be from the year {EARLIEST:%Y} to before {LATEST:%Y}", field=field)
+    return at
+
+
 def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
-    """Two times in order.
+    """Two times in order, cut to the years that may hold events and hits.
 
     Raises: `Invalid`.
     """
     start, end = checked_time(start, "start"), checked_time(end, "end")
     if start > end:
         raise Invalid("start must not be behind end", field="start")
-    return start, end
+    return min(max(start, EARLIEST), LATEST), max(min(end, LATEST), EARLIEST)
 
 
 def _scalar(value: Any, field: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bson.timestamp import Timestamp
 
+from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.documents import RUNS
 from squinney.analytics.places import EVENTS, Places
 from squinney.analytics.rollup_pipelines import Step, beginning, union
@@ -60,8 +61,7 @@ def _differing(db: Db, rollups: Rollups, step: Step) -> Iterator[Document]:
 def _against_events(db: Db, rollups: Rollups, step: Step, watermark: Timestamp, frozen: object) -> Iterator[Document]:
     source = rollups.source
     first, *others = Places(db).together() if source.collection == EVENTS else [source.collection]
-    date = {"$type": "date", "$gte": frozen} if frozen else {"$type": "date"}
-    match: Document = {**source.countable(), source.time: date}
+    match: Document = {**source.countable(), source.time: {"$gte": frozen or EARLIEST, "$lt": LATEST}}
     value = f"${source.value}"
     bucket = {"k": f"${source.key}", "d": beginning(f"${source.time}", step, source.time_zone)}
     sums = _sums(bucket, {"total": value, "count": 1, "min": value, "max": value})

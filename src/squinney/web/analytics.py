@@ -14,7 +14,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
-from squinney.analytics.calendar import zone
+from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE
 from squinney.api.dependencies import noun
 from squinney.clock import utcnow
@@ -29,7 +29,7 @@ Rolled = Annotated[Rollups, Depends(noun("analytics", "rollups", Rollups))]
 Unit = Literal["minute", "hour", "day", "month"]
 Site = Annotated[str | None, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str | None, Query(max_length=LONGEST_PAGE)]
-Until = Annotated[AwareDatetime | None, Query()]
+Until = Annotated[AwareDatetime | None, Query(ge=EARLIEST, lt=LATEST)]
 Zone = Annotated[str, Query(max_length=100)]
 
 

@@ -63,6 +63,14 @@ def test_series_are_complete_and_exclude_the_end(hits: Hits) -> None:
     assert counts(weeks) == [2]
 
 
+@pytest.mark.parametrize("unit", ["minute", "hour", "day", "week", "month", "year"])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Auckland"])
+def test_series_at_both_ends_of_time(hits: Hits, unit: str, zone: str) -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    assert hits.series("s", "/p", first, first + timedelta(days=1), unit, time_zone=zone) == []
+    assert hits.series("s", "/p", last - timedelta(days=1), last, unit, time_zone=zone) == []
+
+
 def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
     """On 29 March 2026 Berlin has 23 hours, from 23:00 UTC to 22:00 UTC."""
     for hour in range(72):

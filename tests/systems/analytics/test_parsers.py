@@ -90,6 +90,8 @@ def test_a_field_map_names_our_fields_only() -> None:
         ("combined", COMBINED.rstrip('"'), "quotation mark"),
         ("combined", COMBINED.replace("May", "Mai"), "no such time"),
         ("combined", COMBINED.replace("17/May", "31/Feb"), "no such time"),
+        ("combined", COMBINED.replace("2015", "0015"), "no such time"),
+        ("json", '{"time": "9999-12-31T23:59:59Z"}', "no such time"),
         ("combined", COMBINED.replace("1234", "9" * 30), "too large"),
         ("json", "[1]", "object"),
         ("json", "{", "not JSON"),

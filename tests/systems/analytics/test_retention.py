@@ -216,6 +216,15 @@ def test_old_days_are_closed_then_dropped(analytics_db: Db, events: EventLog, re
     assert retention.apply() == {}
 
 
+@pytest.mark.parametrize("unit", ["day", "month"])
+def test_a_day_has_a_place_or_is_refused(events: EventLog, retention: Retention, unit: str) -> None:
+    retention.switch("rotate", unit=unit)
+    days = [datetime(year, 12, 31, 23, 59, tzinfo=UTC) for year in (1, 15, 150, 999, 1000, 9997, 9998, 9999)]
+    assert events.record_many([{"time": day, "path": "/"} for day in days]).stored == 2
+    everything = events.between(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+    assert [event["time"].year for event in everything] == [1000, 9997]
+
+
 def test_nothing_is_dropped_before_it_is_rolled_up(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     now = utcnow()
     retention.switch("rotate", keep_seconds=86_400)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pymongo.collection import Collection
 from tests.sizes import a_tenth_of, heavy
 
-from squinney.analytics import Rollups
+from squinney.analytics import Rollups, verify
 from squinney.analytics.calendar import floor
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.schema import Db, Document
@@ -250,6 +250,21 @@ def test_a_rebuild_empties_buckets_whose_events_are_gone(analytics_db: Db, rollu
     rollups.rebuild(START, START + timedelta(days=1))
     assert_equal(analytics_db, rollups)
     assert rollups.read("yearly", "ann", START - timedelta(days=400), START) == []
+
+
+def test_events_of_the_first_and_last_years_stop_no_run(analytics_db: Db, rollups: Rollups) -> None:
+    years = (1, 999, 1000, 2018, 9997, 9998, 9999)
+    analytics_db["events"].insert_many(
+        [
+            {"arrived": Timestamp(0, 0), "userid": "ann", "length": 1, "ts": datetime(year, month, 1, tzinfo=UTC)}
+            for year in years
+            for month in (1, 12)
+        ]
+    )
+    ages = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    for _ in rollups.run(), rollups.rebuild(*ages):
+        assert [bucket["at"].year for bucket in rollups.read("yearly", "ann", *ages)] == [1000, 2018, 9997]
+    assert list(verify(analytics_db)) == []
 
 
 def test_one_name_rolls_up_one_thing(analytics_db: Db, rollups: Rollups) -> None:

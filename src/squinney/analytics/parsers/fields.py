@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, put_request, put_target
+from squinney.analytics.parsers.lines import Malformed, clf_time, placed, put_request, put_target
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -72,16 +72,14 @@ def as_time(value: Any) -> datetime:
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        at = datetime.fromisoformat(value)
+            at = datetime.fromtimestamp(value, UTC)
+        else:
+            at = datetime.fromisoformat(value)
     except (ValueError, TypeError, OverflowError, OSError):
         return clf_time(str(value))
     if at.tzinfo is None:
         raise Malformed("the time does not say its zone")
-    try:
-        return at.astimezone(UTC)
-    except OverflowError:
-        raise Malformed("there is no such time") from None
+    return placed(at)
 
 
 def as_count(value: Any, field: str) -> int:

@@ -6,6 +6,7 @@ import calendar
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
+from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.mongo.schema import Document
 
 
@@ -39,9 +40,19 @@ def _clf_time(text: str) -> datetime:
     try:
         zone = timezone(-offset if sign == "-" else offset)
         at = datetime(int(year), MONTHS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=zone)
-        return at.astimezone(UTC)
-    except (ValueError, KeyError, OverflowError):
+        return placed(at)
+    except (ValueError, KeyError):
         raise Malformed("there is no such time") from None
+
+
+def placed(at: datetime) -> datetime:
+    """The time in UTC.
+
+    Raises: `Malformed` for a year in which no event can be.
+    """
+    if not EARLIEST <= at < LATEST:
+        raise Malformed("there is no such time")
+    return at.astimezone(UTC)
 
 
 def put_request(event: Document, request: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -33,9 +34,15 @@ Price = Annotated[int, Field(ge=0, le=MOST_PRICE, strict=True)]
 
 
 def _aware(value: datetime) -> datetime:
-    """MongoDB keeps milliseconds of UTC."""
+    """MongoDB keeps milliseconds of UTC.
+
+    Raises: `ValueError` where it is no time of the years 1 to 9999 in UTC.
+    """
     value = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return value.astimezone(UTC).replace(microsecond=value.microsecond // 1000 * 1000)
+    try:
+        return value.astimezone(UTC).replace(microsecond=value.microsecond // 1000 * 1000)
+    except OverflowError:
+        raise ValueError("must be from the year 1 to 9999 in UTC") from None
 
 
 Moment = Annotated[datetime, AfterValidator(_aware)]
@@ -205,10 +212,17 @@ def _free_value(value: Any, field: str, depth: int) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return checks.integer(value, field)
     if isinstance(value, datetime):
-        return _aware(value)
-    if value is None or isinstance(value, bool | float):
+        return _time(value, field)
+    if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise Invalid(f"{field} must be text, a number, true, false, a time, a list or an object", field=field)
+    raise Invalid(f"{field} must be text, a finite number, true, false, a time, a list or an object", field=field)
+
+
+def _time(value: datetime, field: str) -> datetime:
+    try:
+        return _aware(value)
+    except ValueError as error:
+        raise Invalid(f"{field} {error}", field=field) from None
 
 
 def _moment(text: str) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,11 @@ BAD = [
     ("details.x name", {"type": "Odd", "details": {"x": {"$gt": 1}}}),
     ("details.genre", {"type": "Odd", "details": {"genre": [1]}}),
     ("details.issue_date", {"type": "Odd", "details": {"issue_date": 5}}),
+    ("details.issue_date", {"details": {"issue_date": "0001-01-01T00:00:00+05:00"}}),
+    ("details.issue_date", {"type": "Odd", "details": {"issue_date": "9999-12-31T23:00:00-05:00"}}),
+    ("details.x", {"type": "Odd", "details": {"x": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))}}),
+    ("details.x", {"type": "Odd", "details": {"x": float("nan")}}),
+    ("details.x", {"type": "Odd", "details": {"x": [float("inf")]}}),
     ("details", {"type": "Odd", "details": {"x": "y" * 200_001}}),
     ("details.text_language", {"type": "Odd", "details": {"text_language": "klingon"}}),
     ("properties", {"properties": ["x"]}),

@@ -112,6 +112,14 @@ def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) 
     assert reject["line_number"] == {"first": 1, "middle": 6}.get(where, 11)
 
 
+def test_half_a_surrogate_pair_stops_no_import(log: EventLog) -> None:
+    entry = '{"time": 1700000000, "path": "/%s"}\n'
+    content = "".join(entry % path for path in ("a", "\\ud83d", "\\ud83d\\ude00")).encode()
+    imported = log.import_file(io.BytesIO(content))
+    assert (imported.counts.stored, imported.counts.rejected) == (2, 1)
+    assert [event["path"] for event in log.by_path("/\U0001f600")] == ["/\U0001f600"]
+
+
 def test_an_empty_file_says_so(log: EventLog, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     imported = log.import_file(tmp_path / "empty")

@@ -97,6 +97,8 @@ def test_a_field_map_names_our_fields_only() -> None:
         ("json", "{", "not JSON"),
         ("json", '{"time": "2020-01-01T00:00:00"}', "zone"),
         ("json", '{"path": "/"}', "no time"),
+        ("json", '{"time": 1, "path": "/\\uD800"}', "not Unicode"),
+        ("caddy", '{"ts": 1, "request": {"uri": "/\\ud800"}}', "not Unicode"),
         ("json", '{"time": 1e300}', "time"),
         ("caddy", '{"ts": 1}', "no request"),
     ],

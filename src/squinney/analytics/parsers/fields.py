@@ -58,6 +58,10 @@ def json_object(line: str) -> Document:
     """
     try:
         entry = json.loads(line)
+        if "\\ud" in line.lower():  # half of a pair, which is no character, can only be written so
+            json.dumps(entry, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Malformed("not Unicode: it has half of a surrogate pair") from None
     except (ValueError, RecursionError):
         raise Malformed("not JSON") from None
     if not isinstance(entry, dict):

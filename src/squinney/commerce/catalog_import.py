@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
-from pymongo import InsertOne, ReplaceOne
+from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from squinney.commerce.documents import Product
@@ -21,6 +21,8 @@ Existing = Literal["refuse", "skip", "replace"]
 BATCH = 1_000
 MOST_REPORTED = 10_000
 DUPLICATE_KEY = 11000
+
+Row = tuple[int, Product]
 
 
 @dataclass
@@ -52,7 +54,7 @@ def import_products(
     if existing not in get_args(Existing):
         raise Invalid(f"existing must be one of {', '.join(get_args(Existing))}", field="existing")
     report = Report()
-    batch: dict[str, tuple[int, Product]] = {}
+    batch: dict[str, Row] = {}
     number = 0
     for number, line in enumerate(lines, start=1):
         product = _parsed(line, number, types, report)
@@ -84,37 +86,54 @@ def _parsed(line: str | bytes, number: int, types: Mapping[str, type[BaseModel]]
 
 
 @operation(60)
-def _write(db: Db, batch: dict[str, tuple[int, Product]], existing: Existing, report: Report) -> None:
+def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) -> None:
     if not batch:
         return
     rows = list(batch.values())
     batch.clear()
-    requests: list[Any] = [_request(product, existing) for _, product in rows]
-    try:
-        result = db["products"].bulk_write(requests, ordered=False)
-        report.imported += result.inserted_count + result.upserted_count
-        report.replaced += result.matched_count
-    except BulkWriteError as error:
-        _count_errors(error, rows, existing, report)
+    met = _send(db, rows, existing, report)
+    for number, product in _send(db, met, existing, report):  # of two upserts that met, the later finds the other's now
+        report.refuse(number, f"product {product['_id']} is being removed")
     skus = [product["_id"] for _, product in rows]
     db["stock"].update_many({"_id": {"$in": skus}, "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}})
 
 
-def _request(product: Product, existing: Existing) -> InsertOne[Product] | ReplaceOne[Product]:
-    if existing == "replace":
-        return ReplaceOne({"_id": product["_id"]}, product, upsert=True)
-    return InsertOne(product)
+def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
+    """Write what can be written; returns the rows whose replacement met another writer."""
+    if not rows:
+        return []
+    requests: list[Any] = [_request(product, existing) for _, product in rows]
+    try:
+        result = db["products"].bulk_write(requests, ordered=False)
+    except BulkWriteError as error:
+        return _count_errors(error, rows, existing, report)
+    report.imported += result.inserted_count + result.upserted_count
+    report.replaced += result.matched_count
+    return []
 
 
-def _count_errors(error: BulkWriteError, rows: list[tuple[int, Product]], existing: Existing, report: Report) -> None:
+def _request(product: Product, existing: Existing) -> InsertOne[Product] | UpdateOne:
+    """The version goes on from that of the product replaced, so that whoever edits the old one is told."""
+    if existing != "replace":
+        return InsertOne(product)
+    version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
+    replaced = {"$mergeObjects": [{"$literal": product}, {"version": version}]}
+    return UpdateOne({"_id": product["_id"], "txn_lock": None}, [{"$replaceWith": replaced}], upsert=True)
+
+
+def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
     details: Mapping[str, Any] = error.details or {}
     report.imported += details.get("nInserted", 0) + details.get("nUpserted", 0)
     report.replaced += details.get("nMatched", 0)
+    met = []
     for problem in details.get("writeErrors", []):
         number, product = rows[problem["index"]]
         if problem["code"] != DUPLICATE_KEY:
             report.refuse(number, problem["errmsg"])
+        elif existing == "replace":
+            met.append((number, product))
         elif existing == "skip":
             report.skipped += 1
         else:
             report.refuse(number, f"there is a product {product['_id']} already")
+    return met

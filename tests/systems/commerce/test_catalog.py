@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 
@@ -186,6 +187,34 @@ def test_bad_lines_are_reported_by_number(catalog: Catalog) -> None:
     assert (again.replaced, catalog.get("a")["title"]) == (1, "New")
     with pytest.raises(Invalid):
         catalog.import_products([], existing="perhaps")  # type: ignore[arg-type]
+
+
+def test_an_import_that_replaces_is_told_to_editors(catalog: Catalog) -> None:
+    first = catalog.add(product("a"))
+    catalog.import_products([json.dumps(product("a", title="Imported"))], existing="replace")
+    with pytest.raises(Stale):
+        catalog.replace("a", first, expected_version=1)
+    assert (catalog.get("a")["title"], catalog.get("a")["version"]) == ("Imported", 2)
+    assert catalog.patch("a", {"title": "Edited"}, expected_version=2)["version"] == 3
+
+
+def test_an_import_leaves_a_product_alone_that_is_being_removed(catalog: Catalog, shop_db: Db) -> None:
+    """By a run in two phases: its marker must stay, or it would remove the stock and not the product."""
+    catalog.add(product("a"))
+    shop_db["products"].update_one({"_id": "a"}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
+    report = catalog.import_products(
+        [json.dumps(product("a", title="New")), json.dumps(product("b"))], existing="replace"
+    )
+    assert (report.imported, report.replaced, report.bad) == (1, 0, [(1, "product a is being removed")])
+    assert (catalog.get("a")["title"], catalog.get("a")["txn_lock"]) == ("Film a", "t")
+
+
+def test_imports_that_replace_meet(catalog: Catalog) -> None:
+    lines = [json.dumps(product(f"p{number}")) for number in range(50)]
+    reports = at_once(4, lambda _: catalog.import_products(lines, existing="replace"))
+    assert [report.bad for report in reports] == [[]] * 4
+    assert sum(report.imported for report in reports) == 50
+    assert catalog.get("p0")["version"] == 4
 
 
 @heavy

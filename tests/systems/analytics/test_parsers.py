@@ -108,6 +108,15 @@ def test_a_malformed_line_says_why(format: str, line: str, why: str) -> None:
         FORMATS[format](line)
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("part", [" [", " [x] ", ' [x] "', " [x", ' "', '\\"', " "])
+def test_no_line_is_slow(part: str) -> None:
+    """It took half a minute for the first of these, and grew with the square of the length."""
+    for format in ("combined", "common"):
+        with pytest.raises(Malformed):
+            FORMATS[format]("h - " + part * (65_000 // len(part)))
+
+
 def test_formats_are_told_apart() -> None:
     assert detect(["garbage", COMBINED]) == "combined"
     assert detect(['h - - [01/Jan/2020:00:00:00 +0000] "GET / HTTP/1.0" 200 5']) == "common"

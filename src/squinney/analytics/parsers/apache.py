@@ -7,17 +7,18 @@ import re
 from squinney.analytics.parsers.lines import Malformed, clf_time, put_request
 from squinney.mongo.schema import Document
 
-# Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow).
+# Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow). A time holds no "[",
+# which would let each of many be tried to the line's end.
 _QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_COMMON = rf"(\S+) \S+ (.+?) \[([^\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)"
+_COMMON = rf"(\S+) \S+ (.+?) \[([^\[\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)"
 _COMMON_LINE = re.compile(rf"{_COMMON}\s*")
 _COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}\s*")
 # Nearly every line is like this, and one match takes it apart down to the query; the others take the careful way.
 _USUAL_LINE = re.compile(
-    r'(\S+) \S+ (\S+) \[([^\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
+    r'(\S+) \S+ (\S+) \[([^\[\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
     r'(\d{3}) (\d{1,18}|-) "([^"\\]*)" "([^"\\]*)"'
 )
-_START = re.compile(r"\S+ \S+ .+? \[[^\]]+\]")
+_START = re.compile(r"\S+ \S+ .+? \[[^\[\]]+\]")
 
 
 def parse_combined(line: str) -> Document:

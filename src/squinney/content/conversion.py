@@ -2,7 +2,8 @@
 
 Claim: a fresh epoch number. Copy: everything, under that epoch, where no reader looks. Freeze: the node refuses writes
 of comments for a moment (they wait and try again). Copy what changed. Switch: one transaction on the node. A claim that
-took too long cannot switch: the freeze carries its token and is lifted by whoever meets it after its time.
+took too long cannot switch: the freeze carries its token and is lifted by whoever meets it after its time. Neither can
+one that another claim has followed, so copies of an earlier epoch than one's own are nobody's and may be deleted.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def convert(db: Db, transactions: Transactions, place: Place, source: Storage, t
     notice = _note_copies(db, place, to, epoch)
     target = _target(db, to, place, epoch)
     target.copy(source.all(place))
-    token = _freeze(db, place)
+    token = _freeze(db, place, epoch)
     try:
         target.copy(source.all(place))
         _switch(db, transactions, place, to, epoch, token, target.fields(), notice)
@@ -93,17 +94,21 @@ def _note_copies(db: Db, place: Place, to: Strategy, epoch: int) -> str | None:
     return str(step.id)
 
 
-def _freeze(db: Db, place: Place) -> str:
-    """From here on no comment is written until the switch, or until the freeze has lasted too long."""
+def _freeze(db: Db, place: Place, epoch: int) -> str:
+    """From here on no comment is written until the switch, or until the freeze has lasted too long.
+
+    Only the newest claim may: whoever claimed later deletes the copies of earlier claims.
+    """
     token = secrets.token_hex(8)
     until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
     # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
     calm = {"txn_lock": None, "txns.0": {"$exists": False}}
+    mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}
     for _ in range(600):
-        if db[NODES].update_one({**place.filter, **place.guard, **calm}, frozen).matched_count:
+        if db[NODES].update_one({**mine, **calm}, frozen).matched_count:
             return token
-        if db[NODES].find_one({**place.filter, **place.guard}, {"_id": 1}) is None:
+        if db[NODES].find_one(mine, {"_id": 1}) is None:
             break
         time.sleep(random.uniform(0, 0.02))
     raise Busy("the discussion is being converted already, or has moved; try again")
@@ -119,6 +124,26 @@ def thaw_if_expired(db: Db, node_id: str, frozen: Document, now: datetime) -> No
     """End the freeze of a conversion that died; its token keeps it from switching afterwards."""
     if frozen["until"] < now:
         _thaw(db, node_id, frozen["token"])
+
+
+def disown(db: Db, node_id: str, epoch: int) -> bool:
+    """Whether comments of this epoch, which was not the node's, are nobody's and stay so.
+
+    A conversion that copies is kept from switching by one more claim; one that is about to switch is waited for.
+    """
+    newest = {"metadata.discussion.epoch": {"$lt": epoch}, "metadata.discussion.claimed": epoch}
+    while True:
+        where = {"_id": node_id, **newest, "metadata.discussion.frozen": None}
+        db[NODES].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
+        found = db[NODES].find_one({"_id": node_id}, {"metadata.discussion": 1})
+        discussion = found["metadata"].get("discussion") if found else None
+        if discussion is None:
+            return True
+        if discussion["epoch"] >= epoch or discussion["claimed"] > epoch:
+            return bool(discussion["epoch"] != epoch)
+        if frozen := discussion.get("frozen"):
+            thaw_if_expired(db, node_id, frozen, server_now(db))
+        time.sleep(random.uniform(0, 0.02))
 
 
 def _switch(

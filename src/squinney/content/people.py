@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from squinney.content import queries
+from squinney.content import conversion, queries
 from squinney.content.comments import Comments
 from squinney.content.discussions import plain
 from squinney.content.documents import COMMENTS, FLAGS, NODES, PAGES, Comment
@@ -66,15 +66,21 @@ class People:
         """
         checks.identifier(author_id, "author")
         done: Counter[str] = Counter()
-        for comment, leftover in list(self._all(author_id)):
-            if leftover is None:
-                done["comments"] += self._erase(comment)
-            else:  # nobody's any more: the document goes, a page whole
-                collection, place = leftover
-                done["leftovers"] += self._db[collection].delete_one(place).deleted_count
+        for _ in range(2):  # a conversion may have left copies behind in the meantime
+            for comment, leftover in list(self._all(author_id)):
+                if leftover is None:
+                    done["comments"] += self._erase(comment)
+                else:
+                    done["leftovers"] += self._drop(*leftover)
         flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), {"$pull": {"by": author_id}})
         done["flags"] += flags.modified_count
         return +done
+
+    def _drop(self, collection: str, place: Document) -> int:
+        """Nobody's any more: the document goes, a page whole. Unless a conversion has made it somebody's just now."""
+        if not conversion.disown(self._db, place["node_id"], place["epoch"]):
+            return 0
+        return self._db[collection].delete_one(place).deleted_count
 
     def _erase(self, comment: Document) -> int:
         try:

@@ -16,7 +16,7 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
-from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownComment, conversion
+from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownComment, conversion, find_problems
 from squinney.content.discussions import new_comment
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
@@ -127,7 +127,7 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     comments.post(node, ADA, "before")
     monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
     place = comments._place(node["_id"])
-    token = conversion._freeze(site, place)
+    token = conversion._freeze(site, place, 1)
     comments.post(node["_id"], ADA, "after")
     with pytest.raises(Busy):
         conversion._switch(site, Transactions(site), place, "paged", 2, token, {})
@@ -259,6 +259,54 @@ def test_erasing_what_a_conversion_left_touches_nothing_that_lives(site: Db, nod
     assert not any("a secret" in repr(document) for document in site["comment_pages"].find())
 
 
+def test_erasing_while_a_conversion_switches_touches_nobody_else(
+    site: Db, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comments = Comments(site)
+    comments.post(node, ADA, "a secret")
+    comments.post(node, BEN, "ben's")
+    people, switch, looked_at = People(site, comments), conversion._switch, threading.Event()
+    look = people._all
+
+    def looked(author_id: str) -> Any:
+        found = list(look(author_id))
+        looked_at.set()
+        return found
+
+    def switched(*args: Any) -> None:  # everything is copied, and the discussion frozen
+        eraser.start()
+        looked_at.wait(5)
+        switch(*args)
+
+    monkeypatch.setattr(people, "_all", looked)
+    monkeypatch.setattr(conversion, "_switch", switched)
+    eraser = threading.Thread(target=people.erase, args=["ada"])
+    comments.convert(node["_id"], "paged")
+    eraser.join()
+    assert [comment["text"] for comment in comments.page(node["_id"]).items] == ["ben's"]
+    assert list(find_problems(site)) == []
+    assert not any("a secret" in repr(document) for document in site["comments"].find())
+
+
+def test_copies_of_a_conversion_that_goes_on_are_erased_for_good(
+    site: Db, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comments = Comments(site)
+    comments.post(node, ADA, "a secret")
+    comments.post(node, BEN, "ben's")
+    freeze = conversion._freeze
+
+    def erased_before(*args: Any) -> str:
+        assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1}
+        return freeze(*args)
+
+    monkeypatch.setattr(conversion, "_freeze", erased_before)
+    with pytest.raises(Busy):
+        comments.convert(node["_id"], "paged")
+    assert [comment["text"] for comment in comments.page(node["_id"]).items] == ["ben's"]
+    assert site["comment_pages"].count_documents({}) == 0
+
+
 @pytest.mark.parametrize("to", STRATEGIES)
 def test_a_key_holds_when_the_discussion_is_converted(site: Db, node: Node, strategy: Strategy, to: Strategy) -> None:
     comments = Comments(site, strategy)
@@ -278,3 +326,25 @@ def test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat(site: Db, node
     site["transactions"].delete_many({})
     comments.post(node["_id"], ADA, "hers", key="k", scope="s")
     assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["his", "hers"]
+
+
+@pytest.mark.parametrize(("source", "to"), [("paged", "separate"), ("separate", "paged"), ("embedded", "separate")])
+def test_of_two_conversions_that_meet_the_later_claim_counts(
+    site: Db, node: Node, source: Strategy, to: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comments = Comments(site, source)
+    comments.post(node, ADA, "kept")
+    earlier = conversion._claim(site, comments._place(node["_id"]))
+    claim, note = conversion._claim, conversion._note_copies
+
+    def the_earlier_goes_on(*args: Any) -> str | None:
+        monkeypatch.setattr(conversion, "_note_copies", note)
+        monkeypatch.setattr(conversion, "_claim", lambda *_: earlier)
+        with pytest.raises(Busy):
+            Comments(site).convert(node["_id"], to)
+        monkeypatch.setattr(conversion, "_claim", claim)
+        return note(*args)
+
+    monkeypatch.setattr(conversion, "_note_copies", the_earlier_goes_on)
+    assert comments.convert(node["_id"], to) == comments.strategy_of(node) == to
+    assert [comment["text"] for comment in comments.page(node["_id"]).items] == ["kept"]

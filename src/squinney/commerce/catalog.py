@@ -19,7 +19,7 @@ from squinney.commerce.search import Filters
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import checks, paging
+from squinney.patterns import attributes, checks, paging
 from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
 from squinney.patterns.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions
@@ -91,7 +91,7 @@ class Catalog:
 
     @operation()
     def patch(self, sku: str, changes: Mapping[str, Any], *, expected_version: int | None = None) -> Product:
-        """Change some fields; `None` removes one, an object inside is merged.
+        """Change some fields; `None` removes one, an object inside is merged, as are properties given by name.
 
         Atomic: one update, which the version decides; without `expected_version` it is tried again on what others left.
         After a crash: it happened or it did not.
@@ -104,7 +104,8 @@ class Catalog:
             version = found["version"]
             if expected_version not in (None, version):
                 raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
-            stored = {**product_from(_merged(found, changes), self._types), "version": version + 1}
+            named = {**found, "properties": attributes.mapping(found.get("properties", []))}
+            stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
             if self._swap(stored, version):
                 return stored
         raise Busy(f"product {sku} is changed too often; try again", sku=sku)

@@ -17,6 +17,7 @@ from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
+from squinney.patterns import attributes
 from squinney.patterns.transactions import AlreadyExists, Stale
 
 ALBUM = {
@@ -73,6 +74,15 @@ def test_versions_keep_editors_apart(catalog: Catalog) -> None:
     ):
         with pytest.raises(UnknownProduct):
             attempt()
+
+
+def test_properties_are_patched_by_name(catalog: Catalog) -> None:
+    catalog.add(product("p", properties={"Color": "red", "Size": ["M", "L"]}))
+    patched = catalog.patch("p", {"properties": {"Color": "blue"}})
+    assert attributes.mapping(patched["properties"]) == {"Color": "blue", "Size": ["M", "L"]}
+    assert catalog.patch("p", {"properties": {"Size": None}})["properties"] == [{"n": "Color", "v": "blue"}]
+    assert catalog.patch("p", {"properties": [{"n": "Weight", "v": 3}]})["properties"] == [{"n": "Weight", "v": 3}]
+    assert catalog.patch("p", {"properties": None})["properties"] == []
 
 
 BAD = [

@@ -30,6 +30,8 @@ SETTLE_SECONDS = 2.0
 TTL_INDEX = "time_-1"
 INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
 SECONDS = 3_600
+# What an older policy would have dropped may be kept by a newer one; what is gone stays closed.
+_REOPENED = {"closed_before": "$frozen_before", "closed_at": "$$REMOVE"}
 
 
 class Retention:
@@ -60,7 +62,7 @@ class Retention:
         keep_seconds: int | None = None,
         size_bytes: int | None = None,
     ) -> Policy:
-        """Set the policy, and move the events to where it wants them.
+        """Set the policy, and move the events to where it wants them; what is closed but not dropped yet is open again.
 
         Atomic: the policy's update, from which on new events go to the new place; each batch of moved events.
         After a crash: the rest has not moved yet; readers see both places, and the retention job goes on.
@@ -71,10 +73,17 @@ class Retention:
             raise Conflict("events that are rolled up can be kept or rotated, not lost unseen", field="strategy")
         if strategy != "ttl":
             self._end_ttl()
-        wanted = {"strategy": strategy, "unit": unit, "keep_seconds": keep_seconds, "size_bytes": size_bytes}
+        wanted: dict[str, Any] = {
+            "strategy": strategy,
+            "unit": unit,
+            "keep_seconds": keep_seconds,
+            "size_bytes": size_bytes,
+            "moving": True,
+            **_REOPENED,
+        }
         if strategy == "rotate-databases":
             wanted["databases_used"] = True
-        self._db["retention"].update_one({"_id": EVENTS}, {"$set": {**wanted, "moving": True}}, upsert=True)
+        self._db["retention"].update_one({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
         self._prepare(self.policy())
         self._move()
         return self.policy()
@@ -150,17 +159,17 @@ class Retention:
         for place in self._places.partitions():
             if span_of(place, self._db)[1] <= policy.closed_before:
                 try:
-                    self.drop(place, closed_at=policy.closed_at)
-                    dropped += 1
+                    dropped += self.drop(place, closed_at=policy.closed_at)
                 except NotRolledUp:
                     done["waiting for roll-ups"] += 1
         return dropped
 
     @operation(SECONDS)
-    def drop(self, place: Events, *, closed_at: datetime) -> None:
-        """Drop a day's or month's events, unless a roll-up has not counted them all.
+    def drop(self, place: Events, *, closed_at: datetime) -> bool:
+        """Drop a day's or month's events, unless a roll-up has not counted them all; false where they are open again.
 
-        Atomic: the policy's update, from which on no roll-up looks at that time any more; then the drop.
+        Atomic: the policy's update, from which on no roll-up looks at that time any more, while it is the one that
+        closed them; then the drop.
         After a crash: it is there, frozen, or gone; the next `apply` drops it.
         Raises: `NotRolledUp`.
         """
@@ -169,12 +178,15 @@ class Retention:
             if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(place, watermark):
                 raise NotRolledUp(f"{rollup['_id']} has not counted all of {place.full_name} yet")
         frozen = {"frozen_before": span_of(place, self._db)[1]}
-        self._db["retention"].update_one({"_id": EVENTS}, {"$max": frozen})
+        closed = {"_id": EVENTS, "closed_at": closed_at}
+        if not self._db["retention"].update_one(closed, {"$max": frozen}).matched_count:
+            return False
         if place.database.name == self._db.name:
             place.drop()
         else:
             self._db.client.drop_database(place.database.name)
         self._places.forget(place)
+        return True
 
 
 def _has_newer(place: Events, watermark: Timestamp) -> bool:

@@ -216,6 +216,22 @@ def test_old_days_are_closed_then_dropped(analytics_db: Db, events: EventLog, re
     assert retention.apply() == {}
 
 
+def test_what_was_closed_but_not_dropped_is_kept_by_a_longer_policy(
+    analytics_db: Db, events: EventLog, retention: Retention
+) -> None:
+    old = utcnow() - timedelta(days=4)
+    events.record({"time": old, "path": "/", "bytes": 1})
+    retention.switch("rotate", keep_seconds=86_400)
+    assert retention.apply() == {"closed": 1}
+    closed = retention.policy()
+    retention.switch("rotate", keep_seconds=30 * 86_400)
+    assert retention.apply() == {}
+    (place,) = Places(analytics_db).partitions()
+    assert not retention.drop(place, closed_at=closed.closed_at)  # by a worker that read the older policy
+    events.record({"time": old, "path": "/", "bytes": 2})
+    assert sorted(event["bytes"] for event in events.by_path("/")) == [1, 2]
+
+
 @pytest.mark.parametrize("unit", ["day", "month"])
 def test_a_day_has_a_place_or_is_refused(events: EventLog, retention: Retention, unit: str) -> None:
     retention.switch("rotate", unit=unit)

@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from squinney.commerce import queries
 from squinney.commerce.documents import CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
-from squinney.commerce.tree import change_tree, slug_for
+from squinney.commerce.tree import change_tree, slug_for, take_from_products
 from squinney.commerce.tree_import import add_paths
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -164,7 +164,7 @@ class Categories:
         if children not in get_args(Children):
             raise Invalid(f"children must be one of {', '.join(get_args(Children))}", field="children")
         gone = change_tree(self._db, lambda session: self._remove(slug, children, session))
-        self._db["products"].update_many({"category_ids": {"$in": gone}}, {"$pull": {"category_ids": {"$in": gone}}})
+        take_from_products(self._db, gone)
         return len(gone)
 
     @operation(300)

@@ -42,3 +42,12 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, seconds: float 
         return in_transaction(db, work, seconds=seconds)
     except DuplicateKeyError as error:  # the slug's index is the only unique one
         raise SlugTaken("another category has this slug") from error
+
+
+def take_from_products(db: Db, category_ids: list[str]) -> int:
+    """Take categories that are gone from every product; their versions tell whoever is editing one.
+
+    Atomic: each product by itself.
+    """
+    change = {"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}
+    return db["products"].update_many({"category_ids": {"$in": category_ids}}, change).modified_count

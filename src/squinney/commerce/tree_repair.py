@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.commerce.queries import TREE
-from squinney.commerce.tree import change_tree
+from squinney.commerce.tree import change_tree, take_from_products
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
 
@@ -70,8 +70,7 @@ def repair(db: Db) -> Counter[str]:
     done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
     gone = [unknown["_id"] for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES())]
     if gone:
-        taken = db["products"].update_many({"category_ids": {"$in": gone}}, {"$pull": {"category_ids": {"$in": gone}}})
-        done["products set"] += taken.modified_count
+        done["products set"] += take_from_products(db, gone)
     for stock in list(db["stock"].aggregate(queries.REMOVED_BUT_SOLD())):
         where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
         done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count

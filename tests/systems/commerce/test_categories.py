@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from tests.commands import Commands
+from tests.systems.commerce.conftest import product
 
 from squinney.commerce import (
+    Catalog,
     Categories,
     CategoryNotEmpty,
     DepthLimit,
@@ -24,6 +26,7 @@ from squinney.commerce.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
+from squinney.patterns.transactions import Stale
 
 
 @pytest.fixture
@@ -133,6 +136,14 @@ def test_removal_refuses_lifts_or_cascades(music: Categories, shop_db: Db) -> No
     assert names(music.children()) == ["Films"]
     assert shop_db["products"].find_one()["category_ids"] == ["other"]  # type: ignore[index]
     require_sound(shop_db)
+
+
+def test_whoever_edits_a_product_learns_that_its_category_is_gone(music: Categories, catalog: Catalog) -> None:
+    read = catalog.add(product("p", category_ids=[music.get("rock")["_id"]]))
+    music.remove("rock")
+    with pytest.raises(Stale):
+        catalog.replace("p", read, expected_version=read["version"])
+    assert (catalog.get("p")["category_ids"], catalog.get("p")["version"]) == ([], 2)
 
 
 def test_slugs_are_made_and_kept_apart(categories: Categories) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -115,7 +115,7 @@ class Comments:
 
         Atomic: as `post`; the comment is found by its version, and the newest edit wins.
         After a crash: as `post`.
-        Raises: `UnknownComment`, also for a deleted one; `Forbidden`, `Invalid`.
+        Raises: `UnknownComment`, also for a deleted one; `Forbidden`, `Invalid`, `DiscussionFull`.
         """
         said = checked_text(text)
 
@@ -192,7 +192,11 @@ class Comments:
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
         """
         wanted = discussions.checked_slug(slug)
-        return self._found(self._read(node, lambda place, storage: storage.get(place, wanted), None), slug)
+
+        def attempt(place: Place, storage: Storage) -> Comment | None:
+            return self._found(storage.get(place, wanted), slug)
+
+        return self._found(self._read(node, attempt, None), slug)
 
     @operation(reads_only=True)
     def discussion(self, node: Node | str, slug: str) -> list[Comment]:
@@ -220,12 +224,21 @@ class Comments:
     def by_author(self, author_id: str, cursor: str | None = None, limit: int = 50) -> Page[Comment]:
         """A person's comments on all nodes whose discussion is separate, newest first.
 
+        A page can be shorter than the limit where a conversion has left comments behind.
+
         Raises: `StrategyCannot` where this instance's strategy is another; `Invalid`.
         """
         discussions.require(self._strategy, "by_author")
         checks.identifier(author_id, "author")
         found = page(self._db, queries.BY_AUTHOR, cursor=cursor, limit=limit, author_id=author_id)
-        return found.map(discussions.plain)
+        epochs = self._epochs({comment["node_id"] for comment in found.items})
+        live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]
+        return Page([discussions.plain(comment) for comment in live], found.next)
+
+    def _epochs(self, node_ids: Iterable[str]) -> dict[str, int]:
+        fields = {"metadata.discussion.epoch": 1}
+        found = queries.NODES_BY_ID.find(self._db, node_ids=sorted(node_ids), projection=fields)
+        return {node["_id"]: node["metadata"]["discussion"]["epoch"] for node in found}
 
     @operation(reads_only=True)
     def strategy_of(self, node: Node | str) -> Strategy:

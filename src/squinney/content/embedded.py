@@ -82,26 +82,37 @@ class Embedded:
         here = {**place.filter, **place.guard}
         if self._db[NODES].find_one(here, {"_id": 1}) is None:
             raise Stale("the discussion has moved")
-        full = {**here, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
-        if self._db[NODES].find_one(full, {"_id": 1}):
-            raise DiscussionFull(
-                f"an embedded discussion holds {MOST_EMBEDDED_BYTES // 2**20} MB; convert it to 'separate' or 'paged'",
-                limit=MOST_EMBEDDED_BYTES,
-            )
+        self._require_room(place, room)
         if parent:
             current = self.get(place, parent["slug"])
             if current is None or current.get("deleted"):
                 raise unanswerable(dict(current) if current else None)
         raise Stale("the discussion has changed")
 
+    def _require_room(self, place: Place, room: int) -> None:
+        full = {**place.filter, **place.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
+        if self._db[NODES].find_one(full, {"_id": 1}):
+            raise DiscussionFull(
+                f"an embedded discussion holds {MOST_EMBEDDED_BYTES // 2**20} MB; convert it to 'separate' or 'paged'",
+                limit=MOST_EMBEDDED_BYTES,
+            )
+
     def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
-        """One update of the one element, found by its version."""
+        """One update of the one element, found by its version; a longer text requires room for it."""
         update = {
             "$set": {f"metadata.comments.$.{name}": value for name, value in fields.items()},
             "$inc": {"metadata.comments.$.version": 1, "metadata.num_comments": counted},
         }
-        same = {"$elemMatch": {"slug": comment["slug"], "version": comment["version"]}}
-        if not self._update(place, {"metadata.comments": same}, update):
+        where: Document = {
+            "metadata.comments": {"$elemMatch": {"slug": comment["slug"], "version": comment["version"]}}
+        }
+        longer = len(fields["text"].encode()) - len(comment["text"].encode())
+        room = MOST_EMBEDDED_BYTES - longer
+        if longer > 0:
+            where["$expr"] = {"$lt": [{"$bsonSize": "$$ROOT"}, room]}
+        if not self._update(place, where, update):
+            if longer > 0:
+                self._require_room(place, room)
             raise Stale("the comment has changed")
 
     def remove(self, place: Place, comment: Comment) -> None:

@@ -13,6 +13,7 @@ from squinney.content import discussions, queries
 from squinney.content.comments import Comments
 from squinney.content.documents import FLAGS, Comment, Flag, Node
 from squinney.content.errors import UnknownComment, UnknownNode
+from squinney.content.sight import id_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -93,14 +94,15 @@ class Moderation:
         if verdict not in ("keep", "remove"):
             raise Invalid("verdict must be keep or remove", field="verdict")
         checks.identifier(by, "by")
-        node_id = node if isinstance(node, str) else node["_id"]
+        flag_id = _flag_id(id_of(node), discussions.checked_slug(slug))
+        if self._db[FLAGS].find_one({"_id": flag_id}, {"_id": 1}) is None:
+            raise _not_flagged(slug)
         if verdict == "remove":
             self._remove(node, slug)
         decided = {"$set": {"state": "kept" if verdict == "keep" else "removed", "decided_by": by, "at": self._clock()}}
-        flag_id = _flag_id(node_id, discussions.checked_slug(slug))
         found = self._db[FLAGS].find_one_and_update({"_id": flag_id}, decided, return_document=True)
         if found is None:
-            raise UnknownComment(f"the comment {slug} is not flagged", slug=slug)
+            raise _not_flagged(slug)
         return cast(Flag, found)
 
     def _remove(self, node: Node | str, slug: str) -> None:
@@ -108,6 +110,10 @@ class Moderation:
             self._comments.delete(node, slug)
         except (UnknownComment, UnknownNode):
             return  # gone already: by its author, or by a decision that was cut short
+
+
+def _not_flagged(slug: str) -> UnknownComment:
+    return UnknownComment(f"the comment {slug} is not flagged", slug=slug)
 
 
 def _flag_id(node_id: str, slug: str) -> str:

@@ -72,7 +72,7 @@ class People:
                     done["comments"] += self._erase(comment)
                 else:
                     done["leftovers"] += self._drop(*leftover)
-        flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), {"$pull": {"by": author_id}})
+        flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), _without_flag(author_id))
         done["flags"] += flags.modified_count
         return +done
 
@@ -88,3 +88,11 @@ class People:
         except (UnknownComment, UnknownNode):
             return 0
         return 1
+
+
+def _without_flag(author_id: str) -> list[Document]:
+    """A flag's `by` and `reasons` go side by side."""
+    pairs: Document = {"$zip": {"inputs": ["$by", "$reasons"]}}
+    others: Document = {"$filter": {"input": pairs, "cond": {"$ne": [{"$first": "$$this"}, {"$literal": author_id}]}}}
+    sides = {"by": {"$first": "$$this"}, "reasons": {"$last": "$$this"}}
+    return [{"$set": {name: {"$map": {"input": others, "in": side}} for name, side in sides.items()}}]

@@ -272,7 +272,7 @@ def _patiently(work: Callable[[], object]) -> None:
 def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -> None:
     comments = Comments(site, "embedded")
     whole = "x" * MOST_COMMENT
-    first = comments.post(node, ADA, whole)
+    first, short = comments.post(node, ADA, whole), comments.post(node, ADA, "short")
     crowd = [{**first, "_id": f"{first['_id']}{n}", "slug": f"a{n}", "full_slug": f"a{n}"} for n in range(1_300)]
     more = {"$push": {"metadata.comments": {"$each": crowd}}, "$inc": {"metadata.num_comments": 1_300}}
     _patiently(lambda: site["content.nodes"].update_one({"_id": node["_id"]}, more))
@@ -284,7 +284,10 @@ def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -
     with pytest.raises(DiscussionFull, match="convert"):
         post_on()
     posted = comments.count(node)
-    assert 1_301 < posted < 1_500
+    assert 1_302 < posted < 1_500
+    with pytest.raises(DiscussionFull):  # with a longer text it would not fit either
+        comments.edit(node, short["slug"], "\U0001f600" * MOST_COMMENT)
+    _patiently(lambda: comments.edit(node, short["slug"], "brief"))
     nodes = Nodes(site)
     nodes.edit(node, node["metadata"]["nonce"], {"detail": {"text": "y" * 500_000}})
     comments.convert(node, "paged")

@@ -205,15 +205,50 @@ def test_flags_make_a_queue_that_moderators_empty(site: Db, node: Node, strategy
     assert moderation.queue().items == []
     assert [comment["text"] for comment in comments.page(node).items] == ["fine"]
     assert moderation.flag(node, fine["slug"], "zoe")["state"] == "open"
+    unflagged = comments.post(node, ADA, "unflagged")
     for attempt in (
+        lambda: moderation.decide(node, unflagged["slug"], "remove", by="mod"),
         lambda: moderation.flag(node, "nowhere", "ben"),
         lambda: moderation.flag(node, rude["slug"], "ben"),
         lambda: moderation.decide(node, "nowhere", "keep", by="mod"),
     ):
         with pytest.raises(UnknownComment):
             attempt()
-    with pytest.raises(Invalid):
-        moderation.decide(node, fine["slug"], "burn", by="mod")  # type: ignore[arg-type]
+    assert comments.get(node, unflagged["slug"])["text"] == "unflagged"
+    for wrong in (
+        lambda: moderation.decide(node, fine["slug"], "burn", by="mod"),  # type: ignore[arg-type]
+        lambda: moderation.decide(5, fine["slug"], "keep", by="mod"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(Invalid):
+            wrong()
+
+
+def test_a_node_read_before_a_conversion_leads_to_its_comments(site: Db, node: Node, strategy: Strategy) -> None:
+    comments = Comments(site, strategy)
+    comment = comments.post(node, ADA, "here")
+    before = Nodes(site).by_id(node["_id"])
+    comments.convert(node["_id"], "paged" if strategy == "separate" else "separate")
+    assert comments.get(before, comment["slug"]) == comment
+    assert comments.page(before).items == [comment]
+
+
+def test_a_persons_list_shows_nothing_that_a_conversion_left(site: Db, node: Node) -> None:
+    comments = Comments(site)
+    left, other = comments.post(node, ADA, "left"), Nodes(site).create(None, "other", "basic-page", "Other", ADA)
+    comments.post(other, ADA, "stays")
+    comments.convert(node, "embedded")
+    comments.delete(node["_id"], left["slug"])
+    assert [comment["text"] for comment in comments.by_author("ada").items] == ["stays"]
+
+
+def test_a_persons_flags_go_with_their_words(site: Db, node: Node) -> None:
+    comments = Comments(site)
+    moderation, slug = Moderation(site, comments), comments.post(node, ADA, "rude")["slug"]
+    for who, why in (("eve", "eve's words"), ("ben", "ben's words"), ("zoe", "zoe's words")):
+        moderation.flag(node, slug, who, why)
+    assert People(site, comments).erase("ben") == {"flags": 1}
+    flag = moderation.queue().items[0].flag
+    assert (flag["by"], flag["reasons"]) == (["eve", "zoe"], ["eve's words", "zoe's words"])
 
 
 def test_a_persons_comments_are_exported_and_erased_everywhere(site: Db) -> None:

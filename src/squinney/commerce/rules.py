@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from squinney.commerce.documents import (
@@ -29,6 +30,9 @@ from squinney.commerce.errors import (
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.transactions import Stale, Step
+
+MOST_SHOWN = 20
+LONGEST_SHOWN = 200
 
 # ---- lines ----
 
@@ -59,8 +63,18 @@ def new_line(cart: Cart, product: Document | None, sku: str) -> Line:
     pricing = product["pricing"]
     if pricing["currency"] != cart["currency"]:
         raise WrongCurrency(f"{sku} is sold in {pricing['currency']}, the cart is in {cart['currency']}", sku=sku)
-    shown = {name: value for name, value in product["details"].items() if isinstance(value, str | int)}
-    return {"sku": sku, "qty": 0, "price": pricing["retail"], "title": product["title"], "details": shown}
+    details = _shown(product["details"])
+    return {"sku": sku, "qty": 0, "price": pricing["retail"], "title": product["title"], "details": details}
+
+
+def _shown(details: Mapping[str, Any]) -> Document:
+    """The details that a cart can keep: a hundred lines, and in two-phase mode two copies of them, are one document."""
+    short = ((name, value) for name, value in details.items() if isinstance(value, int) or _is_short(value))
+    return dict(islice(short, MOST_SHOWN))
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_SHOWN
 
 
 def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:

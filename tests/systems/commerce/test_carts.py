@@ -127,6 +127,16 @@ def test_stock_keeps_its_history(shop: Shop) -> None:
     assert sorted(changes) == [("adjusted", -2), ("adjusted", 1), ("received", 10)]
 
 
+def test_a_line_keeps_few_and_short_details(shop: Shop) -> None:
+    """A hundred lines must fit into a cart, which is one document, and into the record of a two-phase run."""
+    shop.stock("book", 1)
+    numbers = {f"n {number}": number for number in range(50)}
+    details = {"binding": "paper", "blurb": "x" * 190_000, **numbers}
+    shop.db["products"].update_one({"_id": "book"}, {"$set": {"details": details}})
+    kept = shop.carts.add_item(shop.cart(), "book")["items"][0]["details"]
+    assert kept == {"binding": "paper", **{name: number for name, number in numbers.items() if number < 19}}
+
+
 def test_a_key_adds_once(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart()

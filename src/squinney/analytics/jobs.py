@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 from squinney.analytics.documents import VISIT_RUNS
 from squinney.analytics.retention import Retention
 from squinney.analytics.rollups import Rollups
 from squinney.analytics.sessions import Sessions
+from squinney.errors import Conflict
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
+
+log = logging.getLogger(__name__)
 
 
 def roll_up(db: Db) -> Counter[str]:
@@ -22,7 +26,11 @@ def roll_up(db: Db) -> Counter[str]:
     if db[VISIT_RUNS].find_one() is not None:
         done["sessions"] = Sessions(db).derive().changed
     for rollups in Rollups.registered(db):
-        done[rollups.name] = sum(rollups.run().buckets.values())
+        try:
+            done[rollups.name] = sum(rollups.run().buckets.values())
+        except Conflict as error:  # stopped at this moment, or in need of a person: the others go on
+            log.warning("%s is not rolled up: %s", rollups.name, error.message)
+            done[f"{rollups.name} refused"] += 1
     return done
 
 

@@ -78,12 +78,16 @@ class Rollups:
         self.steps = HOURLY if finest == "hour" else QUARTER_HOURLY
         self._overlap_seconds = checks.integer(overlap_seconds, "overlap_seconds", least=0)
         self._places = Places(db, refresh_seconds=0)
+        self._may_begin = True
         _require_whole_offsets(time_zone, finest)
 
     @classmethod
     def registered(cls, db: Db) -> list[Rollups]:
-        """Every roll-up that has run in this database and was not stopped."""
-        return [cls(db, **known["config"], name=known["_id"]) for known in db[RUNS].find({"stopped": None})]
+        """Every roll-up that has run in this database and was not stopped; one that is stopped now stays so."""
+        found = [cls(db, **known["config"], name=known["_id"]) for known in db[RUNS].find({"stopped": None})]
+        for rollups in found:
+            rollups._may_begin = False
+        return found
 
     # ---- recomputing ----
 
@@ -94,11 +98,12 @@ class Rollups:
         Atomic: each bucket by itself, and the watermark's move, which happens only while this run is the latest.
         After a crash: some buckets are newer than others; the next run recomputes them all. The same holds for two
         runs at once, and for one that stalls and wakes up behind another.
-        Raises: `Conflict` where the name rolls up something else, or under retention that loses events.
+        Raises: `Conflict` where the name rolls up something else, or under retention that loses events; nothing is
+        begun then.
         """
         before = rules.checked_time(until, "until") if until else None
         with self._db.client.start_session(causal_consistency=True) as session:
-            known, began = self._begin(session)
+            known, began = self._begin(session, {"$unset": {"stopped": ""}})
             since = _minus(known.get("watermark") or Timestamp(0, 0), self._overlap_seconds)
             rows = self._touched({"arrived": {"$gt": since}}, session)
             chosen = [row for row in rows if before is None or row[self.steps[0].level] < before]
@@ -134,9 +139,29 @@ class Rollups:
         stopped = {"$set": {"stopped": True}, "$unset": {"watermark": ""}, "$inc": {"run": 1}}
         self._db[RUNS].update_one({"_id": self.name}, stopped)
 
-    def _begin(self, session: ClientSession) -> tuple[Document, Timestamp]:
+    def _begin(self, session: ClientSession, change: Document | None = None) -> tuple[Document, Timestamp]:
         """Take the next number; the cluster time of that write is what the watermark will be."""
-        config = {
+        self._require_own(self._db[RUNS].find_one({"_id": self.name}))
+        self._require_kept()
+        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": self._config()}, **(change or {})}
+        where = {"_id": self.name} if self._may_begin else {"_id": self.name, "stopped": None}
+        known = self._db[RUNS].find_one_and_update(
+            where, taken, upsert=self._may_begin, return_document=True, session=session
+        )
+        if known is None:
+            raise Conflict(f"{self.name} was stopped", field="name")
+        began = session.operation_time
+        assert began is not None
+        self._require_own(known)  # two may have begun under one name at the same moment
+        try:
+            self._require_kept()
+        except Conflict:  # the policy was changed at the same moment
+            self.stop()
+            raise
+        return known, began
+
+    def _config(self) -> Document:
+        return {
             "source": self.source.collection,
             "key": self.source.key,
             "value": self.source.value,
@@ -144,17 +169,14 @@ class Rollups:
             "time_zone": self.source.time_zone,
             "finest": self._finest,
         }
-        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": config}, "$unset": {"stopped": ""}}
-        known: Document = self._db[RUNS].find_one_and_update(
-            {"_id": self.name}, taken, upsert=True, return_document=True, session=session
-        )  # type: ignore[assignment]
-        if known["config"] != config:
+
+    def _require_own(self, known: Document | None) -> None:
+        if known and known["config"] != self._config():
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
+
+    def _require_kept(self) -> None:
         if self.source.collection == EVENTS and self._places.policy().strategy not in ("keep", "rotate"):
             raise Conflict("roll-ups need retention that keeps or rotates events: others lose them unseen")
-        began = session.operation_time
-        assert began is not None
-        return known, began
 
     def _touched(self, match: Document, session: ClientSession) -> list[Document]:
         if gone := self._frozen_before():

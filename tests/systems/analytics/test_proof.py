@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from squinney.analytics import JOBS, Hits, Retention, Rollups, Sessions, demo, figures, find_problems
 from squinney.analytics.demo import SITE
+from squinney.analytics.documents import VISITS
 from squinney.mongo.schema import Db
 
 NOW = datetime(2026, 11, 16, 3, 20, tzinfo=UTC)
@@ -44,3 +45,11 @@ def test_a_stopped_roll_up_lets_go_of_the_events(analytics_db: Db) -> None:
     Retention(analytics_db).switch("keep")
     demo(analytics_db, clock=lambda: NOW)
     assert list(find_problems(analytics_db)) == []
+
+
+def test_a_roll_up_that_is_refused_holds_up_no_other(analytics_db: Db) -> None:
+    Rollups(analytics_db, key="path", value="bytes", time="time", name="a").run()
+    Rollups(analytics_db, VISITS, name="b").run()
+    analytics_db["retention"].insert_one({"_id": "events", "strategy": "ttl"})  # set by hand
+    job = next(job for job in JOBS if job.name == "roll-up-events")
+    assert job.run(analytics_db) == {"a refused": 1, "b": 0}

@@ -274,6 +274,14 @@ def test_under_roll_ups_only_keep_and_rotate(analytics_db: Db, retention: Retent
     retention.switch("rotate")
 
 
+def test_a_roll_up_that_retention_refuses_is_not_begun(analytics_db: Db, retention: Retention) -> None:
+    retention.switch("ttl", keep_seconds=86_400)
+    with pytest.raises(Conflict, match="keeps or rotates"):
+        Rollups(analytics_db, key="path", value="bytes", time="time").run()
+    assert Rollups.registered(analytics_db) == []
+    retention.switch("capped", size_bytes=1_000_000)
+
+
 def test_roll_ups_span_rotated_days(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     fill(events)
     rollups = Rollups(analytics_db, key="path", value="bytes", time="time")

@@ -271,6 +271,22 @@ def test_one_name_rolls_up_one_thing(analytics_db: Db, rollups: Rollups) -> None
     rollups.run()
     with pytest.raises(Conflict, match="another name"):
         Rollups(analytics_db, key="host").run()
+    rollups.stop()
+    with pytest.raises(Conflict, match="another name"):
+        Rollups(analytics_db, key="host").run()
+    assert Rollups.registered(analytics_db) == []
+
+
+def test_only_a_person_begins_again_what_was_stopped(analytics_db: Db, rollups: Rollups) -> None:
+    rollups.run()
+    (of_the_job,) = Rollups.registered(analytics_db)
+    rollups.stop()
+    with pytest.raises(Conflict, match="was stopped"):
+        of_the_job.run()
+    rollups.rebuild(START, START + timedelta(days=1))
+    assert Rollups.registered(analytics_db) == []
+    rollups.run()
+    assert len(Rollups.registered(analytics_db)) == 1
 
 
 @pytest.mark.parametrize(

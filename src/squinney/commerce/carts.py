@@ -18,7 +18,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import Plan, Transactions
+from squinney.patterns.transactions import Busy, Plan, Transactions
 
 
 class Carts:
@@ -149,15 +149,19 @@ class Carts:
 
     @operation()
     def abandon(self, cart_id: str) -> Cart:
-        """Give everything back and end the cart.
+        """Give everything back and end the cart; one that has ended so stays as it is.
 
         Atomic: one update ends it; one `Transactions` run gives everything back.
         After a crash: the cart is `expiring`, and `expire-carts` goes on.
         Raises: `UnknownCart`, `CartClosed` for a cart that is pending or complete, `Busy`, `Unavailable`.
         """
-        self.get(cart_id)
-        if not expiry.begin(self._db, cart_id, self._clock()) and (cart := self.get(cart_id))["status"] != "expiring":
-            raise rules.closed(cart)
+        checks.identifier(cart_id, "cart")
+        if not expiry.begin(self._db, cart_id):
+            cart = self.get(cart_id)
+            if cart["status"] == "active":
+                raise Busy("another operation has the cart; try again", cart_id=cart_id)
+            if cart["status"] in ("pending", "complete"):
+                raise rules.closed(cart)
         expiry.finish(self._db, self._transactions, cart_id, self._clock())
         return self.get(cart_id)
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 BATCH = 200
 
 
-def begin(db: Db, cart_id: str, at: datetime, *, idle_since: datetime | None = None) -> bool:
+def begin(db: Db, cart_id: str, *, idle_since: datetime | None = None) -> bool:
     """Make an active cart with nothing under way `expiring`; from then on nobody can add to it."""
     where: Document = {"_id": cart_id, "status": "active", "txns.0": {"$exists": False}, "txn_lock": None}
     if idle_since is not None:
@@ -48,7 +48,7 @@ def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at:
     counts: Counter[str] = Counter()
     idle_since = at - timedelta(seconds=timeout_seconds)
     for cart in queries.IDLE_CARTS.find(db, status="active", before=idle_since, projection={"_id": 1}):
-        begin(db, cart["_id"], at, idle_since=idle_since)
+        begin(db, cart["_id"], idle_since=idle_since)
     for cart in queries.IDLE_CARTS.find(db, status="expiring", before=at, projection={"_id": 1}):
         try:
             counts["expired"] += finish(db, transactions, cart["_id"], at)

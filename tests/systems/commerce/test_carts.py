@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.racing import at_once
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import (
@@ -19,7 +20,7 @@ from squinney.commerce import (
 )
 from squinney.commerce.documents import MOST_QTY
 from squinney.errors import Invalid
-from squinney.patterns.transactions import KeyReused
+from squinney.patterns.transactions import Busy, KeyReused
 
 
 def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:
@@ -190,6 +191,20 @@ def test_abandoning_gives_everything_back_at_once(shop: Shop) -> None:
     cart_id = shop.cart(film=4, album=3)
     assert shop.carts.abandon(cart_id)["status"] == "expired"
     assert (shop.level("film"), shop.level("album")) == ((10, 0, 0), (3, 0, 0))
+
+
+def test_abandoning_again_changes_nothing(shop: Shop) -> None:
+    shop.stock("film", 5)
+    cart_id = shop.cart(film=2)
+    assert [cart["status"] for cart in at_once(4, lambda _: shop.carts.abandon(cart_id))] == ["expired"] * 4
+    assert shop.level("film") == (5, 0, 0)
+
+
+def test_a_cart_that_another_run_holds_is_busy_and_not_closed(shop: Shop) -> None:
+    cart_id = shop.cart()
+    shop.db["carts"].update_one({"_id": cart_id}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
+    with pytest.raises(Busy):
+        shop.carts.abandon(cart_id)
 
 
 def test_orphans_go_back_and_others_stay(shop: Shop) -> None:

@@ -20,6 +20,11 @@ Level = Literal["ok", "notice", "problem"]
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
 LONGEST_TRANSACTION_SECONDS = 15
+ADVICE = {
+    "different-index": "run `squinney indexes --rebuild` when few are about",
+    "different-options": "an option of a collection cannot be changed: copy it into a new one",
+    "extra-index": "drop it if it is not one of your own",
+}
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def _schema(db: Db) -> Iterator[Finding]:
     for drift in drifts:
         level: Level = "notice" if drift.kind == "extra-index" else "problem"
         repairable = drift.kind.startswith("missing") or drift.kind == "different-validator"
-        advice = "run `squinney doctor --repair`" if repairable else "compare with `squinney indexes`"
+        advice = "run `squinney doctor --repair`" if repairable else ADVICE.get(drift.kind, "")
         yield Finding(level, "schema", str(drift), advice, repairable)
     if not any(drift.kind != "extra-index" for drift in drifts):
         yield Finding("ok", "schema", f"{len(assembly.collections())} collections and their indexes are as declared")

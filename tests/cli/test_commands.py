@@ -59,6 +59,16 @@ def test_indexes_says_what_differs(squinney: Any, ready_db: Db) -> None:
     assert squinney("indexes", "--apply").returncode == 0
 
 
+def test_indexes_with_other_options_are_made_anew_when_asked(squinney: Any, ready_db: Db) -> None:
+    ready_db["accounts"].drop_index("currency_1")
+    ready_db["accounts"].create_index("currency", sparse=True)
+    refused = squinney("indexes", "--apply")
+    assert refused.returncode != 0
+    assert "--rebuild" in refused.stderr
+    assert squinney("indexes", "--rebuild").returncode == 0
+    assert "sparse" not in ready_db["accounts"].index_information()["currency_1"]
+
+
 def test_prove_holds_every_promise(squinney: Any) -> None:
     """A tenth of the full proof, which `make prove` runs."""
     result = squinney("prove", "ledger", "--operations", "2000", "--seconds", "120", "--json")

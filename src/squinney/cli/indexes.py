@@ -16,11 +16,16 @@ from squinney.mongo.schema import Db
 def indexes(
     context: typer.Context,
     apply: Annotated[bool, typer.Option("--apply", help="Create what is missing.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Also drop and make anew those with other options.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """List every declared index, with its size and its use; exit with 1 where the database differs."""
     with connected(context) as connection:
-        if apply:
+        if rebuild:
+            schema.rebuild(connection.db, assembly.collections())
+        elif apply:
             schema.apply(connection.db, assembly.collections())
         rows = [row for collection in assembly.collections() for row in _rows(connection.db, collection)]
         drifts = [str(drift) for drift in schema.check(connection.db, assembly.collections())]

@@ -89,7 +89,7 @@ def apply(db: Db, collections: Iterable[Collection]) -> None:
     """Create what is missing: collections, indexes, validators. Running it again changes nothing.
 
     An index that exists under the same name with other options is not rebuilt: that may take hours on live data, so it
-    raises `Conflict` and says which.
+    raises `Conflict` and says which; `rebuild` is for that.
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
@@ -127,9 +127,24 @@ def _create_indexes(db: Db, collection: Collection) -> None:
             raise
         reason = (error.details or {}).get("errmsg", "")
         raise Conflict(
-            f"an index of {collection.name} exists with other options; drop it and apply again: {reason}",
+            f"an index of {collection.name} has other options; `squinney indexes --rebuild` makes it anew: {reason}",
             collection=collection.name,
         ) from error
+
+
+def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:
+    """Drop every index that exists with other options than declared, and make it anew; returns which.
+
+    Until it is made, what needs it is slow, and a unique one does not hold: do it when few are about.
+
+    Atomic: each index by itself.
+    After a crash: run it again.
+    """
+    different = [drift for drift in check(db, collections) if drift.kind == "different-index"]
+    for drift in different:
+        db[drift.collection].drop_index(drift.what)
+    apply(db, collections)
+    return different
 
 
 def check(db: Db, collections: Iterable[Collection]) -> list[Drift]:

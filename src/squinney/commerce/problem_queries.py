@@ -10,7 +10,6 @@ from squinney.mongo.schema import Document
 from squinney.patterns.transactions import visible
 
 AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
-MARKED_DOCUMENTS: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}]}
 
 
 def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from squinney.commerce import stock_repair, tree_repair
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import Transactions, find_stuck
+from squinney.patterns.transactions import Transactions, find_orphans, find_stuck
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -17,7 +17,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     with db.client.start_session(snapshot=True) as session:
         yield from stock_repair.find_problems(db, session)
         yield from tree_repair.find_problems(db, session)
-    yield from stock_repair.find_orphan_markers(db)
+    yield from find_orphans(db, stock_repair.MARKED)  # after the rest, or a run that ends just now would show
 
 
 def repair(db: Db) -> Counter[str]:

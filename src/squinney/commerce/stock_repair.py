@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from pymongo.client_session import ClientSession
 
@@ -17,10 +16,10 @@ from squinney.commerce import rules
 from squinney.commerce.orders import Orders
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import is_open
+from squinney.patterns.transactions import drop_orphans
 
 AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
-MARKED = ("stock", "carts", "reservations", "payments", "orders", "products")
+MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
 
 
 def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
@@ -110,32 +109,12 @@ def _unpaired(db: Db, session: ClientSession) -> Iterator[Problem]:
         )
 
 
-def find_orphan_markers(db: Db) -> Iterator[Problem]:
-    """Markers whose run has no record any more: read after the rest, or a run that ends just now would show."""
-    for name in MARKED:
-        for document in list(db[name].find(queries.MARKED_DOCUMENTS, {"txns": 1, "txn_lock": 1})):
-            for txn in {*document.get("txns", []), document.get("txn_lock")} - {None}:
-                if not is_open(db, txn) and db[name].find_one({"_id": document["_id"], **_marked_by(txn)}):
-                    yield Problem(
-                        "orphan-marker",
-                        f"{name} {document['_id']} is marked by {txn}, which is no transaction",
-                        documents={name: document["_id"], "transactions": txn},
-                        repairable=True,
-                    )
-
-
-def _marked_by(txn: Any) -> Document:
-    return {"$or": [{"txns": txn}, {"txn_lock": txn}]}
-
-
 # ---- mending: each document by itself, only where it is still as it was found ----
 
 
 def repair(db: Db) -> Counter[str]:
     """Mend what can be mended; returns counts by what was done."""
-    done: Counter[str] = Counter()
-    for problem in list(find_orphan_markers(db)):
-        done["markers dropped"] += _drop_marker(db, problem.documents)
+    done = drop_orphans(db, MARKED)
     for payment in list(db["payments"].aggregate(queries.PAID_WITHOUT_ORDER())):
         done["orders made"] += _make_order(db, payment["cart_id"])
     for cart in list(db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT())):
@@ -149,15 +128,6 @@ def repair(db: Db) -> Counter[str]:
     for order in list(db["orders"].aggregate(queries.WRONG_TOTALS())):
         done["totals set"] += not order.get("payment_id") and _set_total(db, order)
     return done
-
-
-def _drop_marker(db: Db, documents: Document) -> int:
-    txn = documents["transactions"]
-    name = next(name for name in documents if name != "transactions")
-    where = {"_id": documents[name]}
-    dropped = db[name].update_one({**where, "txns": txn}, {"$pull": {"txns": txn}}).modified_count
-    unlocked = db[name].update_one({**where, "txn_lock": txn}, {"$unset": {"txn_lock": ""}}).modified_count
-    return int(dropped or unlocked)
 
 
 def _make_order(db: Db, cart_id: str) -> int:

@@ -70,6 +70,13 @@ def reserve(shop: Shop, cart_id: str) -> None:
     shop.db["stock"].update_one({"_id": "album"}, {"$inc": {"qty": -1, "carted": 1}})
 
 
+def leave_stub(shop: Shop) -> None:
+    """What a lost record leaves of a two-phase run that had begun to reserve."""
+    txn = ObjectId()
+    held = {"_id": {"sku": "film", "cart": "stub"}, "qty": 1, "at": shop.clock(), "txn_stub": txn, "txn_lock": txn}
+    shop.db["reservations"].insert_one(held)
+
+
 SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("wrong-stock", True, change("stock", "film", {"$inc": {"qty": 1}})),
     ("wrong-stock", True, change("stock", "film", {"$inc": {"carted": 1, "qty": -1}})),
@@ -92,6 +99,7 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("wrong-total", False, change("orders", "paid", {"$set": {"total": 11}})),
     ("orphan-marker", True, change("stock", "album", {"$push": {"txns": ObjectId()}})),
     ("orphan-marker", True, change("carts", "active", {"$set": {"txn_lock": ObjectId()}})),
+    ("orphan-stub", True, leave_stub),
     ("wrong-ancestors", True, category("Bebop", {"$set": {"ancestors": []}})),
     ("wrong-ancestors", True, category("Bebop", {"$set": {"ancestors.0.name": "Jass"}})),
     ("orphan-category", True, category("Rock", {"$set": {"parent": "nobody"}})),

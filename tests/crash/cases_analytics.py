@@ -104,6 +104,10 @@ def _rebuild(db: Db, mode: Mode, state: Any) -> None:
     _rollups(db).rebuild(START, START + timedelta(days=3))
 
 
+def _regroup(db: Db, mode: Mode, state: Any) -> None:
+    _rollups(db).regroup(START, START + timedelta(days=3))
+
+
 def _rolled_up(db: Db, state: Any) -> None:
     _rollups(db).run()
     assert list(verify(db)) == []
@@ -190,6 +194,7 @@ CASES = [
     Case("Hits.preallocate", "analytics", _nothing, _preallocate, _counted_whole_or_not, NATIVE),
     Case("Rollups.run", "analytics", _with_log, _roll_up, _rolled_up, NATIVE, covers=["job:roll-up-events"]),
     Case("Rollups.rebuild", "analytics", _rolled_up_before, _rebuild, _rolled_up, NATIVE),
+    Case("Rollups.regroup", "analytics", _rolled_up_before, _regroup, _rolled_up, NATIVE),
     Case("Retention.switch", "analytics", _with_log, _switch, _nothing_lost, NATIVE),
     Case("Retention.switch back", "analytics", _rotated, _switch_back, _nothing_lost, NATIVE),
     Case(

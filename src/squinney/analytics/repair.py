@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from pymongo.client_session import ClientSession
@@ -93,6 +93,15 @@ def _rebuild(db: Db, problems: list[Problem]) -> int:
         mine = [problem.documents for problem in problems if problem.documents["name"] == rollups.name]
         for wrong in mine:
             days = {"yearly": 367, "monthly": 32, "weekly": 8}.get(wrong["level"], 2)
-            rollups.rebuild(wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
+            _rebuild_span(rollups, wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
             rebuilt += 1
     return rebuilt
+
+
+def _rebuild_span(rollups: Rollups, start: datetime, end: datetime) -> None:
+    """From the events, and, where they are gone, from the finest level."""
+    gone = rollups.frozen_before() or start
+    if gone < end:
+        rollups.rebuild(max(start, gone), end)
+    if start < gone:
+        rollups.regroup(start, min(gone, end))

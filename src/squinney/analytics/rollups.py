@@ -107,7 +107,7 @@ class Rollups:
             since = _minus(known.get("watermark") or Timestamp(0, 0), self._overlap_seconds)
             rows = self._touched({"arrived": {"$gt": since}}, session)
             chosen = [row for row in rows if before is None or row[self.steps[0].level] < before]
-            buckets = self._recompute(chosen, known["run"], session)
+            buckets = self._recompute(self.steps, chosen, known["run"], session)
             moved = len(chosen) == len(rows) and self._move_watermark(known["run"], began, session)
         return Ran(known["run"], buckets, moved)
 
@@ -120,14 +120,28 @@ class Rollups:
         Raises: `Frozen` where raw events of that time are gone.
         """
         start, end = rules.checked_range(start, end)
-        gone = self._frozen_before()
+        gone = self.frozen_before()
         if gone and start < gone:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} are gone; their buckets stay as they are")
         with self._db.client.start_session(causal_consistency=True) as session:
             known, _ = self._begin(session)
             rows = self._touched({self.source.time: {"$gte": start, "$lt": end}}, session)
-            rows += self._stored(start, end, {row[self.steps[0].level] for row in rows}, session)
-            return Ran(known["run"], self._recompute(rows, known["run"], session), moved=False)
+            begins = start - timedelta(hours=1)
+            rows += self._stored(max(begins, gone) if gone else begins, end, session)
+            return Ran(known["run"], self._recompute(self.steps, rows, known["run"], session), moved=False)
+
+    @operation(SECONDS)
+    def regroup(self, start: datetime, end: datetime) -> Ran:
+        """Recompute the coarser levels from the finest one, which is all there is where raw events are gone.
+
+        Atomic: as `run`; the watermark stays.
+        After a crash: regroup again.
+        """
+        start, end = rules.checked_range(start, end)
+        with self._db.client.start_session(causal_consistency=True) as session:
+            known, _ = self._begin(session)
+            rows = self._stored(start, end, session)
+            return Ran(known["run"], self._recompute(self.steps[1:], rows, known["run"], session), moved=False)
 
     @operation()
     def stop(self) -> None:
@@ -179,27 +193,29 @@ class Rollups:
             raise Conflict("roll-ups need retention that keeps or rotates events: others lose them unseen")
 
     def _touched(self, match: Document, session: ClientSession) -> list[Document]:
-        if gone := self._frozen_before():
-            match = {**match, self.source.time: {**match.get(self.source.time, {}), "$gte": gone}}
+        if gone := self.frozen_before():
+            asked = match.get(self.source.time, {})
+            match = {**match, self.source.time: {**asked, "$gte": max(gone, asked.get("$gte", gone))}}
         first, *others = self._collections()
         stages = pipelines.touched(self.source, self.steps, match, others)
         return list(self._db[first].aggregate(stages, session=session, allowDiskUse=True))
 
-    def _stored(self, start: datetime, end: datetime, seen: set[datetime], session: ClientSession) -> list[Document]:
-        """Buckets that exist without events: they must become empty."""
+    def _stored(self, start: datetime, end: datetime, session: ClientSession) -> list[Document]:
+        """Which buckets of each level exist, like `_touched`: those without events must become empty."""
         finest = self._db[f"{self.name}.{self.steps[0].level}"]
         exact: Document = {step.level: pipelines.beginning("$_id", step, self.source.time_zone) for step in self.steps}
         stages: list[Document] = [
-            {"$match": {"_id.d": {"$gte": start - timedelta(hours=1), "$lt": end}}},
+            {"$match": {"_id.d": {"$gte": start, "$lt": end}}},
             {"$group": {"_id": "$_id.d"}},
             {"$project": {"_id": 0, **exact}},
         ]
-        rows = finest.aggregate(stages, session=session)
-        return [row for row in rows if row[self.steps[0].level] not in seen]
+        return list(finest.aggregate(stages, session=session))
 
-    def _recompute(self, rows: Sequence[Document], run: int, session: ClientSession) -> dict[str, int]:
+    def _recompute(
+        self, steps: Sequence[Step], rows: Sequence[Document], run: int, session: ClientSession
+    ) -> dict[str, int]:
         counts: dict[str, int] = {}
-        for step in self.steps:
+        for step in steps:
             begins = sorted({row[step.level] for row in rows})
             for chunk in _chunks(begins, BUCKETS_AT_ONCE):
                 self._recompute_level(step, chunk, run, session)
@@ -215,7 +231,7 @@ class Rollups:
             from_name = f"{self.name}.{step.made_from}"
             stages = pipelines.from_level(step, begins, run, into, self.source.time_zone)
         self._merge(from_name, stages, session)
-        if (gone := self._frozen_before()) and step.made_from is None and begins[0] < gone:
+        if (gone := self.frozen_before()) and step.made_from is None and begins[0] < gone:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} were dropped under this run; run it again")
         where, update = pipelines.emptied(begins, run)
         self._db[into].update_many(where, update, session=session)
@@ -240,7 +256,9 @@ class Rollups:
             return [self.source.collection]
         return self._places.together(start, end)
 
-    def _frozen_before(self) -> datetime | None:
+    @operation(reads_only=True)
+    def frozen_before(self) -> datetime | None:
+        """Before when raw events are gone, if any are: buckets of the finest level stay as they are there."""
         return self._places.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None
 
     # ---- reading ----

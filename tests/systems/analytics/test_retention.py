@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Retention, Rollups, verify
+from squinney.analytics import EventLog, Retention, Rollups, repair, verify
 from squinney.analytics.places import Places
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid
@@ -264,6 +264,27 @@ def test_nothing_is_dropped_before_it_is_rolled_up(analytics_db: Db, events: Eve
     assert (refused.stored, len(refused.failures)) == (0, 1)
     with pytest.raises(Conflict, match="are gone"):
         rollups.rebuild(old, now)
+
+
+def test_roll_ups_are_mended_beside_dropped_days(analytics_db: Db, events: EventLog, retention: Retention) -> None:
+    today = utcnow().replace(hour=0, minute=0, second=0, microsecond=0)
+    gone = today - timedelta(days=2)
+    hours = [gone + timedelta(hours=n) for n in range(-24, 48)]
+    events.record_many([{"time": hour, "path": "/", "bytes": 1} for hour in hours])
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    rollups.run()
+    retention.switch("rotate")
+    (old, *_) = Places(analytics_db).partitions()
+    old.update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})  # the overlap has passed
+    analytics_db["retention"].update_one({}, {"$set": {"closed_at": START}})
+    assert retention.drop(old, closed_at=START)
+    assert rollups.rebuild(gone, today).buckets["hourly"] == 48
+    for level in ("daily", "weekly", "monthly", "yearly"):
+        analytics_db[f"rollups.{level}"].update_many({}, {"$inc": {"value.total": 1}})
+    assert len(list(verify(analytics_db))) >= 6
+    repair(analytics_db)
+    assert list(verify(analytics_db)) == []
+    assert [day["total"] for day in rollups.read("daily", "/", hours[0], today)] == [24, 24, 24]
 
 
 def test_under_roll_ups_only_keep_and_rotate(analytics_db: Db, retention: Retention) -> None:

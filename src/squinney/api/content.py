@@ -141,9 +141,7 @@ def list_tagged(tree: Tree, by: As, sign: Signing, tag: str, cursor: Cursor = No
 @content.post("/nodes/{node_id}/tags", response_model=NodeModel, responses={**WRITE, **responses(LimitReached)})
 def change_tags(tree: Tree, by: As, node_id: str, body: TagChange) -> Any:
     """Add and remove tags; needs no nonce."""
-    if body.remove:
-        tree.remove_tags(node_id, body.remove, viewer=by)
-    return node_out(tree.add_tags(node_id, body.add, viewer=by))
+    return node_out(tree.change_tags(node_id, add=body.add, remove=body.remove, viewer=by))
 
 
 @content.post("/nodes/{node_id}/publish", response_model=NodeModel, responses=WRITE)

@@ -9,11 +9,13 @@ from squinney.content.access import Viewer
 from squinney.content.documents import MOST_DEPTH, NODES, Author, Node
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.sight import Sight
-from squinney.errors import Invalid
+from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.nonces import new_nonce
 from squinney.patterns.transactions import Plan, Step
+
+BATCH = 1_000
 
 
 def parts_of(path: str) -> list[str]:
@@ -24,7 +26,10 @@ def parts_of(path: str) -> list[str]:
     parts = [part for part in checks.text(path, "path", most=4_000).split("/") if part]
     if not 1 <= len(parts) <= MOST_DEPTH:
         raise UnknownNode(f"there is no {path!r}")
-    return [rules.checked_slug(part) for part in parts]
+    try:
+        return [rules.checked_slug(part) for part in parts]
+    except Invalid:
+        raise UnknownNode(f"there is no {path!r}") from None
 
 
 def plan(
@@ -44,6 +49,8 @@ def plan(
     chain = [above, *sight.ancestors(above)] if above else []
     if current["_id"] in [folder["_id"] for folder in chain]:
         raise Invalid("a node cannot be moved into itself", field="parent")
+    if current["metadata"]["parent_id"] != (above["_id"] if above else None):
+        _require_depth(db, current, len(chain) + 1)
     place = {"parent_id": above["_id"] if above else None, "slug": slug or current["metadata"]["slug"]}
     _require_free(db, place, current)
     after = rules.changed(current, place, now, new_nonce())
@@ -54,6 +61,21 @@ def plan(
     steps += rules.guard_steps(chain, without=[step.id for step in steps])
     steps.append(rules.revision_step(after, by or current["metadata"]["author"], now))
     return Plan(steps, result=after)
+
+
+def _require_depth(db: Db, node: Node, depth: int) -> None:
+    """At that depth the node's own tree is not too deep: asked level by level, of what has children.
+
+    Raises: `LimitReached`.
+    """
+    folders = [node["_id"]] if node["metadata"]["num_children"] else []
+    while folders:
+        depth += 1
+        if depth > MOST_DEPTH:
+            raise LimitReached(f"nodes are at most {MOST_DEPTH} deep", limit=MOST_DEPTH)
+        batches = [folders[at : at + BATCH] for at in range(0, len(folders), BATCH)]
+        found = [queries.FOLDERS.find(db, parent_ids=batch, projection={"_id": 1}) for batch in batches]
+        folders = [folder["_id"] for some in found for folder in some]
 
 
 def _require_free(db: Db, place: Document, current: Node) -> None:

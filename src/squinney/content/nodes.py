@@ -258,14 +258,7 @@ class Nodes:
         After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
-        names = rules.checked_tags(tags)
-        if not names:
-            return self._sight.editable(node, viewer)
-        room = {f"metadata.tags.{MOST_TAGS - len(names)}": {"$exists": False}}
-        try:
-            return self._set(node, {"$addToSet": {"metadata.tags": {"$each": names}}}, viewer, room)
-        except Conflict:
-            raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
+        return self.change_tags(node, add=tags, viewer=viewer)
 
     @operation()
     def remove_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
@@ -275,7 +268,28 @@ class Nodes:
         After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
-        return self._set(node, {"$pull": {"metadata.tags": {"$in": rules.checked_tags(tags)}}}, viewer)
+        return self.change_tags(node, remove=tags, viewer=viewer)
+
+    @operation()
+    def change_tags(
+        self, node: Node | str, *, add: Iterable[str] = (), remove: Iterable[str] = (), viewer: Viewer = TRUSTED
+    ) -> Node:
+        """Remove some tags and add others, all of it or nothing.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
+        """
+        more, less = rules.checked_tags(add), rules.checked_tags(remove)
+        tags = rules.changed_tags(more, less)
+        room = {"$expr": {"$lte": [{"$size": tags}, MOST_TAGS]}}
+        try:
+            return self._set(node, [{"$set": {"metadata.tags": tags}}], viewer, room)
+        except Conflict:
+            current = self._sight.editable(node, viewer)["metadata"]["tags"]
+            if len({*current, *more} - ({*less} - {*more})) <= MOST_TAGS:
+                raise
+            raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
 
     @operation()
     def publish(self, node: Node | str, at: datetime | None = None, *, viewer: Viewer = TRUSTED) -> Node:
@@ -310,7 +324,7 @@ class Nodes:
             return self._set(node, {"$unset": {"metadata.access": ""}}, viewer)
         return self._set(node, {"$set": {"metadata.access": access_rules.checked(access)}}, viewer)
 
-    def _set(self, node: Node | str, update: Document, viewer: Viewer, guard: Document | None = None) -> Node:
+    def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
         current = self._sight.editable(node, viewer)
         found = self._db[NODES].find_one_and_update(
             {**rules.place(current), **(guard or {})},

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from gridfs import GridFSBucket
-from gridfs.errors import NoFile
+from gridfs.errors import CorruptGridFile, NoFile
 from gridfs.synchronous.grid_file import GridOut
 from pymongo.errors import PyMongoError
 
@@ -43,14 +43,18 @@ class Asset:
     _file: GridOut
 
     def read(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to but without `end`, piece by piece."""
+        """The bytes from `start` up to but without `end`, piece by piece.
+
+        Raises: `NotFound` where the file is deleted meanwhile, an hour after it was replaced or removed.
+        """
         left = (self.length if end is None else min(end, self.length)) - start
         self._file.seek(start)
         while left > 0:
-            with operation(60, reads_only=True):
-                piece = self._file.readchunk()[:left]  # `read` of whole chunks takes more than twice the time
-            if not piece:
-                raise NotFound("the file was deleted while it was read")
+            try:
+                with operation(60, reads_only=True):
+                    piece = self._file.readchunk()[:left]  # `read` of whole chunks takes more than twice the time
+            except CorruptGridFile as error:
+                raise NotFound("the file was deleted while it was read") from error
             left -= len(piece)
             yield piece
 

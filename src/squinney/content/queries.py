@@ -53,6 +53,14 @@ CHILDREN = Query(
     example={"parent_id": "p"},
     sort=[("metadata.slug", 1)],
 )
+FOLDERS = Query(
+    "content.folders",
+    NODES,
+    where=lambda parent_ids: visible({"metadata.parent_id": {"$in": parent_ids}, "metadata.num_children": {"$gt": 0}}),
+    example={"parent_ids": ["a", "b"]},
+    routing="broadcast",
+    reason="a move asks how deep the tree below the node is: folders of many parents",
+)
 RECENT = Query(
     "content.recent",
     NODES,
@@ -305,6 +313,7 @@ QUERIES: list[Query | Pipeline] = [
     NODES_BY_ID,
     CHILD,
     CHILDREN,
+    FOLDERS,
     RECENT,
     TAGGED,
     UNPUBLISHED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -132,10 +132,14 @@ def checked_changes(type_: str, changes: Any) -> Document:
 
 
 def checked_time(at: Any, field: str) -> datetime:
-    """An aware time, in whole milliseconds."""
-    if not isinstance(at, datetime) or at.tzinfo is None:
+    """An aware time, in UTC, in whole milliseconds."""
+    if not isinstance(at, datetime) or at.utcoffset() is None:
         raise Invalid(f"{field} must be a time with a zone", field=field)
-    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+    try:
+        utc = at.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{field} must lie in the years 1 to 9999 in UTC", field=field) from None
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
 def new_node(
@@ -173,6 +177,13 @@ def new_node(
             "num_comment_pages": 0,
         },
     }
+
+
+def changed_tags(add: list[str], remove: list[str]) -> Document:
+    """The node's tags without some and with others, as an expression."""
+    kept = {"$filter": {"input": "$metadata.tags", "cond": {"$not": [{"$in": ["$$this", {"$literal": remove}]}]}}}
+    new = {"$filter": {"input": {"$literal": add}, "cond": {"$not": [{"$in": ["$$this", kept]}]}}}
+    return {"$concatArrays": [kept, new]}
 
 
 def is_published(node: Node, now: datetime) -> bool:

@@ -115,7 +115,10 @@ class Sight:
         Raises: `UnknownNode`, `Forbidden`, `LimitReached` where the tree would become too deep.
         """
         above = self.current(parent) if parent is not None else None
-        if not viewer.may("edit", self.access_of(above), above):
+        access = self.access_of(above)
+        if not viewer.may("edit", access, above):
+            if above:
+                self.shown(above, access, viewer)
             raise access_rules.forbid("add to")
         if above and len(self.ancestors(above)) + 2 > MOST_DEPTH:
             raise LimitReached(f"nodes are at most {MOST_DEPTH} deep", limit=MOST_DEPTH)

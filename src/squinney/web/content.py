@@ -33,6 +33,7 @@ LISTED = {"blog": "content/entries.html", "gallery": "content/gallery.html", "fo
 
 
 @site.get("", response_class=HTMLResponse)
+@site.get("/", response_class=HTMLResponse)
 def show_site(request: Request, tree: Tree, cursor: str | None = None) -> Response:
     """The top of the tree."""
     viewer = viewer_of(request)

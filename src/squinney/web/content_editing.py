@@ -130,11 +130,10 @@ def _merge(
 
 
 def _set_tags(tree: Nodes, node: Node, wanted: list[str], viewer: Viewer) -> None:
-    have = set(node["metadata"]["tags"])
-    if gone := have - set(wanted):
-        tree.remove_tags(node, gone, viewer=viewer)
-    if new := [tag for tag in wanted if tag not in have]:
-        tree.add_tags(node, new, viewer=viewer)
+    have = node["metadata"]["tags"]
+    gone, new = set(have) - set(wanted), [tag for tag in wanted if tag not in have]
+    if gone or new:
+        tree.change_tags(node, add=new, remove=gone, viewer=viewer)
 
 
 @router.post("/preview", response_class=JSONResponse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from squinney.errors import Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
 
 EDITOR = Viewer("eve", frozenset({"editor"}))
+BEYOND = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5)))
 
 
 def test_a_node_is_found_by_its_path(nodes: Nodes) -> None:
@@ -67,6 +68,8 @@ BAD: list[tuple[str, Callable[[Nodes], object]]] = [
     ("cursor", lambda n: n.recent(None, cursor="bad")),
     ("limit", lambda n: n.tagged("a", limit=0)),
     ("path", lambda n: n.by_path("a" * 5_000)),
+    ("published", lambda n: n.create(None, "a", "folder", "T", ADA, published=BEYOND)),
+    ("at", lambda n: n.publish(n.create(None, "b", "folder", "T", ADA), BEYOND)),
     ("access", lambda n: n.set_access(n.create(None, "b", "folder", "T", ADA), {"read": []})),
     ("access.read", lambda n: n.set_access(n.create(None, "b", "folder", "T", ADA), {"read": ["all"], "edit": []})),
 ]
@@ -141,6 +144,11 @@ def test_tags_need_no_nonce(nodes: Nodes) -> None:
     assert nodes.edit(page, nonce, {"title": "Two"})["metadata"]["tags"] == ["b"]
     with pytest.raises(LimitReached):
         nodes.add_tags(page, [f"t{n}" for n in range(MOST_TAGS)])
+    full = nodes.add_tags(page, [f"t{n}" for n in range(MOST_TAGS - 1)])
+    assert nodes.add_tags(page, ["b", "t1"]) == full
+    with pytest.raises(Invalid):
+        nodes.change_tags(page, remove=["b"], add=["a,b"])
+    assert nodes.change_tags(page, remove=["t1"], add=["z"])["metadata"]["tags"][-2:] == [f"t{MOST_TAGS - 2}", "z"]
 
 
 def test_a_scheduled_node_appears_at_its_time_and_nowhere_before(nodes: Nodes, hand: Hand) -> None:
@@ -221,6 +229,8 @@ def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, hand: Hand) -> 
     ):
         with pytest.raises(Forbidden):
             change(member)
+        with pytest.raises(UnknownNode):  # not even that it is there
+            change(ANYBODY)
     assert nodes.edit(secret, nonce, {"title": "x"}, viewer=tim)["metadata"]["title"] == "x"
     nodes.set_access(team, None)
     assert seen(ANYBODY) == [["public", "secret"]] * 3
@@ -311,6 +321,24 @@ def test_the_tree_has_a_greatest_depth(plain_nodes: Nodes) -> None:
     with pytest.raises(LimitReached):
         plain_nodes.create(at, "deeper", "folder", "D", ADA)
     assert plain_nodes.by_path(plain_nodes.path_of(at))["_id"] == at["_id"]
+
+
+def test_a_move_takes_no_tree_too_deep(plain_nodes: Nodes) -> None:
+    at, parent = None, plain_nodes.create(None, "parent", "folder", "P", ADA)
+    chain = [at := plain_nodes.create(at, f"d{number}", "folder", "D", ADA) for number in range(MOST_DEPTH)]
+    plain_nodes.create(chain[0], "leaf", "basic-page", "L", ADA)
+    with pytest.raises(LimitReached):
+        plain_nodes.move(chain[0], parent)
+    plain_nodes.move(chain[0], None, "renamed")
+    plain_nodes.move(chain[1], parent)
+    assert plain_nodes.by_path(plain_nodes.path_of(at))["_id"] == at["_id"]
+
+
+def test_a_path_that_no_node_can_have_is_unknown(plain_nodes: Nodes) -> None:
+    for path in ("/Upper", "/a b", "/é", "/", "/a" * (MOST_DEPTH + 1)):
+        for find in (plain_nodes.by_path, plain_nodes.moved_to):
+            with pytest.raises(UnknownNode):
+                find(path)
 
 
 def test_only_an_empty_node_is_removed(nodes: Nodes, site: Db) -> None:

@@ -160,8 +160,12 @@ def test_a_replace_swaps_whole_photos(photos: Photos, site: Db) -> None:
     assert whole(photos, node) == new
     sweep.sweep_uploads(site)
     assert begun + b"".join(reader) == old
+    late = photos.open(node, "original").read()
+    photos.replace(io.BytesIO(new), node)
     let_time_pass(site)
-    assert sweep.sweep_uploads(site)["files"] == 2
+    assert sweep.sweep_uploads(site)["files"] == 4
+    with pytest.raises(NotFound, match="deleted while"):
+        next(late)
     files, chunks, records = stored(site)
     assert (files, records) == (2, 0)
     assert chunks == sum(-(-file["length"] // CHUNK) for file in site["content.assets.files"].find())

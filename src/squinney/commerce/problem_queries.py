@@ -89,8 +89,8 @@ def _pending_without_attempt() -> list[Document]:
     return [
         {"$match": {**AT_REST, "status": "pending"}},
         {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
-        _of("payments", "$attempt_id", "_id", [{"$match": {"state": "started"}}], "payment"),
-        {"$match": {"payment.0": {"$exists": False}}},
+        _of("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
+        {"$match": {"payment.state": {"$ne": "started"}}},
     ]
 
 
@@ -99,6 +99,7 @@ def _paid_without_order() -> list[Document]:
         {"$match": {**AT_REST, "state": "captured"}},
         _of("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
         {"$match": {"$expr": {"$ne": [{"$first": "$order.payment_id"}, "$_id"]}}},
+        _of("carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
     ]
 
 

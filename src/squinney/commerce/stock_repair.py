@@ -13,6 +13,7 @@ from pymongo.client_session import ClientSession
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce import rules
+from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders import Orders
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
@@ -35,7 +36,7 @@ def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
             "pending-without-attempt",
             f"cart {cart['_id']} is pending, but no payment attempt is open",
             documents={"carts": cart["_id"]},
-            repairable=True,
+            repairable=_may_reopen(cart),
         )
     yield from _unpaired(db, session)
     for order in db["orders"].aggregate(queries.WRONG_TOTALS(), session=session):
@@ -99,7 +100,7 @@ def _unpaired(db: Db, session: ClientSession) -> Iterator[Problem]:
             "paid-without-order",
             f"payment {payment['_id']} was captured, but there is no order for it",
             documents={"payments": payment["_id"], "carts": payment["cart_id"]},
-            repairable=True,
+            repairable=_may_have_order(payment),
         )
     for order in db["orders"].aggregate(queries.ORDER_WITHOUT_PAYMENT(), session=session):
         yield Problem(
@@ -109,6 +110,17 @@ def _unpaired(db: Db, session: ClientSession) -> Iterator[Problem]:
         )
 
 
+def _may_reopen(cart: Document) -> bool:
+    """A cart that was paid for must not be paid for again: what became of its goods is for a person to say."""
+    return all(payment["state"] != "captured" for payment in cart["payment"])
+
+
+def _may_have_order(payment: Document) -> bool:
+    """Where the cart was completed by this very attempt, only the order is missing; else the money may be owed."""
+    completed = any(cart["status"] == "complete" and cart["attempt"] == payment["attempt"] for cart in payment["cart"])
+    return completed and not payment["order"]
+
+
 # ---- mending: each document by itself, only where it is still as it was found ----
 
 
@@ -116,9 +128,9 @@ def repair(db: Db) -> Counter[str]:
     """Mend what can be mended; returns counts by what was done."""
     done = drop_orphans(db, MARKED)
     for payment in list(db["payments"].aggregate(queries.PAID_WITHOUT_ORDER())):
-        done["orders made"] += _make_order(db, payment["cart_id"])
+        done["orders made"] += _may_have_order(payment) and _make_order(db, payment["cart_id"])
     for cart in list(db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT())):
-        done["carts reopened"] += _set_cart(db, cart, {"status": "active"})
+        done["carts reopened"] += _may_reopen(cart) and _set_cart(db, cart, {"status": "active"})
     for held in list(db["reservations"].aggregate(queries.STRAY_RESERVATIONS())):
         done["reservations dropped"] += _drop_reservation(db, held)
     for cart in list(db["carts"].aggregate(queries.UNLIKE_RESERVATIONS())):
@@ -131,10 +143,10 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _make_order(db: Db, cart_id: str) -> int:
-    cart = db["carts"].find_one({"_id": cart_id, "status": "complete"})
-    if cart is None or db["orders"].find_one({"_id": cart_id}):
+    try:
+        Orders(db).from_cart(cart_id)
+    except UnknownOrder:  # the payment was given back meanwhile
         return 0
-    Orders(db).from_cart(cart_id)
     return 1
 
 

@@ -70,6 +70,12 @@ def reserve(shop: Shop, cart_id: str) -> None:
     shop.db["stock"].update_one({"_id": "album"}, {"$inc": {"qty": -1, "carted": 1}})
 
 
+def lose_order(shop: Shop, cart: dict[str, Any]) -> None:
+    """A payment was captured, and neither order nor cart says so."""
+    shop.db["orders"].delete_one({"_id": "paid"})
+    shop.db["carts"].update_one({"_id": "paid"}, {"$set": cart})
+
+
 def leave_stub(shop: Shop) -> None:
     """What a lost record leaves of a two-phase run that had begun to reserve."""
     txn = ObjectId()
@@ -94,6 +100,9 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("unlike-reservations", False, change("carts", "pending", {"$set": {"items.0.qty": 1}})),
     ("pending-without-attempt", True, change("payments", "pending:1", {"$set": {"state": "cancelled"}})),
     ("paid-without-order", True, lambda shop: shop.db["orders"].delete_one({"_id": "paid"})),
+    ("paid-without-order", False, lambda shop: lose_order(shop, {"status": "expired"})),
+    ("paid-without-order", False, lambda shop: lose_order(shop, {"attempt": 2})),
+    ("pending-without-attempt", False, change("payments", "pending:1", {"$set": {"state": "captured"}})),
     ("order-without-payment", False, change("payments", "paid:1", {"$set": {"state": "declined"}})),
     ("wrong-total", True, change("orders", "plain", {"$set": {"total": 11}})),
     ("wrong-total", False, change("orders", "paid", {"$set": {"total": 11}})),

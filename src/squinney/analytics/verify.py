@@ -15,6 +15,8 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
 
 COMPARED = ("total", "count", "min", "max")
+# A level is a sum of sums: with fractions its last digits are not those of one sum over all.
+ROUNDING = 1e-12
 
 
 def verify(db: Db) -> Iterator[Problem]:
@@ -61,10 +63,11 @@ def _differing(db: Db, rollups: Rollups, step: Step) -> Iterator[Document]:
 def _against_events(db: Db, rollups: Rollups, step: Step, watermark: Timestamp, frozen: object) -> Iterator[Document]:
     source = rollups.source
     first, *others = Places(db).together() if source.collection == EVENTS else [source.collection]
-    match: Document = {**source.countable(), source.time: {"$gte": frozen or EARLIEST, "$lt": LATEST}}
-    value = f"${source.value}"
+    match: Document = {source.key: {"$ne": None}, source.time: {"$gte": frozen or EARLIEST, "$lt": LATEST}}
+    counts = {"$isNumber": f"${source.value}"}
+    value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
     bucket = {"k": f"${source.key}", "d": beginning(f"${source.time}", step, source.time_zone)}
-    sums = _sums(bucket, {"total": value, "count": 1, "min": value, "max": value})
+    sums = _sums(bucket, {"total": value, "count": {"$cond": [counts, 1, 0]}, "min": value, "max": value})
     sums["newest"] = {"$max": "$arrived"}
     stages: list[Document] = [{"$match": match}, *union(others, match), {"$group": sums}]
     yield from _compared(db, first, stages, rollups, step, watermark, frozen)
@@ -85,10 +88,11 @@ def _compared(
 ) -> Iterator[Document]:
     stored_from: Document = {"value.count": {"$gt": 0}, **({"_id.d": {"$gte": frozen}} if frozen else {})}
     stored = {part: f"$value.{part}" for part in COMPARED}
-    differs: Document = {"$expr": {"$ne": ["$raw", "$stored"]}, "newest": {"$not": {"$gt": watermark}}}
+    raw = {"$cond": [{"$gt": ["$count", 0]}, {part: f"${part}" for part in COMPARED}, None]}
+    differs: Document = {"$expr": _differ(), "newest": {"$not": {"$gt": watermark}}}
     stages: list[Document] = [
         *grouped,
-        {"$project": {"newest": 1, "raw": {part: f"${part}" for part in COMPARED}}},
+        {"$project": {"newest": 1, "raw": raw}},
         {
             "$unionWith": {
                 "coll": f"{rollups.name}.{step.level}",
@@ -107,3 +111,13 @@ def _compared(
         {"$sort": {"_id": 1}},
     ]
     yield from db[name].aggregate(stages, allowDiskUse=True)
+
+
+def _differ() -> Document:
+    exactly = {part: {"$ne": [f"$raw.{part}", f"$stored.{part}"]} for part in COMPARED}
+    largest = {"$max": [{"$abs": "$raw.min"}, {"$abs": "$raw.max"}]}
+    apart = {"$abs": {"$subtract": ["$raw.total", "$stored.total"]}}
+    by_more = {"$gt": [apart, {"$multiply": [ROUNDING, "$raw.count", largest]}]}
+    of_fractions = {"$eq": [{"$type": "$raw.total"}, "double"]}
+    total = {"$cond": [of_fractions, by_more, exactly.pop("total")]}
+    return {"$or": [total, *exactly.values()]}

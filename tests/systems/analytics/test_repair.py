@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Hits, Rollups, advise_shard_key, find_problems, repair, verify
+from squinney.analytics import EventLog, Hits, Rollups, Sessions, advise_shard_key, find_problems, repair, verify
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
@@ -82,6 +82,28 @@ def test_hits_ahead_of_their_events_are_named(counted: Db) -> None:
 def test_verify_passes_over_what_is_not_due_yet(counted: Db) -> None:
     EventLog(counted).record({"time": AT, "path": "/p", "bytes": 1})
     assert list(verify(counted)) == []
+
+
+def test_verify_passes_over_sessions_that_are_no_more_until_they_are_rolled_up(analytics_db: Db) -> None:
+    log, sessions = EventLog(analytics_db), Sessions(analytics_db)
+    for minutes in (0, 55):  # 22:15 and 23:10
+        log.record({"time": AT + timedelta(minutes=minutes), "host": "h"})
+    sessions.derive()
+    sessions.rollups().run()
+    log.record({"time": AT + timedelta(minutes=29), "host": "h"})
+    sessions.derive()
+    assert list(verify(analytics_db)) == []
+    sessions.rollups().run()
+    assert list(verify(analytics_db)) == []
+
+
+def test_verify_knows_how_fractions_add_up(analytics_db: Db) -> None:
+    events = [{"time": AT + timedelta(hours=n), "path": "/", "seconds": (-1) ** n * n / 7} for n in range(500)]
+    EventLog(analytics_db).record_many(events)
+    Rollups(analytics_db, key="path", value="seconds", time="time").run()
+    assert list(verify(analytics_db)) == []
+    analytics_db["rollups.yearly"].update_one({}, {"$inc": {"value.total": 0.001}})
+    assert len(list(verify(analytics_db))) == 1
 
 
 def test_verify_names_what_differs(counted: Db) -> None:

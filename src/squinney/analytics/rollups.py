@@ -36,6 +36,9 @@ OVERLAP_SECONDS = 90
 BUCKETS_AT_ONCE = 1_000
 SECONDS = 3_600
 DUPLICATE_KEY = 11000
+# What a level's collection may begin with, what a collection may be called, and where a field may be.
+_NAME, _COLLECTION, _PATH = r"[A-Za-z_][A-Za-z0-9_-]*", r"[^$.]+(\.[^$.]+)*", r"[^$.][^.]*(\.[^$.][^.]*)*"
+_TAKEN = ("hits", "system")
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,13 @@ class Rollups:
         overlap_seconds: int = OVERLAP_SECONDS,
     ) -> None:
         self._db = db
-        self.name = checks.field_name(name, "name", most=50)
-        key, value, time = (checks.text(field, "field", least=1, most=200) for field in (key, value, time))
-        self.source = Source(checks.text(source, "source", least=1, most=100), key, value, time, time_zone)
+        self.name = checks.text(name, "name", most=50, pattern=_NAME)
+        if self.name in _TAKEN:
+            raise Invalid(f"name must be none of {', '.join(_TAKEN)}: those collections are others'", field="name")
+        checks.text(source, "source", most=100, pattern=_COLLECTION)
+        for field, path in (("key", key), ("value", value), ("time", time)):
+            checks.text(path, field, most=200, pattern=_PATH)
+        self.source = Source(source, key, value, time, time_zone)
         if finest not in get_args(Finest):
             raise Invalid("finest must be hour or quarter", field="finest")
         self._finest = finest

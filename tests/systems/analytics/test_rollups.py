@@ -296,6 +296,14 @@ def test_only_a_person_begins_again_what_was_stopped(analytics_db: Db, rollups: 
         ({"time_zone": "Asia/Kolkata"}, "quarter"),
         ({"finest": "second"}, "finest"),
         ({"name": "$x"}, "name"),
+        ({"name": "a$b"}, "name"),
+        ({"name": "hits"}, "name"),
+        ({"name": "system"}, "name"),
+        ({"source": "a$b"}, "source"),
+        ({"source": "a..b"}, "source"),
+        ({"key": "$x"}, "key"),
+        ({"value": "a..b"}, "value"),
+        ({"time": "a."}, "time"),
     ],
 )
 def test_bad_settings_are_refused(analytics_db: Db, arguments: dict[str, str], why: str) -> None:

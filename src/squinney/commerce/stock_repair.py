@@ -127,17 +127,17 @@ def _may_have_order(payment: Document) -> bool:
 def repair(db: Db) -> Counter[str]:
     """Mend what can be mended; returns counts by what was done."""
     done = drop_orphans(db, MARKED)
-    for payment in list(db["payments"].aggregate(queries.PAID_WITHOUT_ORDER())):
+    for payment in queries.found(db, queries.PAID_WITHOUT_ORDER):
         done["orders made"] += _may_have_order(payment) and _make_order(db, payment["cart_id"])
-    for cart in list(db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT())):
+    for cart in queries.found(db, queries.PENDING_WITHOUT_ATTEMPT):
         done["carts reopened"] += _may_reopen(cart) and _set_cart(db, cart, {"status": "active"})
-    for held in list(db["reservations"].aggregate(queries.STRAY_RESERVATIONS())):
+    for held in queries.found(db, queries.STRAY_RESERVATIONS):
         done["reservations dropped"] += _drop_reservation(db, held)
-    for cart in list(db["carts"].aggregate(queries.UNLIKE_RESERVATIONS())):
-        done["carts set"] += cart["status"] == "active" and _set_cart(db, cart, {"items": _reserved_items(cart)})
-    for stock in list(db["stock"].aggregate(queries.UNLIKE_HISTORY())):
+    for cart in queries.found(db, queries.UNLIKE_RESERVATIONS):
+        done["carts set"] += cart["status"] == "active" and _set_items(db, cart)
+    for stock in queries.found(db, queries.UNLIKE_HISTORY):
         done["stocks set"] += _set_stock(db, stock)
-    for order in list(db["orders"].aggregate(queries.WRONG_TOTALS())):
+    for order in queries.found(db, queries.WRONG_TOTALS):
         done["totals set"] += not order.get("payment_id") and _set_total(db, order)
     return done
 
@@ -160,9 +160,14 @@ def _drop_reservation(db: Db, held: Document) -> int:
     return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
 
 
-def _reserved_items(cart: Document) -> list[Document]:
+def _set_items(db: Db, cart: Document) -> int:
+    """The lines as the reservations have them; what is reserved without a line goes back."""
     held = dict(cart["reserved"])
-    return [{**line, "qty": held[line["sku"]]} for line in cart["items"] if line["sku"] in held]
+    lines = [{**line, "qty": held.pop(line["sku"])} for line in cart["items"] if line["sku"] in held]
+    done = _set_cart(db, cart, {"items": lines})
+    for sku, qty in held.items() if done else ():
+        db["reservations"].delete_one({"_id": {"sku": sku, "cart": cart["_id"]}, "qty": qty, **AT_REST})
+    return done
 
 
 def _set_cart(db: Db, cart: Document, change: Document) -> int:

@@ -68,10 +68,10 @@ def repair(db: Db) -> Counter[str]:
     Atomic: the tree in one transaction; each other update by itself.
     """
     done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
-    gone = [unknown["_id"] for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES())]
+    gone = [unknown["_id"] for unknown in queries.found(db, queries.UNKNOWN_CATEGORIES)]
     if gone:
         done["products set"] += take_from_products(db, gone)
-    for stock in list(db["stock"].aggregate(queries.REMOVED_BUT_SOLD())):
+    for stock in queries.found(db, queries.REMOVED_BUT_SOLD):
         where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
         done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
     return done

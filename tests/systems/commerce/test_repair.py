@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
+from tests.commands import Commands
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import Catalog, Categories, find_problems, repair
+from squinney.mongo.schema import Db
 
 
 @pytest.fixture
@@ -97,6 +99,7 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
         True,
         change("carts", "active", {"$push": {"items": {"sku": "ghost", "qty": 1, "price": 1}}}),
     ),
+    ("unlike-reservations", True, change("carts", "active", {"$set": {"items": []}})),
     ("unlike-reservations", False, change("carts", "pending", {"$set": {"items.0.qty": 1}})),
     ("pending-without-attempt", True, change("payments", "pending:1", {"$set": {"state": "cancelled"}})),
     ("paid-without-order", True, lambda shop: shop.db["orders"].delete_one({"_id": "paid"})),
@@ -133,3 +136,13 @@ def test_a_problem_is_found_and_mended(busy: Shop, code: str, mended: bool, spoi
     left = [str(problem) for problem in find_problems(busy.db)]
     assert (left == []) == mended, left
     assert not mended or repair(busy.db) == {}
+
+
+def test_repair_compares_documents_of_one_moment(counted: tuple[Db, Commands]) -> None:
+    """In a shop at work, what is read at different moments disagrees though nothing is wrong."""
+    db, commands = counted
+    repair(db)
+    compared = {"stock", "reservations", "carts", "payments", "orders", "products"}
+    checks = [command for name, command in commands.sent if name == "aggregate" and command["aggregate"] in compared]
+    assert {check["aggregate"] for check in checks} == compared
+    assert {check["readConcern"]["level"] for check in checks} == {"snapshot"}

@@ -19,7 +19,7 @@ from pymongo.errors import OperationFailure
 
 from squinney.analytics import rollup_pipelines as pipelines
 from squinney.analytics import rules
-from squinney.analytics.calendar import zone
+from squinney.analytics.calendar import EPOCH, zone
 from squinney.analytics.documents import ROLLUPS, RUNS, Bucket
 from squinney.analytics.errors import Frozen
 from squinney.analytics.places import EVENTS, Places
@@ -34,8 +34,9 @@ Finest = Literal["hour", "quarter"]
 # Longer than any write may take: transactions end after 60 s, and the event log's own writes are bounded by 60 s.
 OVERLAP_SECONDS = 90
 BUCKETS_AT_ONCE = 1_000
+MOST_KEYS = 1_000
 SECONDS = 3_600
-DUPLICATE_KEY = 11000
+DUPLICATE_KEY, UNKNOWN_TIME_ZONE = 11000, 40485
 # What a level's collection may begin with, what a collection may be called, and where a field may be.
 _NAME, _COLLECTION, _PATH = r"[A-Za-z_][A-Za-z0-9_-]*", r"[^$.]+(\.[^$.]+)*", r"[^$.][^.]*(\.[^$.][^.]*)*"
 _TAKEN = ("hits", "system")
@@ -164,6 +165,7 @@ class Rollups:
         """Take the next number; the cluster time of that write is what the watermark will be."""
         self._require_own(self._db[RUNS].find_one({"_id": self.name}))
         self._require_kept()
+        self._require_zone(self.source.time_zone)
         taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": self._config()}, **(change or {})}
         where = {"_id": self.name} if self._may_begin else {"_id": self.name, "stopped": None}
         known = self._db[RUNS].find_one_and_update(
@@ -194,6 +196,19 @@ class Rollups:
     def _require_own(self, known: Document | None) -> None:
         if known and known["config"] != self._config():
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
+
+    def _require_zone(self, time_zone: str) -> None:
+        """The server has calendars of its own, which may be older than ours."""
+        stages: list[Document] = [
+            {"$documents": [{"at": EPOCH}]},
+            {"$project": {"day": pipelines.beginning("$at", self.steps[1], time_zone)}},
+        ]
+        try:
+            list(self._db.aggregate(stages))
+        except OperationFailure as error:
+            if error.code != UNKNOWN_TIME_ZONE:
+                raise
+            raise Invalid(f"the server knows no time zone {time_zone!r}", field="time_zone") from error
 
     def _require_kept(self) -> None:
         if self.source.collection == EVENTS and self._places.policy().strategy not in ("keep", "rotate"):
@@ -287,6 +302,7 @@ class Rollups:
             found: Iterator[Document] = iter(self._find(level, key, start, end))
         else:
             _require_whole_offsets(time_zone, self._finest)
+            self._require_zone(time_zone)
             stages = pipelines.regrouped(key, start, end, step, time_zone)
             found = self._db[f"{self.name}.{self.steps[0].level}"].aggregate(stages)
         return [_bucket(document) for document in found]
@@ -303,8 +319,12 @@ class Rollups:
 
     @operation(60, reads_only=True)
     def top_keys(self, level: Level, at: datetime, limit: int = 10) -> list[Bucket]:
-        """The keys with the largest totals in the bucket that begins at a time."""
+        """The keys with the largest totals in the bucket that begins at a time.
+
+        Raises: `Invalid`.
+        """
         self._step(level)
+        checks.integer(limit, "limit", least=1, most=MOST_KEYS)
         where = {"_id.d": rules.checked_time(at, "at"), "value.count": {"$gt": 0}}
         found = self._db[f"{self.name}.{level}"].find(where).sort("value.total", -1).limit(limit)
         return [_bucket(document) for document in found]

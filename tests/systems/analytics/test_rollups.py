@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from bson.timestamp import Timestamp
@@ -309,3 +309,23 @@ def test_only_a_person_begins_again_what_was_stopped(analytics_db: Db, rollups: 
 def test_bad_settings_are_refused(analytics_db: Db, arguments: dict[str, str], why: str) -> None:
     with pytest.raises(Invalid, match=why):
         Rollups(analytics_db, **arguments)
+
+
+def test_a_zone_that_the_server_does_not_know_is_refused(analytics_db: Db, rollups: Rollups) -> None:
+    newer = "America/Coyhaique"  # since 2025
+    version = analytics_db.client.server_info()["versionArray"]
+    if newer not in available_timezones() or version > [6, 0, 20]:
+        pytest.skip("Python's calendars must be newer than the server's")
+    add(analytics_db, "ann", 1, 0)
+    with pytest.raises(Invalid, match="server knows no time zone"):
+        Rollups(analytics_db, time_zone=newer).run()
+    assert Rollups.registered(analytics_db) == []
+    rollups.run()
+    with pytest.raises(Invalid, match="server knows no time zone"):
+        rollups.read("daily", "ann", START, START + timedelta(days=1), time_zone=newer)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1_001, True])
+def test_top_keys_are_limited(rollups: Rollups, limit: int) -> None:
+    with pytest.raises(Invalid, match="limit"):
+        rollups.top_keys("daily", START, limit=limit)

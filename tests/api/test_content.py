@@ -13,7 +13,9 @@ from tests.systems.content.pictures import jpeg, noise
 from tests.systems.content.test_render import dangers
 from tests.systems.content.vectors import XSS
 
+from squinney import assembly
 from squinney.content import render
+from squinney.content.documents import MOST_TEXT
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -25,6 +27,64 @@ def create(site: TestClient, slug: str, parent_id: str | None = None, **more: An
     answer = site.post("/api/content/nodes", json=body)
     assert answer.status_code == 201, answer.text
     return answer.json()
+
+
+def test_a_long_text_in_any_script_goes_in(site: TestClient) -> None:
+    node = create(site, "long")
+    text = "\u4e2d" * MOST_TEXT
+    edited = site.patch(f"/api/content/nodes/{node['id']}", json={"nonce": node["nonce"], "detail": {"text": text}})
+    assert edited.json()["detail"]["text"] == text
+    form = {"nonce": edited.json()["nonce"], "session": "s", "title": "Long", "text": text[1:]}
+    assert site.post(f"/site/-/edit/{node['id']}", data=form, follow_redirects=False).status_code == 303
+    assert site.get(f"/api/content/nodes/{node['id']}").json()["detail"]["text"] == text[1:]
+
+
+def test_an_upload_that_is_a_form_is_not_kept(site: TestClient) -> None:
+    del site.headers["X-CSRF-Token"]
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
+        answer = site.post("/site/-/upload?parent=x&slug=y", content=b"a" * (9 << 20), headers={"Content-Type": kind})
+        assert answer.status_code == 413
+
+
+def test_one_scope_is_for_nodes_and_their_comments(site: TestClient, systems: assembly.Assembled) -> None:
+    node = create(site, "talked-about")
+    _, key = systems.nouns["identity"]["keys"].create("site", ["content:read"])
+    site.headers["Authorization"] = f"Bearer {key}"
+    assert site.get(f"/api/comments/nodes/{node['id']}").status_code == 200
+    assert site.post(f"/api/comments/nodes/{node['id']}", json={}).json()["details"] == {"scope": "content:write"}
+
+
+def test_comments_obey_on_whose_behalf_one_asks(site: TestClient) -> None:
+    draft, page = create(site, "draft"), create(site, "page", published=THEN)
+    for node in (draft, page):
+        said = {"author_id": "ada", "author_name": "Ada", "text": "mine"}
+        slug = site.post(f"/api/comments/nodes/{node['id']}", json=said).json()["slug"]
+    zoe = {"On-Behalf-Of": "zoe"}
+    assert site.get(f"/api/comments/nodes/{draft['id']}", headers=zoe).json()["code"] == "unknown-node"
+    assert len(site.get(f"/api/comments/nodes/{page['id']}", headers=zoe).json()["items"]) == 1
+    url = f"/api/comments/nodes/{page['id']}/comment?slug={slug}"
+    assert site.delete(url, headers=zoe).status_code == 403
+    assert site.patch(url, json={"text": "hers"}, headers=zoe).status_code == 403
+    assert site.delete(url, headers={"On-Behalf-Of": "ada"}).status_code == 204
+
+
+def test_head_is_get_without_the_body(site: TestClient) -> None:
+    query = {"slug": "pic", "author_id": "ada", "author_name": "Ada"}
+    photo = site.post("/api/content/assets", params=query, content=jpeg()).json()
+    for path in (f"/api/content/assets/{photo['id']}", f"/api/content/nodes/{photo['id']}", "/site", "/healthz"):
+        told, whole = site.head(path), site.get(path)
+        assert (told.status_code, told.content) == (200, b"")
+        assert told.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
+    absurd = {"Range": f"bytes={'1' * 5_000}-"}
+    assert site.get(f"/api/content/assets/{photo['id']}", headers=absurd).status_code == 200
+
+
+def test_times_beyond_the_calendar_and_half_a_change_are_refused(site: TestClient) -> None:
+    node = create(site, "page", tags=["kept"])
+    url = f"/api/content/nodes/{node['id']}"
+    assert site.post(f"{url}/publish", json={"at": "9999-12-31T23:00:00-05:00"}).status_code == 422
+    assert site.post(f"{url}/tags", json={"remove": ["kept"], "add": ["a,b"]}).status_code == 422
+    assert site.get(url).json() == node
 
 
 def test_a_node_lives_its_life(site: TestClient) -> None:

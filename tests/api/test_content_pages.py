@@ -55,6 +55,47 @@ def new_page(pages: TestClient, **typed: Any) -> Any:
     return pages.post("/site/-/new", data=form)
 
 
+def test_a_form_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -> None:
+    refused = new_page(pages, slug="Not One", text="\nan hour of work", when="at", at="2030-01-01T10:00")
+    assert refused.status_code == 422
+    assert ">\n\nan hour of work</textarea>" in refused.text
+    assert '<option value="at" selected>' in refused.text
+    new_page(pages)
+    node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    for wrong in ({"title": " "}, {"tags": "fine, a#b"}):
+        form = {"nonce": node["nonce"], "session": "s", "title": "T", "text": "an hour of work", "tags": "x", **wrong}
+        refused = pages.post(f"/site/-/edit/{node['id']}", data=form)
+        assert refused.status_code == 422
+        assert "an hour of work</textarea>" in refused.text
+        assert [field(refused.text, name) for name in ("nonce", "title", "tags")] == [
+            node["nonce"],
+            form["title"],
+            form["tags"],
+        ]
+    assert pages.get(f"/api/content/nodes/{node['id']}").json() == node
+
+
+def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(pages: TestClient) -> None:
+    new_page(pages, text="the same")
+    node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    url = f"/api/content/nodes/{node['id']}"
+    for number in range(11):
+        node = pages.patch(url, json={"nonce": node["nonce"], "title": str(number)}).json()
+    history = pages.get(f"/site/-/history/{node['id']}").text
+    assert history.count("Version ") == 10
+    assert "+ the same" not in history
+
+
+def test_a_photo_without_a_file_has_a_page(pages: TestClient) -> None:
+    gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()
+    author = {"id": "ada", "name": "Ada"}
+    for kind in ("photo", "video"):
+        node = {"parent_id": gallery["id"], "slug": kind, "type": kind, "title": f"A {kind}", "author": author}
+        pages.post("/api/content/nodes", json={**node, "published": "2026-01-01T00:00:00Z"})
+        assert f"A {kind}" in pages.get(f"/site/gallery/{kind}").text
+        assert f"A {kind}" in pages.get("/site/gallery").text
+
+
 def test_two_editors_collide_and_merge(pages: TestClient) -> None:
     new_page(pages, text="first\n\nmiddle\n\nlast\n")
     node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]

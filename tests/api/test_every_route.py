@@ -103,7 +103,7 @@ def test_each_page_that_writes_needs_the_visitors_token(
             refused = anybody.request(method, path, data=given)
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), (method, path)
             assert "not sent from this site" in refused.text
-        for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "http://["}, {"Sec-Fetch-Site": "cross-site"}):
             csrf = {"X-CSRF-Token": Visitor(SECRET, token).csrf}
             assert anybody.request(method, path, headers={**headers, **csrf}).status_code == 403, (method, path)
 

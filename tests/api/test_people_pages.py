@@ -106,6 +106,7 @@ def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: Test
     "target",
     [
         "//evil.example",
+        "//[",
         "https://evil.example",
         "/\\evil.example",
         "\\\\evil",

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from squinney.content.photos import Asset
 
-RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 # Whatever an uploaded file claims to be, a browser shows it and runs nothing of it.
 POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
 
@@ -64,7 +64,7 @@ def asset_response(request: Request, asset: Asset, *, cache: str) -> Response:
 
 def _stream(request: Request, asset: Asset, start: int, end: int, status: int, headers: dict[str, str]) -> Response:
     headers["Content-Length"] = str(end - start)
-    if request.method == "HEAD":
+    if getattr(request.state, "head", False):
         return Response(status_code=status, headers=headers, media_type=asset.content_type)
     return StreamingResponse(asset.read(start, end), status, headers, media_type=asset.content_type)
 

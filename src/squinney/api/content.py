@@ -34,7 +34,9 @@ from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNo
 from squinney.errors import Forbidden, LimitReached
 from squinney.patterns.transactions import Busy
 
-BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"]}
+# A text of the greatest length, each of its characters escaped.
+LONGEST_TEXT_BYTES = 8 << 20
+BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"], "/api/content/nodes": LONGEST_TEXT_BYTES}
 
 content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 router = APIRouter()

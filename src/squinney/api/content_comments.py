@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 
+from squinney.api.content_models import As
 from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
@@ -17,6 +19,7 @@ from squinney.content import (
     Comments,
     DiscussionFull,
     Moderation,
+    Nodes,
     People,
     StrategyCannot,
     UnknownComment,
@@ -30,11 +33,25 @@ from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
 
+Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
 Persons = Annotated[People, Depends(noun("content", "people", People))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
+
+
+async def readable(node_id: str, tree: Tree, viewer: As) -> str:
+    """The node's id; whoever is asked for may read it.
+
+    Raises: `UnknownNode`.
+    """
+    if not viewer.trusted:
+        await run_in_threadpool(tree.by_id, node_id, viewer=viewer)
+    return node_id
+
+
+NodeId = Annotated[str, Depends(readable)]
 By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
 
 
@@ -151,7 +168,7 @@ POST = responses(UnknownNode, UnknownComment, StrategyCannot, DiscussionFull, Ke
 
 @router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
 def post_comment(
-    talk: Talk, caller: Caller, node_id: str, body: NewComment, idempotency_key: IdempotencyKey = None
+    talk: Talk, caller: Caller, node_id: NodeId, body: NewComment, idempotency_key: IdempotencyKey = None
 ) -> Any:
     """Add a comment or a reply."""
     author: Any = {"_id": body.author_id, "name": body.author_name}
@@ -162,7 +179,7 @@ def post_comment(
 def list_comments(
     talk: Talk,
     sign: Signing,
-    node_id: str,
+    node_id: NodeId,
     cursor: Cursor = None,
     limit: Limit = 50,
     order: Literal["chronological", "threaded"] = "chronological",
@@ -173,50 +190,50 @@ def list_comments(
 
 
 @router.get("/nodes/{node_id}/count", response_model=Count, responses=READ)
-def count_comments(talk: Talk, node_id: str) -> Any:
+def count_comments(talk: Talk, node_id: NodeId) -> Any:
     """How many there are."""
     return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
 
 
 @router.get("/nodes/{node_id}/comment", response_model=CommentModel, responses=READ)
-def get_comment(talk: Talk, node_id: str, slug: Slug) -> Any:
+def get_comment(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
     """One comment, by its slug."""
     return _out(talk.get(node_id, slug))
 
 
 @router.get("/nodes/{node_id}/discussion", response_model=list[CommentModel], responses=READ)
-def get_discussion(talk: Talk, node_id: str, slug: Slug) -> Any:
+def get_discussion(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
     """A comment and all below it."""
     return [_out(comment) for comment in talk.discussion(node_id, slug)]
 
 
 @router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
-def edit_comment(talk: Talk, node_id: str, slug: Slug, body: NewText, by: By = None) -> Any:
-    """Change a comment's text."""
-    return _out(talk.edit(node_id, slug, body.text, by=by))
+def edit_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
+    """Change a comment's text; on somebody's behalf, one of their own."""
+    return _out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
 
 
 @router.delete("/nodes/{node_id}/comment", status_code=204, responses=WRITE)
-def delete_comment(talk: Talk, node_id: str, slug: Slug, by: By = None) -> None:
-    """Delete a comment; one with replies keeps its place."""
-    talk.delete(node_id, slug, by=by)
+def delete_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, by: By = None) -> None:
+    """Delete a comment, on somebody's behalf one of their own; one with replies keeps its place."""
+    talk.delete(node_id, slug, by=viewer.user_id or by)
 
 
 @router.post("/nodes/{node_id}/convert", response_model=Count, responses={**WRITE, **responses(DiscussionFull)})
-def convert_discussion(talk: Talk, node_id: str, body: Conversion) -> Any:
+def convert_discussion(talk: Talk, node_id: NodeId, body: Conversion) -> Any:
     """Move a discussion to another storage strategy."""
     talk.convert(node_id, body.to)
     return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
 
 
 @router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=READ)
-def flag_comment(queue: Queue, node_id: str, slug: Slug, body: NewFlag) -> Any:
+def flag_comment(queue: Queue, node_id: NodeId, slug: Slug, body: NewFlag) -> Any:
     """Put a comment in the moderators' queue."""
     return queue.flag(node_id, slug, body.by, body.reason)
 
 
 @router.post("/nodes/{node_id}/decision", response_model=FlagModel, responses=READ)
-def decide(queue: Queue, node_id: str, slug: Slug, body: Decision) -> Any:
+def decide(queue: Queue, node_id: NodeId, slug: Slug, body: Decision) -> Any:
     """Keep or remove a flagged comment."""
     return queue.decide(node_id, slug, body.verdict, by=body.by)
 

@@ -1,6 +1,7 @@
 """Who may come in: API keys, scopes and rates, for every path at once, so that no route can forget them.
 
-A path `/api/<system>/...` needs a key whose scopes include `<system>:read`, or `<system>:write` for what is not a read.
+A path `/api/<system>/...` needs a key whose scopes include `<system>:read`, or `<system>:write` for what is not a read;
+`/api/comments` is a part of content.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}
 READS = {"GET", "HEAD", "OPTIONS"}
+PARTS = {"comments": "content"}
 BEARER = "bearer "
 
 
@@ -80,8 +82,8 @@ class Gate:
 
 def scope_for(method: str, path: str) -> str:
     """The scope that a request needs."""
-    system = path.removeprefix(PREFIX).partition("/")[0]
-    return f"{system}:{'read' if method in READS else 'write'}"
+    first = path.removeprefix(PREFIX).partition("/")[0]
+    return f"{PARTS.get(first, first)}:{'read' if method in READS else 'write'}"
 
 
 def _address(scope: Scope) -> str:

@@ -15,6 +15,8 @@ from squinney.api.options import Options
 from squinney.errors import Unavailable
 
 SLOWEST_BYTES_PER_SECOND = 50_000
+MOST_FORM_BYTES = 8 << 20  # a form is kept whole, however large an upload may be at the same path
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
 ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")
 
@@ -33,6 +35,8 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = next((size for prefix, size in self._limits if scope["path"].startswith(prefix)), 0)
+        if header(scope, b"content-type").lower().startswith(FORMS):
+            limit = min(limit, MOST_FORM_BYTES)
         announced = header(scope, b"content-length")
         if announced.isdecimal() and int(announced) > limit:
             await problems.answer(scope, _too_large(limit))(scope, receive, send)

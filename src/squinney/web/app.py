@@ -18,6 +18,7 @@ from squinney.api import problems
 from squinney.api.app import adapters, create_app
 from squinney.api.dependencies import assembled
 from squinney.api.gate import Gate
+from squinney.api.head import Head
 from squinney.api.limits import BodyLimit, Shedding
 from squinney.api.observe import Observe
 from squinney.api.options import Options
@@ -62,6 +63,7 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     for module in modules:
         limits.update(getattr(module, "BODY_LIMITS", {}))
     nouns = app.state.assembled.nouns["identity"]
+    app.add_middleware(Head)
     app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
     app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
     app.add_middleware(Gate, keys=nouns["keys"], options=options)

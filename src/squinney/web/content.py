@@ -11,6 +11,7 @@ from starlette.responses import Response
 from squinney.api.assets import asset_response
 from squinney.api.content_assets import feed_for
 from squinney.api.dependencies import noun
+from squinney.api.limits import MOST_FORM_BYTES
 from squinney.content import CAPABILITIES, Comments, Node, Nodes, Photos, UnknownNode, Viewer, media, render
 from squinney.content.photos import Rendition
 from squinney.patterns.ids import new_id
@@ -18,7 +19,10 @@ from squinney.web import content_editing, content_talk
 from squinney.web.content_viewer import comment_html, page_html, viewer_of
 from squinney.web.pages import render as render_page
 
-BODY_LIMITS = {"/site/-/upload": media.MOST_BYTES["video"], "/site/-/replace": media.MOST_BYTES["video"]}
+BODY_LIMITS = {
+    **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MOST_BYTES["video"]),
+    **dict.fromkeys(("/site/-/new", "/site/-/edit", "/site/-/preview"), MOST_FORM_BYTES),
+}
 WRITES_NEED = "member"
 
 router = APIRouter()

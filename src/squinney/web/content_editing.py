@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.api.assets import Body
 from squinney.api.dependencies import noun
+from squinney.api.limits import MOST_FORM_BYTES
 from squinney.api.problems import status_of
 from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging, render
-from squinney.content.rules import TYPES
+from squinney.content.rules import TYPES, checked_tags
 from squinney.errors import Invalid, SquinneyError
 from squinney.patterns.ids import new_id
 from squinney.web.content_viewer import author_of, viewer_of
 from squinney.web.pages import render as render_page
 from squinney.web.visitor import visitor_of
 
-router = APIRouter(prefix="/site/-")
+
+class LongFormRoute(APIRoute):
+    """A text of the greatest length fits: a field's usual limit is one MiB, with each letter escaped."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Read the form before the framework does."""
+        handle = super().get_route_handler()
+
+        async def with_form(request: Request) -> Response:
+            await request.form(max_part_size=MOST_FORM_BYTES)
+            return await handle(request)
+
+        return with_form
+
+
+router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
 Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
@@ -34,7 +52,7 @@ WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
 def show_new(request: Request, tree: Tree, parent: str = "", type: str = "blog-entry") -> Response:
     """The editor for a new node."""
     above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
-    typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "at": ""}
+    typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "when": "draft", "at": ""}
     return _new(request, above, typed)
 
 
@@ -67,7 +85,7 @@ def create(
         )  # fmt: skip
     except SquinneyError as error:
         above = tree.by_id(parent, viewer=viewer) if parent else None
-        typed = {"slug": slug, "title": title, "text": text, "tags": tags, "type": type, "at": at}
+        typed = {"slug": slug, "title": title, "text": text, "tags": tags, "type": type, "when": when, "at": at}
         return _new(request, above, typed, error)
     return _to(tree, node)
 
@@ -75,8 +93,19 @@ def create(
 @router.get("/edit/{node_id}", response_class=HTMLResponse)
 def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
     """The editor for a node."""
-    node = tree.editable(node_id, viewer_of(request))
-    return render_page(request, "content/edit.html", node=node, metadata=node["metadata"], session=new_id(), error=None)
+    metadata = tree.editable(node_id, viewer_of(request))["metadata"]
+    typed = {"nonce": metadata["nonce"], "title": metadata["title"], "text": metadata["detail"]["text"]}
+    return _edit(request, node_id, {**typed, "tags": ", ".join(metadata["tags"])}, new_id())
+
+
+def _edit(
+    request: Request, node_id: str, typed: dict[str, str], session: str, error: SquinneyError | None = None
+) -> Response:
+    """The form as it was typed: what is wrong with it is no reason to type it again."""
+    status = status_of(error) if error else 200
+    return render_page(
+        request, "content/edit.html", status=status, node_id=node_id, typed=typed, session=session, error=error
+    )
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)
@@ -94,15 +123,14 @@ def save(
     viewer = viewer_of(request)
     changes = {"title": title, "detail": {"text": _plain(text)}}
     try:
+        checked_tags(_tags(tags))
         node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
         _set_tags(tree, node, _tags(tags), viewer)
     except EditConflict as conflict:
         return _merge(request, node_id, conflict, title, _plain(text), tags, session)
     except Invalid as error:
-        node = tree.editable(node_id, viewer)
-        return render_page(
-            request, "content/edit.html", status=422, node=node, metadata=node["metadata"], session=session, error=error
-        )
+        typed = {"nonce": nonce, "title": title, "text": _plain(text), "tags": tags}
+        return _edit(request, node_id, typed, session, error)
     return _to(tree, node)
 
 
@@ -148,8 +176,10 @@ def show_history(request: Request, tree: Tree, node_id: str, cursor: str | None 
     viewer = viewer_of(request)
     node = tree.editable(node_id, viewer)
     page = tree.history(node, cursor=cursor, limit=10, viewer=viewer)
-    texts = [revision["metadata"]["detail"].get("text", "") for revision in page.items]
+    older = tree.history(node, cursor=page.next, limit=1, viewer=viewer).items if page.next else []
+    texts = [revision["metadata"]["detail"].get("text", "") for revision in [*page.items, *older]]
     changes = [merging.compare(before, after) for after, before in zip(texts, [*texts[1:], ""], strict=True)]
+    changes = changes[: len(page.items)]
     versions = list(zip(page.items, changes, strict=True))
     return render_page(request, "content/history.html", node=node, versions=versions, next=page.next)
 
@@ -249,9 +279,10 @@ def _time(when: str, at: str) -> datetime | None:
     if when != "at":
         return None
     try:
-        return datetime.fromisoformat(at).replace(tzinfo=UTC)
+        given = datetime.fromisoformat(at)
     except ValueError:
         raise Invalid("at must be a date and time", field="at") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def _tags(text: str) -> list[str]:

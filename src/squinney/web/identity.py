@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -142,6 +141,5 @@ def _welcome(request: Request, sessions: Sessions, person: Person, next: str) ->
 
 def _own_path(target: str) -> str:
     """The path if it is one of ours: a link must not lead from our sign-in to somebody else's site."""
-    parts = urlsplit(target)
-    safe = target.startswith("/") and not target.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc
-    return target if safe and target.isprintable() and "\\" not in target else "/"
+    safe = target.startswith("/") and not target.startswith("//") and "\\" not in target
+    return target if safe and target.isprintable() else "/"

@@ -1,0 +1,30 @@
+"""HEAD: what GET would answer, without the body."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Head:
+    """Lets every GET route answer HEAD too; a route whose body is costly sees `request.state.head` and makes none."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        ended = False
+
+        async def without_body(message: Message) -> None:
+            nonlocal ended
+            if message["type"] != "http.response.body":
+                await send(message)
+            elif not ended:
+                ended = True
+                await send({"type": "http.response.body", "body": b""})
+
+        scope.setdefault("state", {})["head"] = True
+        await self._app({**scope, "method": "GET"}, receive, without_body)

@@ -29,6 +29,13 @@ def test_events_come_back(site: TestClient) -> None:
     assert site.get("/api/analytics/events/by-day-and-path", params=DAY).json()[0]["count"] == 2
 
 
+def test_a_number_that_is_none_is_named_and_stops_no_reader(site: TestClient) -> None:
+    body = f'{{"events": [{{"time": "{EVENT["time"]}", "seconds": 1e999}}, {{"time": "{EVENT["time"]}"}}]}}'
+    stored = site.post("/api/analytics/events", content=body, headers={"content-type": "application/json"})
+    assert stored.json() == {"stored": 1, "failures": [{"index": 0, "reason": "seconds must be a finite number"}]}
+    assert len(site.get("/api/analytics/events", params=DAY).json()["items"]) == 1
+
+
 def test_hits_are_counted_and_read_as_series(site: TestClient) -> None:
     hits = [{"site": "s", "page": "/p", "at": "2026-03-29T00:30:00+01:00", "count": 3}]
     assert site.post("/api/analytics/hits", json={"hits": hits}).json() == {"hits": 3}

@@ -20,6 +20,7 @@ from squinney.analytics.follow import Follower
 from squinney.analytics.imports import Imported, Options, Progress
 from squinney.analytics.places import Events, Failure, Places
 from squinney.analytics.readers import Readers
+from squinney.analytics.reading import LONGEST_LINE
 from squinney.analytics.storing import made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
@@ -166,13 +167,21 @@ class EventLog:
 
     @operation(60, reads_only=True)
     def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
-        """Stream the events of a path, oldest first."""
-        return self._readers.stream(queries.BY_PATH, start, end, path=path)
+        """Stream the events of a path, oldest first.
+
+        Raises: `Invalid`.
+        """
+        checks.text(path, "path", most=LONGEST_LINE)
+        return self._readers.stream(queries.BY_PATH, *rules.checked_sides(start, end), path=path)
 
     @operation(60, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
-        """Stream the events of a visitor's host, oldest first."""
-        return self._readers.stream(queries.BY_HOST, start, end, host=host)
+        """Stream the events of a visitor's host, oldest first.
+
+        Raises: `Invalid`.
+        """
+        checks.text(host, "host", most=LONGEST_LINE)
+        return self._readers.stream(queries.BY_HOST, *rules.checked_sides(start, end), host=host)
 
     @operation(60, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
@@ -277,8 +286,10 @@ def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any
     if path is not None and host is not None:
         raise Invalid("choose by path or by host, not both", field="host")
     if path is not None:
-        return queries.BY_PATH, {"path": path}
-    return (queries.BETWEEN, {}) if host is None else (queries.BY_HOST, {"host": host})
+        return queries.BY_PATH, {"path": checks.text(path, "path", most=LONGEST_LINE)}
+    if host is not None:
+        return queries.BY_HOST, {"host": checks.text(host, "host", most=LONGEST_LINE)}
+    return queries.BETWEEN, {}
 
 
 def _first(events: Iterator[Event], most: int) -> Iterator[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -73,11 +74,22 @@ def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
     return min(max(start, EARLIEST), LATEST), max(min(end, LATEST), EARLIEST)
 
 
+def checked_sides(start: Any, end: Any) -> tuple[datetime | None, datetime | None]:
+    """Two times in order, of which each may be left open.
+
+    Raises: `Invalid`.
+    """
+    first, last = checked_range(EARLIEST if start is None else start, LATEST if end is None else end)
+    return None if start is None else first, None if end is None else last
+
+
 def _scalar(value: Any, field: str) -> Any:
     if isinstance(value, str):
         return checks.text(value, field, most=LONGEST_TEXT)
     if isinstance(value, datetime):
         return checked_time(value, field)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid(f"{field} must be a finite number", field=field)
     if value is None or isinstance(value, bool | float):
         return value
     return checks.integer(value, field)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast, get_args
 from zoneinfo import ZoneInfo
 
 from squinney.analytics.calendar import DAY, HOUR, MINUTE, Unit, floor, following, is_whole, starts
@@ -30,6 +30,8 @@ class Frame:
     """The units of a series: from the one that holds `start` to before `end`."""
 
     def __init__(self, start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> None:
+        if unit not in get_args(Unit):
+            raise Invalid(f"unit must be one of {', '.join(get_args(Unit))}", field="unit")
         self.where = where
         self._even = where.key == "UTC" and unit in _STEPS
         self.starts: list[datetime] = []

@@ -47,6 +47,8 @@ def test_an_unknown_durability_is_refused(log: EventLog, durability: object) -> 
         ({"time": AT, "_id": "mine"}, "set by the event log"),
         ({"time": AT, "deep": {"a": 1}}, "deep"),
         ({"time": AT, "path": "x" * 20_000}, "16384"),
+        ({"time": AT, "seconds": float("nan")}, "finite"),
+        ({"time": AT, "seconds": float("inf")}, "finite"),
     ],
 )
 def test_bad_events_are_refused(log: EventLog, event: dict[str, object], why: str) -> None:
@@ -88,6 +90,16 @@ def test_pages_reach_everything_once_even_in_one_crowded_instant(log: EventLog) 
             break
         start = datetime.fromisoformat(page.next)
     assert sorted(seen) == list(range(50))
+
+
+@pytest.mark.parametrize("reader", ["by_path", "by_host"])
+def test_readers_refuse_what_is_no_name_and_times_without_a_zone(log: EventLog, reader: str) -> None:
+    read = getattr(log, reader)
+    for arguments in (({"$ne": None},), (None,), ("/", AT.replace(tzinfo=None)), ("/", None, AT.date())):
+        with pytest.raises(Invalid):
+            read(*arguments)
+    with pytest.raises(Invalid, match="path"):
+        log.page(AT, AT, path=["/"])  # type: ignore[arg-type]
 
 
 def test_index_sizes_names_each_index(log: EventLog) -> None:

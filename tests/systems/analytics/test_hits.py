@@ -71,6 +71,11 @@ def test_series_at_both_ends_of_time(hits: Hits, unit: str, zone: str) -> None:
     assert hits.series("s", "/p", last - timedelta(days=1), last, unit, time_zone=zone) == []
 
 
+def test_an_unknown_unit_is_refused(hits: Hits) -> None:
+    with pytest.raises(Invalid, match="unit must be one of minute"):
+        hits.series("s", "/p", AT, AT + DAY, "fortnight")  # type: ignore[arg-type]
+
+
 def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
     """On 29 March 2026 Berlin has 23 hours, from 23:00 UTC to 22:00 UTC."""
     for hour in range(72):

@@ -49,13 +49,13 @@ def main(only: Sequence[str]) -> None:
     """Prove everything, then write the page; exits with 1 where a promise is broken."""
     names = [system.name for system in assembly.SYSTEMS if system.proof and (not only or system.name in only)]
     proofs = {name: prove(name) for name in names}
-    points = sweep(only)
     rows = [
         [name, f"{figures['operations']:,}", f"{figures['seconds']}", str(figures["kills"]), _verdict(figures)]
         for name, figures in proofs.items()
     ]
     head = ["system", "operations acknowledged", "seconds", "kill -9", "promises"]
-    print(report.table(head, rows))
+    print(report.table(head, rows), flush=True)
+    points = sweep(only)
     if not only:
         machine = report.machine(str(next(iter(proofs.values()))["server"]))
         report.write_page("proofs", "Proofs at full size", [report.table(head, rows), f"{points}.", machine])

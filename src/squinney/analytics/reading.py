@@ -118,8 +118,9 @@ def chunks(
             offset += len(whole) + 1
         rest = tail
         if len(rest) > LONGEST_LINE:
-            length, beginning, rest = _skip_line(stream, rest, size)
-            yield Chunk(offset, offset + length, beginning, too_long=True)
+            length, beginning, ended, rest = _skip_line(stream, rest, size)
+            if ended or take_unterminated:
+                yield Chunk(offset, offset + length, beginning, too_long=True, terminated=ended)
             offset += length
     whole, end, rest = rest.rpartition(b"\n")
     if end:
@@ -141,12 +142,12 @@ def _without_long_lines(lines: bytes, offset: int) -> Iterator[Chunk]:
         offset += len(line)
 
 
-def _skip_line(stream: BinaryIO, beginning: bytes, size: int) -> tuple[int, bytes, bytes]:
-    """Read on to the line's end without keeping it: its length with the end, its beginning, and what follows."""
+def _skip_line(stream: BinaryIO, beginning: bytes, size: int) -> tuple[int, bytes, bool, bytes]:
+    """Read on to the line's end without keeping it: its length, its beginning, whether it has an end, what follows."""
     length = len(beginning)
     while more := read(stream, size):
         line, end, rest = more.partition(b"\n")
         length += len(line) + len(end)
         if end:
-            return length, beginning[:LONGEST_LINE], rest
-    return length, beginning[:LONGEST_LINE], b""
+            return length, beginning[:LONGEST_LINE], True, rest
+    return length, beginning[:LONGEST_LINE], False, b""

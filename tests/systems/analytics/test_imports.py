@@ -112,6 +112,19 @@ def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) 
     assert reject["line_number"] == {"first": 1, "middle": 6}.get(where, 11)
 
 
+@pytest.mark.parametrize("take_unterminated", [False, True])
+def test_a_line_that_is_too_long_and_still_grows_is_one(log: EventLog, tmp_path: Path, take_unterminated: bool) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(1) + "x" * 70_000)
+    log.import_file(path, take_unterminated=take_unterminated)
+    with path.open("a") as file:
+        file.write(line(2) + line(3))  # the first of which is the rest of the long one
+    log.import_file(path, take_unterminated=take_unterminated)
+    assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 3]
+    (source,) = log.imports().items
+    assert source["rejected"] == (2 if take_unterminated else 1)
+
+
 def test_half_a_surrogate_pair_stops_no_import(log: EventLog) -> None:
     entry = '{"time": 1700000000, "path": "/%s"}\n'
     content = "".join(entry % path for path in ("a", "\\ud83d", "\\ud83d\\ude00")).encode()

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 PRICING = {"list": 1_000, "retail": 800, "currency": "EUR"}
 API = "/api/commerce"
+ONCE = {"Idempotency-Key": "k"}
 
 
 @pytest.fixture
@@ -65,10 +66,13 @@ def test_a_program_browses(shop: TestClient) -> None:
 
 
 def test_a_program_buys(shop: TestClient) -> None:
-    cart = ok(shop.post(f"{API}/carts", json={"customer": "ada"}), 201)["id"]
+    carts = [ok(shop.post(f"{API}/carts", json={"customer": "ada"}, headers=ONCE), 201)["id"] for _ in range(2)]
+    cart = carts[0]
+    assert carts == [cart, cart]
+    assert refused(shop.post(f"{API}/carts", json={"customer": "ben"}, headers=ONCE)) == (409, "key-reused")
     body = {"sku": "a", "qty": 2}
     for _ in range(2):
-        held = ok(shop.post(f"{API}/carts/{cart}/items", json=body, headers={"Idempotency-Key": "k"}))
+        held = ok(shop.post(f"{API}/carts/{cart}/items", json=body, headers=ONCE))
     assert held["items"][0]["qty"] == 2
     assert refused(shop.post(f"{API}/carts/{cart}/items", json={"sku": "b", "qty": 2})) == (409, "inadequate-inventory")
     assert ok(shop.put(f"{API}/carts/{cart}/items/a", json={"qty": 3}))["items"][0]["qty"] == 3

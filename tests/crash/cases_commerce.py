@@ -50,6 +50,11 @@ def _repeat_adds_once(db: Db, cart_id: str) -> None:
     assert (lines(db, cart_id)["film"], levels(db)) == (5, (5, 5, 0))
 
 
+def _repeat_gives_the_cart(db: Db, _: object) -> None:
+    made = [carts(db, mode).new(customer="ada", key="k")["_id"] for mode in ("native", "two-phase")]
+    assert [cart["_id"] for cart in db["carts"].find({"customer": "ada"})] == [made[0]] == [made[1]]
+
+
 def _short(db: Db, mode: Mode, cart_id: str) -> None:
     with suppress(InadequateInventory):
         carts(db, mode).add_item(cart_id, "film", 9)
@@ -257,6 +262,13 @@ TREE_CASES = [
 ]
 
 CASES = [
+    Case(
+        "Carts.new with a key",
+        "commerce",
+        lambda db: None,
+        lambda db, mode, _: carts(db, mode).new(customer="ada", key="k"),
+        _repeat_gives_the_cart,
+    ),
     Case(
         "Carts.add_item",
         "commerce",

@@ -252,10 +252,10 @@ def list_carts(
     return _page(carts.all(status, cursor=cursor, limit=limit), signed)
 
 
-@router.post("/carts", status_code=201, response_model=CartModel, responses=responses())
-def new_cart(carts: Baskets, body: NewCart) -> Any:
+@router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
+def new_cart(carts: Baskets, body: NewCart, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """An empty cart."""
-    return _out(carts.new(currency=body.currency, customer=body.customer))
+    return _out(carts.new(currency=body.currency, customer=body.customer, key=idempotency_key, scope=caller))
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))

@@ -47,12 +47,14 @@ class Carts:
         self._checkout = Checkout(db, payments, orders, self._transactions, clock)
 
     @operation()
-    def new(self, *, currency: str | None = None, customer: str | None = None) -> Cart:
-        """An empty cart.
+    def new(
+        self, *, currency: str | None = None, customer: str | None = None, key: str | None = None, scope: str = ""
+    ) -> Cart:
+        """An empty cart; with a key, the same one again.
 
-        Atomic: one insert.
-        After a crash: an empty cart at most, which expires.
-        Raises: `Invalid`.
+        Atomic: one insert; with a key, the key's record, which has the cart, and then the insert.
+        After a crash: an empty cart at most, which expires; a repeat with the key makes a cart that is missing.
+        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
         """
         cart: Cart = {
             "_id": secrets.token_hex(16),
@@ -66,7 +68,11 @@ class Carts:
         }
         if customer is not None:
             cart["customer"] = checks.identifier(customer, "customer")
-        self._db["carts"].insert_one(dict(cart))
+        if key is None:
+            self._db["carts"].insert_one(dict(cart))
+            return cart
+        cart = self._run("new", lambda: Plan([], result=cart), {"currency": currency, "customer": customer}, key, scope)
+        self._db["carts"].update_one({"_id": cart["_id"]}, {"$setOnInsert": dict(cart)}, upsert=True)
         return cart
 
     @operation(reads_only=True)

@@ -28,7 +28,7 @@ from squinney.commerce import (
 from squinney.commerce.documents import Cart
 from squinney.commerce.rules import total
 from squinney.commerce.search import SORTS
-from squinney.errors import SquinneyError
+from squinney.errors import Invalid, SquinneyError
 from squinney.identity import may_act_as
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -50,6 +50,7 @@ Word = Annotated[str, Query(max_length=200)]
 
 CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
+LIVING = ("active", "pending")
 ORDERS = {
     "title": "Title",
     "price": "Price, lowest first",
@@ -163,19 +164,26 @@ def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)
 
 def _cart(request: Request, carts: Carts) -> Cart | None:
     """The visitor's cart, while it is theirs to change or to look at."""
+    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    return cart if cart and cart["status"] in LIVING else None
+
+
+def _found(carts: Carts, cart_id: str) -> Cart | None:
     try:
-        cart = carts.get(request.cookies.get(CART_COOKIE, "") or "none")
-    except (UnknownCart, SquinneyError):
+        return carts.get(cart_id or "none")
+    except (UnknownCart, Invalid):
         return None
-    return cart if cart["status"] in ("active", "pending") else None
 
 
-def _own_cart(request: Request, carts: Carts) -> Cart:
+def _own_cart(request: Request, carts: Carts, key: str) -> Cart:
+    """The visitor's cart, or a new one: the same for a form that is sent twice before its answer brings the cookie."""
     cart = _cart(request, carts)
     if cart is not None:
         return cart
-    person = visitor_of(request).person
-    return carts.new(customer=person["_id"] if person else None)
+    visitor = visitor_of(request)
+    customer = visitor.person["_id"] if visitor.person else None
+    first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor.csrf}")["_id"])
+    return first if first and first["status"] in LIVING else carts.new(customer=customer)
 
 
 def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
@@ -190,7 +198,7 @@ def add_item(
 ) -> Response:
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
-        cart = _own_cart(request, carts)
+        cart = _own_cart(request, carts, key)
         carts.add_item(cart["_id"], sku, _quantity(qty), key=key, scope=f"web:{cart['_id']}")
     except SquinneyError as error:
         return _product(request, catalog, inventory, sku, error=error)
@@ -201,10 +209,18 @@ def _quantity(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
 
 
+def _cart_id(request: Request) -> str:
+    """The cart's id, whatever became of it: a checkout that is sent again finds its order by it."""
+    if cart_id := request.cookies.get(CART_COOKIE):
+        return cart_id
+    raise CartClosed("the cart is empty, or was given up")
+
+
 @router.get("/cart", response_class=HTMLResponse)
 def show_cart(request: Request, carts: Baskets, inventory: Stock) -> Response:
-    """The cart with live stock."""
-    return _show_cart(request, carts, inventory)
+    """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
+    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, carts, inventory)
 
 
 def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: SquinneyError | None = None) -> Response:
@@ -227,7 +243,7 @@ def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: S
 def set_quantity(request: Request, carts: Baskets, inventory: Stock, sku: Text, qty: Text) -> Response:
     """Change a line; 0 removes it."""
     try:
-        carts.set_quantity(_own_cart(request, carts)["_id"], sku, _quantity(qty))
+        carts.set_quantity(_cart_id(request), sku, _quantity(qty))
     except SquinneyError as error:
         return _show_cart(request, carts, inventory, error=error)
     return RedirectResponse("/shop/cart", status_code=303)
@@ -244,13 +260,14 @@ def check_out(
 ) -> Response:
     """Pay, and show the order; with the test gateway one may choose to be declined."""
     try:
-        cart = _cart(request, carts)
-        if cart is None:
-            raise CartClosed("the cart is empty, or was given up")
-        order = _payer(systems, carts, card).checkout(cart["_id"], key=key)
+        order = _payer(systems, carts, card).checkout(_cart_id(request), key=key)
     except SquinneyError as error:
         return _show_cart(request, carts, inventory, error=error)
-    response = RedirectResponse(f"/shop/orders/{quote(order['_id'])}", status_code=303)
+    return _to_order(order["_id"])
+
+
+def _to_order(order_id: str) -> Response:
+    response = RedirectResponse(f"/shop/orders/{quote(order_id)}", status_code=303)
     response.delete_cookie(CART_COOKIE)
     return response
 

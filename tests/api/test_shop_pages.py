@@ -1,0 +1,68 @@
+"""The shop's pages without a browser: what their forms do when they are sent twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.commerce import Carts, TestGateway, demo
+
+SKU = "album-2"  # of which there is one
+
+
+@pytest.fixture
+def shop(site: TestClient, systems: assembly.Assembled) -> TestClient:
+    demo(systems.db)
+    site.headers["Accept"] = "text/html"
+    site.follow_redirects = False
+    return site
+
+
+def add(shop: TestClient, key: str = "k") -> Any:
+    return shop.post("/shop/cart/items", data={"sku": SKU, "key": key})
+
+
+def carted(systems: assembly.Assembled) -> int:
+    return int(systems.nouns["commerce"]["inventory"].level(SKU)["carted"])
+
+
+def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.Assembled) -> None:
+    """The second is sent before the first one's answer has brought the cookie."""
+    first = add(shop)
+    shop.cookies.delete("squinney-cart")
+    second = add(shop)
+    assert (first.status_code, second.status_code, carted(systems)) == (303, 303, 1)
+    assert first.cookies["squinney-cart"] == second.cookies["squinney-cart"]
+
+
+def test_the_same_page_serves_for_another_cart(shop: TestClient, systems: assembly.Assembled) -> None:
+    """Once the first has come to its end."""
+    first = add(shop).cookies["squinney-cart"]
+    systems.nouns["commerce"]["carts"].abandon(first)
+    second = add(shop)
+    assert (second.status_code, second.cookies["squinney-cart"] != first, carted(systems)) == (303, True, 1)
+
+
+def test_paying_twice_shows_the_order_twice(shop: TestClient) -> None:
+    cart_id = add(shop).cookies["squinney-cart"]
+    places = []
+    for _ in range(2):
+        shop.cookies.set("squinney-cart", cart_id)
+        places.append(shop.post("/shop/cart/checkout", data={"key": "pay"}).headers.get("location"))
+    assert places == [f"/shop/orders/{cart_id}"] * 2
+
+
+def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: assembly.Assembled) -> None:
+    cart_id = add(shop).cookies["squinney-cart"]
+    Carts(systems.db, payments=TestGateway(systems.db)).checkout(cart_id, key="elsewhere")
+    found = shop.get("/shop/cart")
+    assert (found.status_code, found.headers["location"]) == (303, f"/shop/orders/{cart_id}")
+    assert "nothing in your cart" in shop.get("/shop/cart").text
+
+
+def test_a_quantity_needs_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
+    refused = shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1"})
+    assert (refused.status_code, systems.db["carts"].count_documents({})) == (409, 0)

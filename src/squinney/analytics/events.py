@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ from squinney.analytics.imports import Imported, Options, Progress
 from squinney.analytics.places import Events, Failure, Places
 from squinney.analytics.readers import Readers
 from squinney.analytics.reading import LONGEST_LINE
-from squinney.analytics.storing import made_ready
+from squinney.analytics.storing import as_text, made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -132,8 +133,10 @@ class EventLog:
         )
         if processes > 1 and uri is None:
             raise Invalid("more processes than one need the uri to connect to", field="uri")
-        if format != "auto":
+        if format != "auto" or field_map:
             parsers.parser_for(format, field_map)
+        if unknown := set(fields or ()) - set(parsers.FIELDS):
+            raise Invalid(f"{min(unknown)} is none of {', '.join(parsers.FIELDS)}", field="fields")
         with _opened(path) as raw:
             return imports.import_stream(
                 self._places, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
@@ -159,7 +162,7 @@ class EventLog:
         """
 
         def read(file: BinaryIO, finished: bool) -> Imported:
-            return self.import_file(file, take_unterminated=finished, title=Path(path).name, **options)
+            return self.import_file(file, take_unterminated=finished, title=_title(path), **options)
 
         Follower(Path(path), read, on_import).run(stop or threading.Event(), poll_seconds)
 
@@ -270,7 +273,9 @@ class EventLog:
 
 
 def _title(path: str | Path | BinaryIO) -> str:
-    return Path(path).name if isinstance(path, str | Path) else str(getattr(path, "name", "stream"))
+    """The name of the file; what of it is not UTF-8 stays as in a line."""
+    name = Path(path).name if isinstance(path, str | Path) else str(getattr(path, "name", "stream"))
+    return as_text(os.fsencode(name))
 
 
 def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:

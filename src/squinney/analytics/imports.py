@@ -150,7 +150,7 @@ class _Run:
         self._after_checkpoint = after_checkpoint
         self._report = report
         self._counts = Counts()
-        self._format = source["format"] or ("" if options.format == "auto" else options.format)
+        self._format = source["format"] if options.format == "auto" else options.format
 
     def over(self, found: Iterator[Chunk]) -> Imported:
         """Store every chunk, move the checkpoint behind each, and say how it ended."""
@@ -199,7 +199,7 @@ class _Run:
         if self._format or self._options.field_map:
             return
         lines = [as_text(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
-        self._format = parsers.detect(line for line in lines if line) or "combined"
+        self._format = parsers.detect(line for line in lines if line) or ""
 
     def _crew(self) -> Crew:
         options, source = self._options, self._source["_id"]
@@ -208,7 +208,7 @@ class _Run:
             known = {sources.offset_in(one) for one in self._places.stored_behind(source, first_id)}
         job = Job(
             source,
-            self._format,
+            self._format or "combined",
             options.field_map,
             options.fields,
             options.concern,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -173,6 +174,30 @@ def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_
     imported = log.import_file(path)
     assert (imported.counts.stored, imported.counts.rejected) == (1, 1)
     assert "had no end yet" in log.rejects(imported.source["_id"]).items[0]["reason"]
+
+
+@pytest.mark.parametrize("format", ["auto", "json"])
+def test_a_log_whose_format_could_not_be_told_at_first(log: EventLog, tmp_path: Path, format: str) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("the server has started\n")
+    assert log.import_file(path).counts.rejected == 1
+    with path.open("a") as file:
+        file.write('{"time": 1700000000, "path": "/"}\n')
+    assert log.import_file(path, format=format).counts.stored == 1
+    assert log.imports().items[0]["format"] == "json"
+
+
+@pytest.mark.parametrize("options", [{"fields": {"pth"}}, {"field_map": {"pth": "uri"}}, {"format": "iis"}])
+def test_a_mistyped_option_begins_nothing(log: EventLog, options: dict) -> None:
+    with pytest.raises(Invalid):
+        log.import_file(io.BytesIO(line().encode()), **options)
+    assert log.imports().items == []
+
+
+def test_a_file_whose_name_is_not_utf8(log: EventLog, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.log")
+    path.write_text(line())
+    assert log.import_file(path).source["name"] == r"caf\xe9.log"
 
 
 def test_only_the_wanted_fields_are_kept(log: EventLog) -> None:

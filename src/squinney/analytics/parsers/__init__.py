@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from squinney.analytics.errors import UnknownFormat
 from squinney.analytics.parsers.apache import parse_combined, parse_common
 from squinney.analytics.parsers.caddy import parse_caddy
-from squinney.analytics.parsers.fields import FieldMap
+from squinney.analytics.parsers.fields import FIELDS, FieldMap
 from squinney.analytics.parsers.lines import Malformed
 from squinney.mongo.schema import Document
 
@@ -23,7 +23,7 @@ FORMATS: dict[str, Parser] = {
 }
 DETECTED = ("combined", "common", "caddy", "json")
 
-__all__ = ["FORMATS", "FieldMap", "Malformed", "Parser", "detect", "parser_for"]
+__all__ = ["FIELDS", "FORMATS", "FieldMap", "Malformed", "Parser", "detect", "parser_for"]
 
 
 def parser_for(format: str, field_map: Mapping[str, str] | None = None) -> Parser:

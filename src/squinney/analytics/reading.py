@@ -40,7 +40,7 @@ def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
 
     Raises: `Invalid` where the library for it is not installed.
     """
-    buffered: Any = raw if hasattr(raw, "peek") else io.BufferedReader(cast(io.RawIOBase, raw))
+    buffered: Any = raw if hasattr(raw, "peek") else _Borrowed(cast(io.RawIOBase, raw))
     kind = compression(buffered.peek(8)[:8])
     if kind is None:
         return buffered, False
@@ -53,12 +53,19 @@ def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
     return _zstd(buffered), True
 
 
+class _Borrowed(io.BufferedReader):
+    """Reads a stream that is another's to close."""
+
+    def close(self) -> None:
+        """Leave it open; without this, it would be closed when this reader is forgotten."""
+
+
 def _zstd(raw: BinaryIO) -> BinaryIO:
     try:
         import zstandard
     except ImportError:
         raise Invalid("reading .zst needs the zstandard package: pip install zstandard", field="path") from None
-    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False))
 
 
 class CutShort(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gc
 import gzip
 import io
 import os
@@ -83,6 +84,14 @@ def test_each_compression_is_read(log: EventLog, tmp_path: Path, pack) -> None:
 def test_a_stream_is_read(log: EventLog) -> None:
     imported = log.import_file(io.BytesIO(b"".join(line(n).encode() for n in range(5))))
     assert imported.counts.stored == 5
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_a_stream_stays_open(log: EventLog, pack) -> None:
+    stream = io.BytesIO(pack(line().encode()))
+    assert log.import_file(stream).counts.stored == 1
+    gc.collect()
+    assert not stream.closed
 
 
 def test_a_growing_file_goes_on_where_it_stood(log: EventLog, tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     assert "sessions changed, of 9 hosts" in squinney("analytics", "sessions").stdout
 
 
+def test_one_source_is_one_log(squinney: Any, db: Db, tmp_path: Path) -> None:
+    logs = [tmp_path / "a.log", tmp_path / os.fsdecode(b"caf\xe9.log")]
+    for number, path in enumerate(logs):
+        path.write_text("".join(line(n, f"/{number}") for n in range(3)))
+    refused = squinney("analytics", "import", *map(str, logs), "--source", "web")
+    assert refused.returncode != 0
+    assert "one by one" in refused.stderr
+    assert db["events"].count_documents({}) == 0
+    assert r"caf\xe9.log: 3 lines, 3 stored" in squinney("analytics", "import", *map(str, logs)).stdout
+    assert db["events"].count_documents({}) == 6
+
+
 def test_standard_input_and_other_formats(squinney: Any, db: Db) -> None:
     entry = '{"when": "2015-05-17T10:00:00Z", "uri": "/x"}\n'
     done = squinney(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from squinney.analytics import COLLECTIONS, EventLog, feed_hits
 from squinney.analytics.documents import Import
 from squinney.analytics.imports import Imported
 from squinney.analytics.imports import Progress as ImportProgress
+from squinney.analytics.storing import as_text
 from squinney.cli.context import connected, console, print_json, settings_of
 from squinney.errors import Invalid
 from squinney.mongo import schema
@@ -80,11 +82,13 @@ def import_logs(
 ) -> None:
     """Import logs, each line once, however often it is repeated or cut off."""
     options = _import_options(format, fields, mapped, durability, site)
+    if source is not None and len(files) > 1:
+        raise Invalid("--source names one log; import them one by one", field="source")
     results = []
     with database(context) as (db, uri), _bar(quiet=as_json) as bar:
         log = EventLog(db)
         for path in files:
-            name = "standard input" if str(path) == "-" else path.name
+            name = "standard input" if str(path) == "-" else as_text(os.fsencode(path.name))
             task = bar.add_task(name, total=None, lines=0, rejected=0, rate="")
             imported = log.import_file(
                 cast(BinaryIO, sys.stdin.buffer) if str(path) == "-" else path,

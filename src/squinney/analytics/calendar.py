@@ -61,10 +61,8 @@ def following(at: datetime, unit: Unit, where: tzinfo) -> datetime:
 
 
 def _midnight(day: date, where: tzinfo) -> datetime:
-    """When the day begins there. Where clocks skip midnight it begins when they start again."""
-    local = datetime(day.year, day.month, day.day, tzinfo=where)
-    begins = local.astimezone(UTC)
-    return begins if begins.astimezone(where).date() == day else begins + HOUR
+    """When the day begins there. Where clocks skip midnight, or the whole day, it is when they start again."""
+    return datetime(day.year, day.month, day.day, tzinfo=where).astimezone(UTC)
 
 
 def _first_day(day: date, unit: Unit) -> date:

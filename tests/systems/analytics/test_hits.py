@@ -86,6 +86,20 @@ def test_days_in_a_zone_with_daylight_saving(hits: Hits) -> None:
     assert [(point.at.day, point.at.hour, point.hits) for point in days] == [(28, 0, 23), (29, 0, 23), (30, 0, 24)]
 
 
+@pytest.mark.parametrize(("zone", "skipped"), [("Pacific/Apia", "2011-12-30"), ("Pacific/Kiritimati", "1994-12-31")])
+def test_a_day_that_was_skipped_is_none(hits: Hits, zone: str, skipped: str) -> None:
+    """Samoa went from the 29th to the 31st."""
+    day = datetime.fromisoformat(skipped)
+    behind = (day + DAY).replace(tzinfo=ZoneInfo(zone))
+    hits.record("s", "/p", behind.astimezone(UTC) + timedelta(minutes=30))
+    days = hits.days("s", "/p", behind.astimezone(UTC) - timedelta(hours=30), behind + DAY + HOUR, time_zone=zone)
+    assert [(point.at.replace(tzinfo=None) - day, point.hits) for point in days[-3:]] == [
+        (-DAY, 0),
+        (DAY, 1),
+        (2 * DAY, 0),
+    ]
+
+
 def test_days_in_a_half_hour_zone_are_read_from_minutes(hits: Hits) -> None:
     hits.record("s", "/p", datetime(2026, 3, 28, 18, 29, tzinfo=UTC), 1)
     hits.record("s", "/p", datetime(2026, 3, 28, 18, 30, tzinfo=UTC), 2)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from squinney.analytics.documents import DAILY_HITS
+from squinney.analytics.events import EventLog
 from squinney.mongo.schema import Db
 
 
 def figures(db: Db) -> dict[str, int]:
     """Counts from the collections' own statistics: they cost the same however much there is."""
     return {
-        "events": db["events"].estimated_document_count(),
+        "events": EventLog(db).count(),
         "sources": db["imports"].estimated_document_count(),
         "pages counted": db[DAILY_HITS].estimated_document_count(),
     }

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Retention, Rollups, repair, verify
+from squinney.analytics import EventLog, Retention, Rollups, figures, repair, verify
 from squinney.analytics.places import Places
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid
@@ -68,10 +68,13 @@ def numbers(log: EventLog) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_stores_and_reads(events: EventLog, retention: Retention, strategy: str) -> None:
+def test_each_strategy_stores_and_reads(
+    analytics_db: Db, events: EventLog, retention: Retention, strategy: str
+) -> None:
     retention.switch(strategy, **STRATEGIES[strategy])
     fill(events)
     assert numbers(events) == list(range(48))
+    assert figures(analytics_db)["events"] == 48
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.permutations(STRATEGIES, 2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -51,6 +52,8 @@ def test_signing_in_gives_another_cookie_and_signing_out_ends_it(stranger: TestC
     session = stranger.cookies["squinney"]
     assert session.startswith(SIGNED_IN)
     assert session != before
+    kept_until = next(cookie.expires for cookie in stranger.cookies.jar if cookie.name == "squinney")
+    assert kept_until > time.time() + 300 * 86_400, "a session that is used goes on for longer than 14 days"
     send(stranger, "/sign-out")
     assert stranger.cookies["squinney"] not in (before, session)
     stranger.cookies.set("squinney", session)

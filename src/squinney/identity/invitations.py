@@ -30,13 +30,13 @@ class Invitations:
 
     @operation()
     def first_admin(self) -> str | None:
-        """A token for the first admin; None where there is an admin already.
+        """A token for the first admin; None where there is an admin already. It ends when somebody else is faster.
 
         Atomic: one insert.
         After a crash: a token that nobody knows, until it runs out.
         Raises: `Unavailable`.
         """
-        return None if self._people.is_there_an_admin() else self.create("admin")
+        return None if self._people.is_there_an_admin() else self._create("admin", for_the_first=True)
 
     @operation()
     def create(self, role: str) -> str:
@@ -46,9 +46,12 @@ class Invitations:
         After a crash: a token that nobody knows, until it runs out.
         Raises: `Invalid`, `Unavailable`.
         """
+        return self._create(checked_role(role))
+
+    def _create(self, role: str, *, for_the_first: bool = False) -> str:
         token = new_token()
-        invitation = {"_id": digest(token), "role": checked_role(role), "expires_at": self._clock() + LASTS}
-        self._db["invitations"].insert_one(invitation)
+        invitation: Document = {"_id": digest(token), "role": role, "expires_at": self._clock() + LASTS}
+        self._db["invitations"].insert_one({**invitation, **({"for_the_first": True} if for_the_first else {})})
         return token
 
     @operation(reads_only=True)
@@ -79,7 +82,7 @@ class Invitations:
     def _find(self, token: str) -> Document:
         where = queries.INVITATION(digest=digest(token[:100]), now=self._clock())
         found = self._db["invitations"].find_one(where)
-        if found is None:
+        if found is None or (found.get("for_the_first") and self._people.is_there_an_admin()):
             raise _gone()
         return found
 

@@ -131,7 +131,7 @@ def _checked(stored: Document | None, secret: str, now: datetime) -> ApiKey | No
 
 
 def _checked_end(expires_at: datetime, now: datetime) -> datetime:
-    if expires_at.tzinfo is None:
+    if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
         raise Invalid("expires_at must have a time zone", field="expires_at")
     if expires_at <= now:
         raise Invalid("expires_at must lie in the future", field="expires_at")

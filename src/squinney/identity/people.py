@@ -74,7 +74,8 @@ class People:
 
     def _strengthen(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):
-            self._set_password(credentials["_id"], passwords.hashed(password))
+            same = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}
+            self._db["logins"].update_one(same, {"$set": {"password": passwords.hashed(password)}})
 
     @operation(reads_only=True)
     def get(self, person_id: str) -> Person:
@@ -141,15 +142,15 @@ class People:
 
         Atomic: the password is one update.
         After a crash: the password is changed; sessions may remain, and end when called again or by themselves.
-        Raises: `Invalid`, `UnknownPerson`, `Unavailable`.
+        Raises: `Invalid`, `UnknownPerson`, also where their login is missing; `Unavailable`.
         """
         person = self.get(person_id)
-        self._set_password(person["login"], passwords.hashed(passwords.checked(password)))
+        stored = passwords.hashed(passwords.checked(password))
+        where = queries.LOGIN(login=person["login"])
+        if not self._db["logins"].update_one(where, {"$set": {"password": stored}}).matched_count:
+            raise UnknownPerson(f"nobody has the login {person['login']}", login=person["login"])
         self._db["sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id))
         return person
-
-    def _set_password(self, login: str, stored: str) -> None:
-        self._db["logins"].update_one(queries.LOGIN(login=login), {"$set": {"password": stored}})
 
     @operation(reads_only=True)
     def is_there_an_admin(self) -> bool:
@@ -173,7 +174,7 @@ def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datet
     Raises: `Invalid`, `Unavailable`.
     """
     login = checked_login(login)
-    checks.text(name, "name", most=100)
+    checks.text(name, "name", most=100, pattern=r"[^\r\n]*")
     person: Person = {
         "_id": new_id(),
         "login": login,

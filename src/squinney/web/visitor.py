@@ -24,7 +24,8 @@ from squinney.identity.sessions import new_token
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
 SIGNED_IN, ANONYMOUS = "s.", "v."
-KEPT_SECONDS = 14 * 86_400
+# A session ends on the server, 14 days after its last use; its cookie is kept as long as browsers keep any.
+KEPT_SECONDS = {SIGNED_IN: 400 * 86_400, ANONYMOUS: 14 * 86_400}
 MOST_FLASHES = 5
 LONGEST_FLASH = 300
 WITHOUT = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
@@ -133,7 +134,8 @@ class Visiting:
     def _set_cookies(self, visitor: Visitor, headers: MutableHeaders, *, secure: bool) -> None:
         attributes = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")
         if visitor.is_new:
-            headers.append("set-cookie", f"{COOKIE}={visitor.token}; Max-Age={KEPT_SECONDS}{attributes}")
+            age = KEPT_SECONDS[visitor.token[:2]]
+            headers.append("set-cookie", f"{COOKIE}={visitor.token}; Max-Age={age}{attributes}")
         if visitor.flashes_changed:
             age = 60 if visitor.flashes else 0
             sealed = _sealed(self._secret, visitor.flashes) if visitor.flashes else ""

@@ -71,6 +71,7 @@ def test_a_login_is_given_once_even_in_a_race(people: People, ready: Db) -> None
         {"password": "has a \0 in it, you see"},
         {"name": "x" * 101},
         {"name": ["x"]},
+        {"name": "Ada\nLovelace"},
         {"role": "king"},
         {"role": "visitor"},
     ],
@@ -183,6 +184,34 @@ def test_an_old_hash_is_strengthened_when_its_person_signs_in(people: People, re
     assert people.sign_in("ada", PASSWORD)
 
 
+def test_strengthening_a_hash_brings_no_old_password_back(
+    people: People, ready: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+
+    def changed_meanwhile(stored: str) -> bool:
+        people.set_password(ada["_id"], "another password")
+        return True
+
+    monkeypatch.setattr(passwords, "is_outdated", changed_meanwhile)
+    people.sign_in("ada", PASSWORD)
+    monkeypatch.undo()
+    assert people.sign_in("ada", "another password") == ada
+
+
+def test_a_password_is_compared_whole(people: People) -> None:
+    people.sign_up("ada", "x" * passwords.LONGEST)
+    with pytest.raises(SignInRefused):
+        people.sign_in("ada", "x" * passwords.LONGEST + "y")
+
+
+def test_a_password_for_nobodys_login_is_refused(people: People, ready: Db) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    ready["logins"].delete_one({"_id": "ada"})
+    with pytest.raises(UnknownPerson):
+        people.set_password(ada["_id"], "another password")
+
+
 def test_roles_and_lists(people: People) -> None:
     ids = [people.sign_up(f"person-{number}", PASSWORD)["_id"] for number in range(3)]
     assert not people.is_there_an_admin()
@@ -197,8 +226,9 @@ def test_roles_and_lists(people: People) -> None:
 
 
 def test_the_first_admins_link_works_once(invitations: Invitations, people: People, ready: Db) -> None:
-    token = invitations.first_admin()
+    token, printed_before = invitations.first_admin(), invitations.first_admin()
     assert token
+    assert printed_before
     assert token not in str(list(ready["invitations"].find()))
     assert invitations.role_of(token) == "admin"
 
@@ -212,6 +242,8 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
         assert [role for role in pool.map(accept, range(4)) if role] == ["admin"]
     assert ready["people"].count_documents({}) == 1
     assert invitations.first_admin() is None
+    with pytest.raises(NotFound):
+        invitations.accept(printed_before, "late", PASSWORD)
     with pytest.raises(NotFound):
         invitations.role_of("something else")
 

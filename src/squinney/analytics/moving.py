@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError, OperationFailure
-from pymongo.write_concern import WriteConcern
+from pymongo.errors import OperationFailure
 
 from squinney.analytics.increments import is_duplicate, transact
-from squinney.analytics.places import CAPPED, DUPLICATE_KEY, EVENTS, Events, Places, Policy, suffix
+from squinney.analytics.places import CAPPED, EVENTS, Events, Places, Policy, insert_once, suffix
 from squinney.mongo.schema import Document
 
 BATCH = 1_000
@@ -73,13 +72,5 @@ def _move(place: Events, target: Events, events: Sequence[Document]) -> None:
         except OperationFailure as error:  # another mover, or an importer, was faster with some of them
             if not is_duplicate(error):
                 raise
-    _insert_once(target, copies)
+    insert_once(target, copies)
     place.delete_many({"_id": {"$in": ids}})
-
-
-def _insert_once(target: Events, copies: list[Document]) -> None:
-    try:
-        target.with_options(write_concern=WriteConcern("majority")).insert_many(copies, ordered=False)
-    except BulkWriteError as error:
-        if any(failed["code"] != DUPLICATE_KEY for failed in (error.details or {})["writeErrors"]):
-            raise

@@ -20,6 +20,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics.documents import events_collection
+from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.schema import Db, Document
 
@@ -128,12 +129,9 @@ class Places:
         try:
             place.with_options(write_concern=concern).insert_many(batch, ordered=False)
         except BulkWriteError as error:
-            details = error.details or {}
-            if details.get("writeConcernErrors"):
-                raise
             return [
                 Failure(indexes[failed["index"]], failed["errmsg"], batch[failed["index"]])
-                for failed in details["writeErrors"]
+                for failed in refusals(error)
                 if failed["code"] != DUPLICATE_KEY
             ]
         return []
@@ -192,6 +190,30 @@ class Places:
             "_id": {"$gte": first_id, "$lt": f"{source}."}
         }  # "." comes right behind "-" in the order of characters
         return {event["_id"] for place in self.spanning() for event in place.find(where, {"_id": 1})}
+
+
+def insert_once(place: Events, documents: Sequence[Document]) -> None:
+    """Insert what is not there yet.
+
+    Atomic: each document by itself.
+    Raises: `Unavailable` where too few members have them.
+    """
+    try:
+        place.with_options(write_concern=WriteConcern("majority")).insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        if any(failed["code"] != DUPLICATE_KEY for failed in refusals(error)):
+            raise
+
+
+def refusals(error: BulkWriteError) -> list[Any]:
+    """What the server refused of a bulk.
+
+    Raises: `Unavailable` where too few members have the rest.
+    """
+    details = error.details or {}
+    if details.get("writeConcernErrors"):
+        raise Unavailable("too few members have confirmed a write", outcome_unknown=True) from error
+    return list(details.get("writeErrors", []))
 
 
 def _time_of(event: Storable) -> datetime:

@@ -16,7 +16,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney.analytics.documents import VISIT_RUNS, VISITS
-from squinney.analytics.places import DUPLICATE_KEY, Places
+from squinney.analytics.places import DUPLICATE_KEY, Places, refusals
 from squinney.analytics.rollups import OVERLAP_SECONDS, Rollups
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -118,7 +118,7 @@ class Sessions:
         try:
             self._db[VISITS].bulk_write(writes, ordered=False, session=session)
         except BulkWriteError as error:
-            failed: list[Any] = (error.details or {}).get("writeErrors", [])
+            failed = refusals(error)
             if any(one["code"] != DUPLICATE_KEY for one in failed):
                 raise
             again = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted it first

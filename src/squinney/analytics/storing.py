@@ -5,17 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
-from pymongo import InsertOne
-from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics.parsers import Malformed, Parser
 from squinney.analytics.parsers.encoded import Encode
-from squinney.analytics.places import DUPLICATE_KEY, Places, Storable
+from squinney.analytics.places import Places, Storable, insert_once
 from squinney.analytics.reading import LONGEST_LINE, Chunk
 from squinney.analytics.sources import event_id, offset_in
 from squinney.clock import utcnow
@@ -89,7 +86,8 @@ class Storer:
                     rejects.append(self._reject(line, line_number, offset, str(error)))
         with operation(SECONDS):
             rejects += self._insert(events, chunk, first_line)
-            _insert_once(self.places, rejects)
+            if rejects:
+                insert_once(self.places.db["rejects"], rejects)
         return Counts(lines, lines - blank - len(rejects), len(rejects), blank)
 
     def _encode_for(self, chunk: Chunk) -> Encode:
@@ -153,14 +151,3 @@ def _lines(chunk: Chunk, first_line: int) -> Iterator[tuple[int, int, bytes]]:
     for number, line in enumerate(lines, start=first_line):
         yield number, offset, line
         offset += len(line) + 1
-
-
-def _insert_once(places: Places, rejects: list[Document]) -> None:
-    if not rejects:
-        return
-    try:
-        places.db["rejects"].bulk_write([InsertOne(reject) for reject in rejects], ordered=False)
-    except BulkWriteError as error:
-        failed: list[Any] = (error.details or {}).get("writeErrors", [])
-        if any(write_error["code"] != DUPLICATE_KEY for write_error in failed):
-            raise

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Retention, Rollups, figures, repair, verify
+from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, repair, verify
 from squinney.analytics.places import Places
 from squinney.clock import utcnow
-from squinney.errors import Conflict, Invalid
-from squinney.mongo.schema import Db
+from squinney.errors import Conflict, Invalid, Unavailable
+from squinney.mongo.schema import Db, apply
+
+Failing = Callable[..., AbstractContextManager[None]]
 
 START = datetime(2026, 1, 30, tzinfo=UTC)
 END = START + timedelta(days=6)
@@ -175,6 +178,17 @@ def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: Ev
         for thread in threads:
             thread.join()
         assert numbers(events) == list(range(48))
+
+
+def test_nothing_is_deleted_that_too_few_members_have(own_db: Db, failing: Failing) -> None:
+    apply(own_db, COLLECTIONS)
+    log, retention = EventLog(own_db), Retention(own_db, settle_seconds=0)
+    fill(log)
+    unconfirmed = {"code": 64, "errmsg": "waiting for replication timed out"}
+    with failing(["insert"], writeConcernError=unconfirmed), pytest.raises(Unavailable):
+        retention.switch("capped", size_bytes=1_000_000)
+    assert own_db["events"].count_documents({}) == 48
+    assert retention.apply() == {"moved": 48}
 
 
 def test_readers_open_only_the_days_they_need(analytics_db: Db, events: EventLog, retention: Retention) -> None:

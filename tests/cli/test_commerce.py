@@ -41,6 +41,22 @@ def test_stock_is_received_adjusted_and_shown(squinney: Squinney, ready_db: Db) 
     assert squinney("commerce", "stock", "a", "--adjust", "-9", "--reason", "lost").returncode == 5
 
 
+def test_brackets_and_colons_are_shown_as_they_are(squinney: Squinney, ready_db: Db) -> None:
+    reason = "a [/b] :cat: [red]one"
+    done = squinney("commerce", "stock", "a", "--receive", "5", "--reason", reason, COLUMNS="200")
+    assert (done.returncode, reason in done.stdout) == (0, True), done.stderr
+    Categories(ready_db).add("Rock [/] Pop :cat:")
+    assert "Rock [/] Pop :cat:  rock-pop-cat" in squinney("commerce", "tree").stdout
+
+
+def test_a_file_that_breaks_off_is_told_in_one_line(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
+    whole = gzip.compress("\n".join(line(f"p{number}") for number in range(500)).encode())
+    for name, content in (("cut.gz", whole[:-40]), ("none.gz", b"{}"), ("spoilt.gz", whole[:60] + b"x" * 60)):
+        (tmp_path / name).write_bytes(content)
+        done = squinney("commerce", "import", str(tmp_path / name))
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+
+
 def test_the_tree_is_shown_and_changed(squinney: Squinney, ready_db: Db) -> None:
     Categories(ready_db).add_paths([["Music", "Jazz"], ["Films"]])
     assert squinney("commerce", "move", "jazz", "films").stdout.strip() == "Films > Jazz"

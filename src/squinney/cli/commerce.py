@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
+from rich.text import Text
 from rich.tree import Tree
 
 from squinney.assembly import Assembled
@@ -69,18 +71,22 @@ def _lines(file: Path, *, quiet: bool) -> Iterator[Iterator[bytes]]:
         return
     if not file.is_file():
         raise Invalid(f"there is no file {file}", field="file")
-    with file.open("rb") as raw, _bar(quiet) as bar:
-        task = bar.add_task("importing", total=file.stat().st_size)
-        source: IO[bytes] = gzip.open(raw) if file.suffix == ".gz" else raw  # type: ignore[assignment]  # noqa: SIM115
+    try:
+        with file.open("rb") as raw, _bar(quiet) as bar:
+            yield _counted(raw, file, bar)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Invalid(f"{file} cannot be read to its end: {error}", field="file") from error
 
-        def counted() -> Iterator[bytes]:
-            for number, line in enumerate(source):
-                if number % 500 == 0:
-                    bar.update(task, completed=raw.tell())
-                yield line
-            bar.update(task, completed=file.stat().st_size)
 
-        yield counted()
+def _counted(raw: IO[bytes], file: Path, bar: Progress) -> Iterator[bytes]:
+    size = file.stat().st_size
+    task = bar.add_task("importing", total=size)
+    source: IO[bytes] = gzip.open(raw) if file.suffix == ".gz" else raw  # type: ignore[assignment]  # noqa: SIM115
+    for number, line in enumerate(source):
+        if number % 500 == 0:
+            bar.update(task, completed=raw.tell())
+        yield line
+    bar.update(task, completed=size)
 
 
 def _bar(quiet: bool) -> Progress:
@@ -137,7 +143,7 @@ def tree(context: typer.Context, as_json: Json = False) -> None:
     below = [(drawn, root) for root in reversed(roots)]
     while below:
         parent, node = below.pop()
-        branch = parent.add(f"{node['name']}  [dim]{node['slug']}[/dim]")
+        branch = parent.add(Text.assemble(node["name"], "  ", (node["slug"], "dim")))
         below += [(branch, child) for child in reversed(node["children"])]
     console.print(drawn)
 

@@ -16,8 +16,9 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection, connect
 from squinney.settings import Settings
 
-console = Console()
-errors = Console(stderr=True)
+# What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
+console = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def doctor(
         print_json({"findings": [asdict(finding) for finding in findings], "repaired": repaired})
     else:
         for what, count in repaired.items():
-            console.print(f"[green]repaired[/] {what}: {count}", highlight=False)
+            console.print(f"[green]repaired[/] {what}: {count}", highlight=False, markup=True)
         for finding in findings:
             _show(finding)
     if any(finding.level == "problem" for finding in findings):
@@ -35,7 +35,7 @@ def doctor(
 
 
 def _show(finding: Finding) -> None:
-    console.print(f"{MARKS[finding.level]} {finding.area}:", end=" ", highlight=False)
+    console.print(f"{MARKS[finding.level]} {finding.area}:", end=" ", highlight=False, markup=True)
     console.print(finding.message, highlight=False, markup=False, soft_wrap=True)
     if finding.advice:
         console.print(f"    {finding.advice}", style="dim", highlight=False, markup=False, soft_wrap=True)

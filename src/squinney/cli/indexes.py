@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from squinney import assembly
 from squinney.cli.context import connected, console, print_json
@@ -72,4 +73,4 @@ def _show(rows: list[dict[str, Any]], drifts: list[str]) -> None:
         table.add_row(row["collection"], row["index"], row["why"], size, str(row["used"] if row["bytes"] else ""))
     console.print(table)
     for drift in drifts:
-        console.print(f"[red]differs[/] {drift}", highlight=False)
+        console.print(Text.assemble(("differs", "red"), " ", str(drift)), highlight=False)

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from squinney import assembly
 from squinney.assembly import Proof
@@ -168,7 +169,7 @@ def _report(figures: Figures, verdict: dict[str, str], as_json: bool) -> None:
         console.print(_line(figures), highlight=False)
         table = Table("promise", "")
         for promise, broken in verdict.items():
-            table.add_row(promise, f"[red]broken: {broken}[/]" if broken else "[green]holds[/]")
+            table.add_row(promise, Text(f"broken: {broken}", "red") if broken else Text("holds", "green"))
         console.print(table)
     if any(verdict.values()):
         raise typer.Exit(1)

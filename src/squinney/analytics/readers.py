@@ -10,10 +10,12 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from pymongo.client_session import ClientSession
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney.analytics.documents import Event
 from squinney.analytics.places import CAPPED, Events, Places, Policy
+from squinney.errors import Unavailable
+from squinney.mongo.connect import is_away
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Document
 
@@ -41,8 +43,8 @@ class Readers:
 
         streams = self.streams(read, start, end)
         if len(streams) == 1:
-            return cast(Iterator[Event], iter(streams[0]))
-        return _each_once(heapq.merge(*streams, key=lambda event: event["time"]))
+            return _told(cast(Iterable[Event], streams[0]))
+        return _told(_each_once(heapq.merge(*streams, key=lambda event: event["time"])))
 
     def count(
         self,
@@ -116,6 +118,16 @@ def _begun(stream: Iterator[Document]) -> Iterable[Document]:
     """The stream, asked for its first event by now: that fixes the session's moment."""
     first = next(stream, None)
     return [] if first is None else chain([first], stream)
+
+
+def _told(events: Iterable[Event]) -> Iterator[Event]:
+    """The events; what fails when more of them are fetched, long after the call that asked for them, is told alike."""
+    try:
+        yield from events
+    except PyMongoError as error:
+        if not is_away(error):
+            raise
+        raise Unavailable("MongoDB cannot be reached") from error
 
 
 def _each_once(events: Iterator[Document]) -> Iterator[Event]:

@@ -191,6 +191,17 @@ def test_nothing_is_deleted_that_too_few_members_have(own_db: Db, failing: Faili
     assert retention.apply() == {"moved": 48}
 
 
+@pytest.mark.parametrize("strategy", ["keep", "rotate"])
+def test_a_stream_that_breaks_says_so(own_db: Db, failing: Failing, strategy: str) -> None:
+    apply(own_db, COLLECTIONS)
+    log = EventLog(own_db)
+    Retention(own_db, settle_seconds=0).switch(strategy)
+    log.record_many([{"time": START, "path": "/"} for _ in range(200)])
+    with failing(["getMore"], closeConnection=True), pytest.raises(Unavailable):
+        list(log.by_path("/"))
+    assert len(list(log.by_path("/"))) == 200
+
+
 def test_readers_open_only_the_days_they_need(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     retention.switch("rotate")
     fill(events)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from typing import cast
+from typing import cast, get_args
 
 from squinney.clock import Clock, utcnow
 from squinney.commerce import expiry, queries, rules
 from squinney.commerce.checkout import Checkout
-from squinney.commerce.documents import CURRENCY, MOST_QTY, Cart, Line, Order, Payment
+from squinney.commerce.documents import CURRENCY, MOST_QTY, Cart, CartStatus, Line, Order, Payment
 from squinney.commerce.errors import UnknownCart
 from squinney.commerce.orders import Orders
 from squinney.commerce.payments import PaymentGateway
+from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
@@ -204,8 +205,9 @@ class Carts:
 
         Atomic: each attempt by itself; safe when any number of workers do it at once.
         After a crash: the next call goes on.
+        Raises: `Invalid`, `Unavailable`.
         """
-        return self._checkout.settle_stalled(stalled_seconds)
+        return self._checkout.settle_stalled(checks.seconds(stalled_seconds, "stalled_seconds"))
 
     @operation(300)
     def expire_carts(self, timeout_seconds: float) -> Counter[str]:
@@ -213,7 +215,9 @@ class Carts:
 
         Atomic: each cart by itself; safe when any number of workers do it at once.
         After a crash: the next call goes on.
+        Raises: `Invalid`, `Unavailable`.
         """
+        checks.seconds(timeout_seconds, "timeout_seconds")
         return expiry.expire_carts(self._db, self._transactions, timeout_seconds, self._clock())
 
     @operation(300)
@@ -222,7 +226,9 @@ class Carts:
 
         Atomic: each reservation with its stock, in one `Transactions` run; safe with any number of workers.
         After a crash: the next call goes on.
+        Raises: `Invalid`, `Unavailable`.
         """
+        checks.seconds(timeout_seconds, "timeout_seconds")
         return expiry.return_orphans(self._db, self._transactions, timeout_seconds, self._clock())
 
     @operation(reads_only=True)
@@ -231,7 +237,8 @@ class Carts:
 
         Raises: `Invalid`.
         """
-        checks.text(status, "status", most=20)
+        if status not in get_args(CartStatus):
+            raise Invalid(f"status must be one of {', '.join(get_args(CartStatus))}", field="status")
         return cast(Page[Cart], page(self._db, queries.CARTS, cursor=cursor, limit=limit, status=status))
 
     @operation(reads_only=True)

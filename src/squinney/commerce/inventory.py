@@ -80,8 +80,13 @@ class Inventory:
 
     @operation(reads_only=True)
     def levels(self, skus: list[str]) -> dict[str, Stock]:
-        """The stock of several SKUs, by SKU; those never received are missing."""
-        found = queries.STOCKS.find(self._db, skus=skus)
+        """The stock of several SKUs, by SKU; those never received are missing.
+
+        Raises: `Invalid`, also for more than 1,000.
+        """
+        if len(skus) > 1_000:
+            raise Invalid("skus must be at most 1000", field="skus", limit=1_000)
+        found = queries.STOCKS.find(self._db, skus=[checks.identifier(sku, "sku") for sku in skus])
         return {stock["_id"]: cast(Stock, stock) for stock in found}
 
     @operation(reads_only=True)

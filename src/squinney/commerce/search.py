@@ -141,6 +141,8 @@ def _equalities(filters: Filters) -> Document:
         if (value := getattr(filters, name)) is not None:
             where[path] = checks.text(value, name, least=1, most=200)
     if filters.properties:
+        if not isinstance(filters.properties, Mapping):
+            raise Invalid("properties must be a mapping of names to values", field="properties")
         if any(isinstance(value, Range) for value in filters.properties.values()):
             raise Invalid("properties must be equal to values; a range has no order of its own", field="properties")
         where.update(attributes.matches(filters.properties))

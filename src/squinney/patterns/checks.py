@@ -8,6 +8,7 @@ from typing import Any
 from squinney.errors import Invalid
 
 INT64_MAX = 2**63 - 1
+LONGEST_SECONDS = 100 * 366 * 86_400
 
 
 def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | None = None) -> str:
@@ -38,6 +39,13 @@ def integer(value: Any, field: str, *, least: int = -INT64_MAX, most: int = INT6
         raise Invalid(f"{field} must be a whole number", field=field)
     if not least <= value <= most:
         raise Invalid(f"{field} must be from {least} to {most}", field=field, limit=most)
+    return value
+
+
+def seconds(value: Any, field: str) -> float:
+    """A span of time that can be taken from a date: a number from 0 to a hundred years."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LONGEST_SECONDS:
+        raise Invalid(f"{field} must be a number from 0 to {LONGEST_SECONDS}", field=field, limit=LONGEST_SECONDS)
     return value
 
 

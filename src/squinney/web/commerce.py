@@ -30,7 +30,6 @@ from squinney.commerce.rules import total
 from squinney.commerce.search import SORTS
 from squinney.errors import Invalid, SquinneyError
 from squinney.identity import may_act_as
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.web import commerce_admin
 from squinney.web.pages import render
@@ -154,7 +153,7 @@ def _product(
 @router.get("/stock")
 def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
     """What is available of each SKU; the pages ask every few seconds."""
-    levels = inventory.levels([checks.identifier(one, "sku") for one in sku])
+    levels = inventory.levels(sku)
     available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
     return JSONResponse(available, headers={"Cache-Control": "no-store"})
 

@@ -95,6 +95,13 @@ REFUSED: list[tuple[Any, Callable[[Shop, str, str], object]]] = [
     (Invalid, lambda s, cart, closed: s.carts.add_item(cart, {"$gt": ""}, 1)),  # type: ignore[arg-type]
     (Invalid, lambda s, cart, closed: s.carts.get({"$gt": ""})),  # type: ignore[arg-type]
     (Invalid, lambda s, cart, closed: s.carts.set_quantity(cart, "film", 1.5)),  # type: ignore[arg-type]
+    (Invalid, lambda s, cart, closed: s.carts.all("nonsense")),
+    (Invalid, lambda s, cart, closed: s.carts.expire_carts(-1)),
+    (Invalid, lambda s, cart, closed: s.carts.expire_carts(1e12)),
+    (Invalid, lambda s, cart, closed: s.carts.return_orphans(float("nan"))),
+    (Invalid, lambda s, cart, closed: s.carts.settle_payments(True)),
+    (Invalid, lambda s, cart, closed: s.inventory.levels([{"$gt": ""}])),  # type: ignore[list-item]
+    (Invalid, lambda s, cart, closed: s.inventory.levels(["x"] * 1_001)),
 ]
 
 

@@ -121,6 +121,7 @@ REFUSED: list[tuple[str, Document]] = [
     ("words", {"words": ["x"]}),
     ("words", {"words": "x" * 201}),
     ("properties.Color", {"properties": {"Color": {"$ne": 1}}}),
+    ("properties", {"properties": ["Color"]}),
     ("flavour", {"flavour": "x"}),
     ("limit", {"limit": 0}),
     ("limit", {"words": "x", "limit": 1_000}),

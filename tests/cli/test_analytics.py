@@ -81,6 +81,9 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["import", str(binary), "--format", "iis"], "format must be one of"),
         (["import", str(binary), "--durability", "fire-and-forget"], "fire and forget"),
         (["retention", "burn"], "strategy must be one of"),
+        (["retention", "--keep-days", "30"], "name the strategy"),
+        (["retention", "ttl", "--keep-days", "nan"], "keep-days must be"),
+        (["retention", "ttl", "--keep-days", "inf"], "keep-days must be"),
         (["series", "/", "--by", "century"], "by must be"),
         (["advise-shard-key"], "no events"),
         (["rollup", "--time-zone", "Mars"], "no time zone"),
@@ -89,6 +92,14 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         assert result.returncode == 2, result
         assert said in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_sessions_of_a_year_in_the_zone_asked_for(squinney: Any, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(0) + line(60))
+    squinney("analytics", "import", str(path))
+    asked = squinney("analytics", "sessions", "--time-zone", "Europe/Berlin", "--json")
+    assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}
 
 
 def test_retention_and_advice(squinney: Any, tmp_path: Path) -> None:

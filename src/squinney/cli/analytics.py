@@ -18,6 +18,7 @@ from squinney.analytics import (
     rollup_collections,
 )
 from squinney.analytics import verify as verify_rollups
+from squinney.analytics.calendar import zone
 from squinney.analytics.places import Strategy, Unit
 from squinney.analytics.rollups import Finest
 from squinney.analytics.shard_advice import CANDIDATES
@@ -32,6 +33,8 @@ app.command("import")(logs.import_logs)
 app.command()(logs.follow)
 app.command()(logs.imports)
 app.command()(logs.rejects)
+
+MOST_DAYS = 24_855  # what a TTL index can hold
 
 Start = Annotated[datetime | None, typer.Option("--start", help="UTC; a week ago if not given.")]
 End = Annotated[datetime | None, typer.Option("--end", help="UTC, not included; now if not given.")]
@@ -150,7 +153,10 @@ def sessions(context: typer.Context, time_zone: Zone = "UTC", as_json: Json = Fa
         rollups = Sessions(db).rollups(time_zone)
         rollups.run()
         longest = db["visits.yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
-        rows = [{"user": row["_id"]["k"], "year": row["_id"]["d"].year, **row["value"]} for row in longest]
+        where = zone(time_zone)
+        rows = [
+            {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(where).year, **row["value"]} for row in longest
+        ]
     if as_json:
         print_json({"changed": derived.changed, "longest": rows})
         return
@@ -172,6 +178,10 @@ def retention(
     as_json: Json = False,
 ) -> None:
     """Show the policy for old events, or change it and move them to where it wants them."""
+    if strategy is None and (keep_days is not None or size_mb is not None):
+        raise Invalid("name the strategy that is to have these options", field="strategy")
+    if keep_days is not None and not 0 < keep_days < MOST_DAYS:
+        raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
     with database(context) as (db, _):
         found = Retention(db)
         if strategy is not None:

@@ -28,6 +28,10 @@ STATES: dict[str, ChargeState] = {
 }
 
 
+class _NeverMade(Exception):
+    """Stripe does not take such a payment, say of too small an amount: there is no intent that could be confirmed."""
+
+
 class StripeGateway:
     """Charges by Stripe. `payment_method` says which of the customer's methods to charge, given the attempt's key."""
 
@@ -46,7 +50,10 @@ class StripeGateway:
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
         """Make the intent, note its id, confirm it."""
-        intent = self._make(key, amount, currency)
+        try:
+            intent = self._make(key, amount, currency)
+        except _NeverMade as refused:
+            return Charge("declined", reason=str(refused))
         note(intent.id)
         params: Any = {"payment_method": self._payment_method(key)}
         try:
@@ -63,11 +70,18 @@ class StripeGateway:
 
     def status(self, attempt: Attempt) -> Charge:
         """How the intent stands."""
-        return _charge(self._stripe.v1.payment_intents.retrieve(self._intent_id(attempt)))
+        try:
+            intent_id = self._intent_id(attempt)
+        except _NeverMade as refused:
+            return Charge("declined", reason=str(refused))
+        return _charge(self._stripe.v1.payment_intents.retrieve(intent_id))
 
     def cancel(self, attempt: Attempt) -> Charge:
         """Cancel the intent, made anew where none was noted."""
-        intent_id = self._intent_id(attempt)
+        try:
+            intent_id = self._intent_id(attempt)
+        except _NeverMade as refused:
+            return Charge("declined", reason=str(refused))
         try:
             return _charge(self._stripe.v1.payment_intents.cancel(intent_id))
         except stripe.InvalidRequestError:  # it has come to an end already
@@ -97,7 +111,10 @@ class StripeGateway:
             "metadata": {"attempt": key},
         }
         options: Any = {"idempotency_key": f"{key}:make"}
-        return self._stripe.v1.payment_intents.create(params, options)
+        try:
+            return self._stripe.v1.payment_intents.create(params, options)
+        except stripe.InvalidRequestError as error:
+            raise _NeverMade(error.user_message or "Stripe refused the payment") from error
 
 
 def _charge(intent: Any) -> Charge:

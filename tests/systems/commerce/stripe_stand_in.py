@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+LEAST = 50  # cents; Stripe's own least amount
+
 
 class StripeStandIn:
     """Payment intents and refunds, with idempotency keys. `fail` says what to do to a path's next calls."""
@@ -43,6 +45,8 @@ class StripeStandIn:
             return said
 
     def _answer(self, method: str, parts: list[str], form: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        if parts == ["payment_intents"] and int(form["amount"]) < LEAST:
+            return _error("amount_too_small", "Amount must be at least €0.50 eur")
         if parts == ["payment_intents"]:
             intent_id = f"pi_{len(self.intents) + 1}"
             self.intents[intent_id] = {

@@ -59,6 +59,29 @@ def test_a_declined_card_reopens_the_cart_and_ends_the_intent(shop: Shop, stripe
     assert states(stripe) == ["canceled", "succeeded"]
 
 
+def test_an_amount_that_stripe_does_not_take_reopens_the_cart(shop: Shop, stripe: StripeStandIn) -> None:
+    shop.stock("badge", 5, price=49)
+    cart_id = shop.cart(badge=1)
+    with pytest.raises(PaymentDeclined, match="at least"):
+        shop.carts.checkout(cart_id, key="k")
+    assert (shop.carts.get(cart_id)["status"], stripe.intents) == ("active", {})
+    shop.carts.add_item(cart_id, "badge")
+    shop.carts.checkout(cart_id, key="k")
+
+
+def test_an_attempt_that_stripe_does_not_take_is_settled(shop: Shop, stripe: StripeStandIn) -> None:
+    """It was on record, and the process died before it asked."""
+    shop.stock("badge", 5, price=49)
+    cart_id = shop.cart(badge=1)
+    stripe.drop_answer_of = "payment_intents"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    stripe.drop_answer_of = ""
+    shop.clock.pass_seconds(100)
+    shop.carts.settle_payments(60)
+    assert (shop.carts.get(cart_id)["status"], stripe.intents) == ("active", {})
+
+
 @pytest.mark.parametrize(
     ("lost", "status", "intents"),
     [("payment_intents", "active", ["canceled"]), ("confirm", "complete", ["succeeded"])],

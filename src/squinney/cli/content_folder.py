@@ -1,38 +1,36 @@
-"""A folder of Markdown files and pictures as a tree of nodes, and back."""
+"""A folder of Markdown files and pictures as a tree of nodes, and back.
+
+What is below a page or a picture is in a folder of its name beside it; any other folder may have an `_index.md`. What
+is said of a picture is in a file beside it: `dawn.jpg.yaml`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
-import yaml
-
+from squinney.cli.content_front import Front, notes_of, read, read_notes, written, written_notes
 from squinney.clock import utcnow
 from squinney.content import Author, Node, Nodes, Photos, SlugTaken
-from squinney.content.rules import TYPES
 from squinney.errors import Invalid
 
-PICTURES: dict[str, Literal["photo", "video"]] = {
-    ".jpg": "photo",
-    ".jpeg": "photo",
-    ".png": "photo",
-    ".gif": "photo",
-    ".webp": "photo",
+MEDIA: dict[str, Literal["photo", "video"]] = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".webp"), "photo"),
+    **dict.fromkeys((".mp4", ".webm"), "video"),
 }
-FILMS: dict[str, Literal["photo", "video"]] = {".mp4": "video", ".webm": "video"}
 EXTENSIONS = {
     "image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp",
     "video/mp4": ".mp4", "video/webm": ".webm",
 }  # fmt: skip
-FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*\n?(.*)\Z", re.DOTALL)
+FOLDERS = ("folder", "blog", "gallery")
 INDEX = "_index.md"
 ASSET = "/site/-/asset/"
-MOST_TEXT_BYTES = 2_000_000
 
 
 class Importer:
@@ -50,75 +48,122 @@ class Importer:
         Raises: `Invalid` naming the file.
         """
         entries = sorted(entry for entry in folder.iterdir() if _is_ours(entry))
-        addresses = {
-            entry.name: f"{ASSET}{node['_id']}"
-            for entry in entries
-            if entry.is_file() and entry.suffix.lower() in {**PICTURES, **FILMS}
-            for node in [self._picture(entry, parent)]
-        }
-        for entry in entries:
-            if entry.is_dir():
-                self.import_folder(entry, self._folder(entry, parent))
-            elif entry.suffix.lower() == ".md" and entry.name != INDEX:
-                self._page(entry, parent, addresses)
+        files = [entry for entry in entries if entry.is_file() and entry.name != INDEX]
+        made: dict[str, Node] = {}
+        addresses: dict[str, str] = {}
+        for file in (file for file in files if file.suffix.lower() in MEDIA):
+            with _named(file):
+                slug = _fresh(slug_of(file.stem), made)
+                made[slug] = self._picture(file, parent, slug)
+                addresses[file.name] = f"{ASSET}{made[slug]['_id']}"
+        for file in (file for file in files if file.suffix.lower() == ".md"):
+            with _named(file):
+                front = read(file)
+                slug = _fresh(slug_of(front.word("slug", file.stem)), made)
+                made[slug] = self._page(file, front, parent, slug, addresses)
+        for inner in (entry for entry in entries if entry.is_dir()):
+            with _named(inner):
+                slug = slug_of(inner.name)
+                if slug not in made or (inner / INDEX).is_file():
+                    made[_fresh(slug, made)] = self._folder(inner, parent, slug)
+            self.import_folder(inner, made[slug])
 
-    def _folder(self, folder: Path, parent: Node | None) -> Node:
-        about, text = _read(folder / INDEX) if (folder / INDEX).is_file() else ({}, "")
-        return self._save(folder, parent, slug_of(folder.name), about, text, "folder")
+    def _folder(self, folder: Path, parent: Node | None, slug: str) -> Node:
+        front = read(folder / INDEX) if (folder / INDEX).is_file() else Front({})
+        return self._save(folder, parent, slug, front, front.text, "folder")
 
-    def _page(self, file: Path, parent: Node | None, addresses: dict[str, str]) -> Node:
-        about, text = _read(file)
+    def _page(self, file: Path, front: Front, parent: Node | None, slug: str, addresses: dict[str, str]) -> Node:
+        text = front.text
         for name, address in addresses.items():
             text = text.replace(f"]({name})", f"]({address})")
         usual = "blog-entry" if parent and parent["metadata"]["type"] == "blog" else "basic-page"
-        return self._save(file, parent, slug_of(str(about.get("slug") or file.stem)), about, text, usual)
+        return self._save(file, parent, slug, front, text, usual)
 
-    def _save(self, path: Path, parent: Node | None, slug: str, about: dict[str, Any], text: str, usual: str) -> Node:
-        type_ = str(about.get("type") or usual)
-        if type_ not in TYPES:
-            raise Invalid(f"{path.name}: type must be one of {', '.join(TYPES)}", field="type")
-        title = str(about.get("title") or path.stem.replace("-", " ").capitalize())
-        detail = {"text": text, "summary": str(about.get("summary") or "")}
-        tags = [str(tag) for tag in about.get("tags") or []]
-        published = None if about.get("draft") else _time(about.get("date"), path) or utcnow()
-        author = cast(Author, {"_id": self._author["_id"], "name": str(about.get("author") or self._author["name"])})
+    def _save(self, path: Path, parent: Node | None, slug: str, front: Front, text: str, usual: str) -> Node:
+        type_ = front.type(usual)
+        title = front.word("title", path.stem.replace("-", " ").capitalize())
+        detail = {"text": text, **_more(type_, front)}
+        published = None if front.is_draft else front.date or utcnow()
+        author, tags = self._author_of(front), front.tags or []
         try:
-            node = self._nodes.create(parent, slug, type_, title, author, detail, tags, published=published)
+            first = None if front.access else published  # nobody sees it before it is said who may
+            node = self._nodes.create(parent, slug, type_, title, author, detail, tags, published=first)
         except SlugTaken:
-            return self._update(self._nodes.get(parent, slug), title, detail)
+            return self._update(self._nodes.get(parent, slug), front, title, detail)
         self.counts["created"] += 1
+        return self._settled(node, front)
+
+    def _author_of(self, front: Front) -> Author:
+        return {"_id": self._author["_id"], "name": front.word("author", self._author["name"])}
+
+    def _update(self, known: Node, front: Front, title: str, detail: dict[str, str]) -> Node:
+        node, metadata = known, known["metadata"]
+        if metadata["title"] != title or any(metadata["detail"].get(name) != value for name, value in detail.items()):
+            node = self._nodes.edit(node, metadata["nonce"], {"title": title, "detail": detail}, by=self._author)
+        node = self._settled(node, front)
+        self.counts["unchanged" if node == known else "updated"] += 1
         return node
 
-    def _update(self, node: Node, title: str, detail: dict[str, str]) -> Node:
-        known = node["metadata"]
-        same = known["title"] == title and all(known["detail"].get(name) == value for name, value in detail.items())
-        if same:
-            self.counts["unchanged"] += 1
-            return node
-        self.counts["updated"] += 1
-        return self._nodes.edit(node, known["nonce"], {"title": title, "detail": detail}, by=self._author)
+    def _settled(self, node: Node, front: Front) -> Node:
+        """With the tags, the access and the time that the file gives it; what it does not name is left alone."""
+        metadata, tags = node["metadata"], front.tags
+        if tags is not None and {*tags} != {*metadata["tags"]}:
+            node = self._nodes.change_tags(node, add=tags, remove={*metadata["tags"]} - {*tags})
+        if front.access and front.access != metadata.get("access"):
+            node = self._nodes.set_access(node, front.access)
+        published = node["metadata"]["published"]
+        if front.is_draft:
+            return node if published is None else self._nodes.unpublish(node)
+        if published is None or (front.date and front.date != published):
+            return self._nodes.publish(node, front.date)
+        return node
 
-    def _picture(self, file: Path, parent: Node | None) -> Node:
-        slug = slug_of(file.stem)
-        kind = {**PICTURES, **FILMS}[file.suffix.lower()]
+    def _picture(self, file: Path, parent: Node | None, slug: str) -> Node:
+        notes = read_notes(file)
+        front = notes or Front({})
+        title, detail = front.word("title", file.stem), {name: front.word(name) for name in ("text", "alt")}
+        published = None if front.is_draft or front.access else front.date or utcnow()
         with file.open("rb") as stream:
             try:
                 node = self._photos.upload(
-                    stream,
-                    parent,
-                    slug,
-                    author=self._author,
-                    title=file.stem,
-                    type=kind,
-                    published=utcnow(),
-                )
+                    stream, parent, slug, author=self._author_of(front), title=title, type=MEDIA[file.suffix.lower()],
+                    detail=detail, tags=front.tags or [], published=published,
+                )  # fmt: skip
             except SlugTaken:
-                self.counts["unchanged"] += 1
-                return self._nodes.get(parent, slug)
-            except Invalid as error:
-                raise Invalid(f"{file.name}: {error.message}", field="file") from error
+                node = self._nodes.get(parent, slug)
+                if node["metadata"]["detail"].get("sha256") != _sha256(file):
+                    stream.seek(0)
+                    node = self._photos.replace(stream, node, by=self._author)
+                    self.counts["replaced"] += 1
+                elif notes is None:
+                    self.counts["unchanged"] += 1
+                return self._update(node, notes, title, detail) if notes else node
         self.counts["pictures"] += 1
-        return node
+        return self._settled(node, front)
+
+
+def _more(type_: str, front: Front) -> dict[str, str]:
+    name = "alt" if type_ in MEDIA.values() else "summary"
+    return {name: front.word(name)}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(f"{path.name}: {error.message}", **error.details) from error
+
+
+def _fresh(slug: str, made: dict[str, Node]) -> str:
+    if slug in made:
+        raise Invalid(f"another file of this folder has the address {slug!r}", field="slug")
+    return slug
 
 
 def export_folder(nodes: Nodes, photos: Photos, parent: Node | None, folder: Path) -> Counter[str]:
@@ -129,12 +174,14 @@ def export_folder(nodes: Nodes, photos: Photos, parent: Node | None, folder: Pat
     names = {f"{ASSET}{child['_id']}": _file_name(child) for child in children if _file_name(child)}
     for child in children:
         metadata = child["metadata"]
+        inner = folder / metadata["slug"]
+        if metadata["type"] in FOLDERS or metadata["num_children"]:
+            counts += export_folder(nodes, photos, child, inner)
         if name := _file_name(child):
             _write_file(photos, child, folder / name)
+            notes_of(folder / name).write_text(written_notes(child), encoding="utf-8")
             counts["pictures"] += 1
-        elif metadata["type"] in ("folder", "blog", "gallery"):
-            inner = folder / metadata["slug"]
-            counts += export_folder(nodes, photos, child, inner)
+        elif metadata["type"] in FOLDERS:
             (inner / INDEX).write_text(_written(child, {}), encoding="utf-8")
             counts["folders"] += 1
         else:
@@ -164,20 +211,10 @@ def _write_file(photos: Photos, node: Node, path: Path) -> None:
 
 
 def _written(node: Node, names: dict[str, str]) -> str:
-    metadata = node["metadata"]
-    about: dict[str, Any] = {"title": metadata["title"], "type": metadata["type"], "author": metadata["author"]["name"]}
-    if metadata["tags"]:
-        about["tags"] = metadata["tags"]
-    if metadata["detail"].get("summary"):
-        about["summary"] = metadata["detail"]["summary"]
-    if metadata["published"]:
-        about["date"] = metadata["published"].isoformat()
-    else:
-        about["draft"] = True
-    text = metadata["detail"].get("text", "")
+    text = node["metadata"]["detail"].get("text", "")
     for address, name in names.items():
         text = text.replace(f"]({address})", f"]({name})")
-    return f"---\n{yaml.safe_dump(about, sort_keys=False, allow_unicode=True)}---\n{text}"
+    return written(node, text)
 
 
 def slug_of(name: str) -> str:
@@ -191,32 +228,6 @@ def slug_of(name: str) -> str:
 
 def _is_ours(entry: Path) -> bool:
     return not entry.name.startswith(".") and not entry.is_symlink()
-
-
-def _read(file: Path) -> tuple[dict[str, Any], str]:
-    """The front matter and the text behind it."""
-    if file.stat().st_size > MOST_TEXT_BYTES:
-        raise Invalid(f"{file.name} is larger than {MOST_TEXT_BYTES} bytes", field="file", limit=MOST_TEXT_BYTES)
-    try:
-        whole = file.read_text(encoding="utf-8")
-        found = FRONT.match(whole)
-        about = yaml.safe_load(found[1]) if found else {}
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Invalid(f"{file.name} cannot be read: {error}", field="file") from None
-    if about is not None and not isinstance(about, dict):
-        raise Invalid(f"{file.name}: the front matter must be names and values", field="file")
-    return about or {}, found[2] if found else whole
-
-
-def _time(value: Any, path: Path) -> datetime | None:
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise Invalid(f"{path.name}: date must be a date", field="date") from None
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    return datetime.combine(value, time(), UTC) if isinstance(value, date) else None
 
 
 def find_parent(nodes: Nodes, path: str) -> Node | None:

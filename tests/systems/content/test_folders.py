@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ from tests.systems.content.conftest import ADA
 from tests.systems.content.pictures import jpeg
 
 from squinney.cli.content_folder import Importer, export_folder, slug_of
-from squinney.content import ANYBODY, Nodes, Photos, find_problems
+from squinney.clock import utcnow
+from squinney.content import ANYBODY, Node, Nodes, Photos, find_problems
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
@@ -76,13 +80,79 @@ def test_a_folder_goes_in_and_comes_out_the_same(site: Db, folder: Path, tmp_pat
         ("a.md", b"---\ndate: soon\n---\nx"),
         ("a.md", b"x" * 2_000_001),
         ("a.jpg", b"<html>"),
+        ("a.md", b"---\ntags: 5\n---\nx"),
+        ("a.md", b"---\ndate: 2026\n---\nx"),
+        ("a.md", b"---\ndate: 2026-13-01\n---\nx"),
+        ("a.md", b"---\naccess: all\n---\nx"),
+        ("a.md", b"---\ntitle: " + b"x" * 301 + b"\n---\nx"),
     ],
-    ids=["yaml", "list", "bytes", "type", "date", "large", "picture"],
+    ids=[
+        *("yaml", "list", "bytes", "type", "date", "large", "picture"),
+        *("tags", "number", "month", "access", "title"),
+    ],
 )
 def test_a_bad_file_is_named(site: Db, tmp_path: Path, name: str, body: bytes) -> None:
     (tmp_path / name).write_bytes(body)
     with pytest.raises(Invalid, match=name.replace(".", r"\.")):
         Importer(Nodes(site), Photos(site), ADA).import_folder(tmp_path, None)
+
+
+def imported(site: Db, folder: Path, parent: Node | None = None) -> Counter[str]:
+    importer = Importer(Nodes(site), Photos(site), ADA)
+    importer.import_folder(folder, parent)
+    return importer.counts
+
+
+def test_a_second_run_brings_tags_times_and_pictures_up_to_date(site: Db, folder: Path) -> None:
+    nodes, file = Nodes(site), folder / "about.md"
+    file.write_text("---\ntags: one, Two\ndraft: true\n---\nText")
+    imported(site, folder)
+    assert nodes.by_path("/about")["metadata"]["tags"] == ["one", "two"]
+    file.write_text("---\ntags: [two, three]\ndate: 2026-02-03\n---\nText")
+    (folder / "blog" / "Cat Photo.jpg").write_bytes(jpeg("blue"))
+    assert imported(site, folder) == {"updated": 1, "replaced": 1, "unchanged": 3}
+    about = nodes.by_path("/about", viewer=ANYBODY)["metadata"]
+    assert (about["tags"], about["published"]) == (["two", "three"], datetime(2026, 2, 3, tzinfo=UTC))
+    assert b"".join(Photos(site).open(nodes.by_path("/blog/cat-photo"), "original").read()) == jpeg("blue")
+    assert imported(site, folder) == {"unchanged": 5}
+
+
+def test_what_is_hidden_or_below_a_page_goes_out_and_in(site: Db, tmp_path: Path) -> None:
+    nodes, photos = Nodes(site), Photos(site)
+    first = nodes.create(None, "first", "folder", "First", ADA)
+    page = nodes.create(first, "page", "basic-page", "Page", ADA, {"text": "    indented\n\n---\n"}, published=utcnow())
+    nodes.create(page, "below", "basic-page", "Below", ADA, {"text": "\n\nlines"})
+    detail = {"alt": "What it shows", "text": "More"}
+    photo = photos.upload(io.BytesIO(jpeg()), first, "dawn", author=ADA, title="Dawn!", detail=detail, tags=["sky"])
+    nodes.create(photo, "note", "basic-page", "Note", ADA)
+    nodes.create(first, "bare", "photo", "Bare", ADA)
+    nodes.set_access(page, {"read": ["role:friend"], "edit": ["user:ada"]})
+    export_folder(nodes, photos, first, tmp_path / "out")
+    second = nodes.create(None, "second", "folder", "Second", ADA)
+    imported(site, tmp_path / "out", second)
+    for path in ("page", "page/below", "dawn", "dawn/note", "bare"):
+        before, after = (nodes.by_path(f"/{top}/{path}")["metadata"] for top in ("first", "second"))
+        for name in ("title", "type", "tags", "published", "num_children"):
+            assert after[name] == before[name]  # type: ignore[literal-required]
+        assert after.get("access") == before.get("access")
+        for name in ("text", "alt", "sha256"):
+            assert after["detail"].get(name) == before["detail"].get(name)
+    assert imported(site, tmp_path / "out", second) == {"unchanged": 5}
+
+
+def test_two_files_of_one_address_are_refused(site: Db, tmp_path: Path) -> None:
+    (tmp_path / "dawn.jpg").write_bytes(jpeg("red"))
+    (tmp_path / "Dawn.jpeg").write_bytes(jpeg("blue"))
+    with pytest.raises(Invalid, match=r"dawn\.jpg: another file"):
+        imported(site, tmp_path)
+
+
+def test_a_mark_of_byte_order_hides_no_front_matter(site: Db, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\ntitle: Marked\n---\ntext", encoding="utf-8-sig")
+    (tmp_path / "b.md").write_text("---\n---\ntext")
+    imported(site, tmp_path)
+    assert Nodes(site).by_path("/a")["metadata"]["title"] == "Marked"
+    assert Nodes(site).by_path("/b")["metadata"]["detail"]["text"] == "text"
 
 
 def test_names_become_slugs() -> None:

@@ -218,3 +218,14 @@ def test_three_versions_become_one(base: str, yours: str, theirs: str, merged: s
 
 def test_a_last_line_without_its_end_is_no_change() -> None:
     assert [line.kind for line in merging.compare("a\nb", "a\nb\n")] == ["kept", "kept"]
+
+
+@pytest.mark.timeout(20)
+def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
+    lines = [text for number in range(10_000) for text in (f"line {number}", "")]
+    mine, theirs = ["first", *lines], [*lines[:10_000], "middle", *lines[10_000:-2], "last"]
+    merged = merging.merge("\n".join(lines), "\n".join(mine), "\n".join(theirs))
+    assert (merged.text.rstrip().split("\n"), merged.conflicts) == (["first", *theirs], 0)
+    assert {line.kind for line in merging.compare("a" + "\n" * 400_000, "b" + "\n" * 300_000 + "c")} == {
+        *("kept", "added", "removed")
+    }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 
+MOST_PAIRS = 1_000_000
+MOST_COMPARED = 20_000
 OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
 
 
@@ -53,8 +55,7 @@ def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list
 
 def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int, int, int]]:
     """The stretches that all three have, in order; an empty one ends it."""
-    in_y = SequenceMatcher(None, b, y, autojunk=False).get_matching_blocks()
-    in_t = SequenceMatcher(None, b, t, autojunk=False).get_matching_blocks()
+    in_y, in_t = _matching(b, y), _matching(b, t)
     i = j = 0
     while i < len(in_y) and j < len(in_t):
         one, other = in_y[i], in_t[j]
@@ -72,13 +73,32 @@ def compare(before: str, after: str) -> list[Line]:
     """What changed, line by line."""
     b, a = _lines(before), _lines(after)
     found: list[Line] = []
-    for what, b_low, b_high, a_low, a_high in SequenceMatcher(None, b, a, autojunk=False).get_opcodes():
-        if what == "equal":
-            found += [Line("kept", text) for text in b[b_low:b_high]]
-            continue
-        found += [Line("removed", text) for text in b[b_low:b_high]]
-        found += [Line("added", text) for text in a[a_low:a_high]]
+    at_b = at_a = 0
+    for same in _matching(b, a):
+        found += [Line("removed", text) for text in b[at_b : same.a]]
+        found += [Line("added", text) for text in a[at_a : same.b]]
+        at_b, at_a = same.a + same.size, same.b + same.size
+        found += [Line("kept", text) for text in b[same.a : at_b]]
     return found
+
+
+def _matching(one: list[str], other: list[str]) -> list[Match]:
+    """The stretches that both have, in order; an empty one ends it.
+
+    What is alike at both ends is taken off first, and where much is left, lines that come often are no place to begin a
+    stretch: the search takes the square of the time, and a page must not keep a thread busy for an hour.
+    """
+    most = min(len(one), len(other))
+    head = next((at for at in range(most) if one[at] != other[at]), most)
+    tail = next((at for at in range(most - head) if one[-1 - at] != other[-1 - at]), most - head)
+    left = one[head : len(one) - tail], other[head : len(other) - tail]
+    between: list[Match] = []
+    if max(len(lines) for lines in left) <= MOST_COMPARED:
+        often = len(left[0]) * len(left[1]) > MOST_PAIRS
+        between = SequenceMatcher(None, *left, autojunk=often).get_matching_blocks()[:-1]
+    found = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in between)]
+    found.append(Match(len(one) - tail, len(other) - tail, tail))
+    return [*(same for same in found if same.size), Match(len(one), len(other), 0)]
 
 
 def _lines(text: str) -> list[str]:

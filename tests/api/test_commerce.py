@@ -94,6 +94,20 @@ def test_a_program_buys(shop: TestClient) -> None:
     assert [one["id"] for one in ok(shop.get(f"{API}/carts", params={"status": "expired"}))["items"]] == [other]
 
 
+def test_a_sku_may_have_slashes(site: TestClient) -> None:
+    sku = "AC/DC"
+    ok(site.post(f"{API}/products", json={"_id": sku, "type": "Film", "title": "T", "pricing": PRICING}), 201)
+    assert ok(site.post(f"{API}/stock/{sku}/receipts", json={"qty": 3}))["id"] == sku
+    assert ok(site.get(f"{API}/stock/{sku}"))["qty"] == 3
+    assert [move["sku"] for move in ok(site.get(f"{API}/stock/{sku}/movements"))["items"]] == [sku]
+    assert ok(site.get(f"{API}/products/AC%2FDC"))["id"] == sku
+    cart = ok(site.post(f"{API}/carts", json={}), 201)["id"]
+    ok(site.post(f"{API}/carts/{cart}/items", json={"sku": sku}))
+    assert ok(site.put(f"{API}/carts/{cart}/items/{sku}", json={"qty": 2}))["items"][0]["qty"] == 2
+    assert ok(site.delete(f"{API}/carts/{cart}/items/AC%2FDC"))["items"] == []
+    assert site.get(f"/shop/products/{sku}", headers={"Accept": "text/html"}).status_code == 200
+
+
 def test_a_program_keeps_orders_and_stock(shop: TestClient) -> None:
     line = {"sku": "x", "price": 10, "qty": 2}
     order = ok(shop.post(f"{API}/orders", json={"items": [line]}), 201)["id"]

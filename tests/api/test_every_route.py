@@ -44,7 +44,7 @@ def flat(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[
         if inner is not None:
             yield from flat(inner.routes, before + within, inner.prefix)
         else:
-            yield before + route.path, route
+            yield before + getattr(route, "path_format", route.path), route
 
 
 def table(app: FastAPI) -> list[tuple[str, str]]:

@@ -118,40 +118,42 @@ def add_product(catalog: Products, body: dict[str, Any]) -> Any:
     return _out(catalog.add(body))
 
 
-@router.get("/products/{sku}", response_model=ProductModel, responses=responses(UnknownProduct))
+@router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
 def get_product(catalog: Products, sku: str) -> Any:
     """One product with its categories."""
     return _out(catalog.get_with_categories(sku))
 
 
-@router.patch("/products/{sku}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
+@router.patch("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
 def patch_product(catalog: Products, sku: str, body: ProductPatch) -> Any:
     """Change some fields of a product."""
     return _out(catalog.patch(sku, body.changes, expected_version=body.expected_version))
 
 
-@router.delete("/products/{sku}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
+@router.delete("/products/{sku:path}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
 def remove_product(catalog: Products, sku: str) -> None:
     """Remove a product that is in no cart."""
     catalog.remove(sku)
 
 
-# ---- stock ----
+# ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
 
 
-@router.get("/stock/{sku}", response_model=StockModel, responses=responses(UnknownProduct))
-def get_stock(inventory: Stock, sku: str) -> Any:
-    """What there is of a SKU."""
-    return _out(inventory.level(sku))
-
-
-@router.get("/stock/{sku}/movements", response_model=MovementPage, responses=responses())
+@router.get("/stock/{sku:path}/movements", response_model=MovementPage, responses=responses())
 def list_movements(inventory: Stock, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
     return _page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
 
 
-@router.post("/stock/{sku}/receipts", response_model=StockModel, responses=responses(KeyReused, StillRunning, Busy))
+@router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
+def get_stock(inventory: Stock, sku: str) -> Any:
+    """What there is of a SKU."""
+    return _out(inventory.level(sku))
+
+
+@router.post(
+    "/stock/{sku:path}/receipts", response_model=StockModel, responses=responses(KeyReused, StillRunning, Busy)
+)
 def receive_stock(
     inventory: Stock, sku: str, body: Receipt, caller: Caller, idempotency_key: IdempotencyKey = None
 ) -> Any:
@@ -160,7 +162,7 @@ def receive_stock(
 
 
 @router.post(
-    "/stock/{sku}/adjustments",
+    "/stock/{sku:path}/adjustments",
     response_model=StockModel,
     responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
 )
@@ -277,7 +279,7 @@ def add_item(
 
 
 @router.put(
-    "/carts/{cart_id}/items/{sku}",
+    "/carts/{cart_id}/items/{sku:path}",
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
@@ -288,7 +290,7 @@ def set_quantity(
     return _out(carts.set_quantity(cart_id, sku, body.qty, key=idempotency_key, scope=caller))
 
 
-@router.delete("/carts/{cart_id}/items/{sku}", response_model=CartModel, responses=responses(*LINE_ERRORS, Busy))
+@router.delete("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS, Busy))
 def remove_item(carts: Baskets, cart_id: str, sku: str) -> Any:
     """Give a line's goods back."""
     return _out(carts.remove_item(cart_id, sku))
@@ -353,14 +355,16 @@ def add_order_line(orders: Sales, order_id: str, body: OrderLineChange) -> Any:
     return _out(changed)
 
 
-@router.put("/orders/{order_id}/items/{sku}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine))
+@router.put(
+    "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
+)
 def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity) -> Any:
     """Make a line of the order say so many."""
     return _out(orders.set_quantity(order_id, sku, body.qty))
 
 
 @router.delete(
-    "/orders/{order_id}/items/{sku}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
+    "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
 def remove_order_line(orders: Sales, order_id: str, sku: str) -> Any:
     """Take a line out of the order."""

@@ -126,7 +126,7 @@ def _linker(chosen: dict[str, str], sort: str) -> Any:
     return link
 
 
-@router.get("/products/{sku}", response_class=HTMLResponse)
+@router.get("/products/{sku:path}", response_class=HTMLResponse)
 def show_product(request: Request, catalog: Products, inventory: Stock, sku: str) -> Response:
     """One product, as its type has it."""
     return _product(request, catalog, inventory, sku)

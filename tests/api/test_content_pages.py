@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -226,6 +227,5 @@ def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
     mine, theirs = ["first", *lines], [*lines[:10_000], "middle", *lines[10_000:-2], "last"]
     merged = merging.merge("\n".join(lines), "\n".join(mine), "\n".join(theirs))
     assert (merged.text.rstrip().split("\n"), merged.conflicts) == (["first", *theirs], 0)
-    assert {line.kind for line in merging.compare("a" + "\n" * 400_000, "b" + "\n" * 300_000 + "c")} == {
-        *("kept", "added", "removed")
-    }
+    both = merging.compare("a" + "\n" * 400_000, "b" + "\n" * 300_000 + "c")
+    assert Counter(line.kind for line in both) == {"removed": 400_000, "added": 300_001}

@@ -15,6 +15,7 @@ from typing import Any
 import stripe
 
 from squinney.commerce.payments import Attempt, Charge, ChargeState
+from squinney.patterns.money import decimals
 
 # What each status of a PaymentIntent means for an attempt. A card that was refused leaves `requires_payment_method`.
 STATES: dict[str, ChargeState] = {
@@ -26,6 +27,10 @@ STATES: dict[str, ChargeState] = {
     "requires_capture": "open",
     "processing": "open",
 }
+
+
+# Where Stripe counts in other units than ISO 4217, and so than we do: https://docs.stripe.com/currencies
+DECIMALS = {"ISK": 2, "UGX": 2, "MGA": 0}
 
 
 class _NeverMade(Exception):
@@ -105,7 +110,7 @@ class StripeGateway:
 
     def _make(self, key: str, amount: int, currency: str) -> Any:
         params: Any = {
-            "amount": amount,
+            "amount": stripes_amount(amount, currency),
             "currency": currency.lower(),
             "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
             "metadata": {"attempt": key},
@@ -115,6 +120,19 @@ class StripeGateway:
             return self._stripe.v1.payment_intents.create(params, options)
         except stripe.InvalidRequestError as error:
             raise _NeverMade(error.user_message or "Stripe refused the payment") from error
+
+
+def stripes_amount(amount: int, currency: str) -> int:
+    """An amount of our minor units in those of Stripe: 500 krónur, which have no smaller coin, are 50000.
+
+    Raises: `_NeverMade` where Stripe has no coin that small.
+    """
+    more = DECIMALS.get(currency, decimals(currency)) - decimals(currency)
+    if more >= 0:
+        return amount * int(10**more)
+    if amount % 10**-more:
+        raise _NeverMade(f"Stripe takes whole {currency} only")
+    return amount // int(10**-more)
 
 
 def _charge(intent: Any) -> Charge:

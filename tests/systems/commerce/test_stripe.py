@@ -69,6 +69,30 @@ def test_an_amount_that_stripe_does_not_take_reopens_the_cart(shop: Shop, stripe
     shop.carts.checkout(cart_id, key="k")
 
 
+@pytest.mark.parametrize(
+    ("currency", "amount", "asked"),
+    [
+        ("EUR", 1_250, 1_250),
+        ("JPY", 500, 500),
+        ("KWD", 5_120, 5_120),
+        ("ISK", 500, 50_000),
+        ("UGX", 7, 700),
+        ("MGA", 50_000, 500),
+    ],
+)
+def test_stripe_is_asked_for_what_it_takes_for_the_amount(
+    stripe: StripeStandIn, currency: str, amount: int, asked: int
+) -> None:
+    """Of some currencies Stripe counts hundredths that ISO 4217 does not have, or the other way round."""
+    StripeGateway(KEY, base_url=stripe.url).capture("c:1", amount, currency, note=lambda intent: None)
+    assert [(intent["amount"], intent["currency"]) for intent in stripe.intents.values()] == [(asked, currency.lower())]
+
+
+def test_a_coin_that_stripe_has_not_is_declined(stripe: StripeStandIn) -> None:
+    charge = StripeGateway(KEY, base_url=stripe.url).capture("c:1", 50_020, "MGA", note=lambda intent: None)
+    assert (charge.state, charge.reason, stripe.intents) == ("declined", "Stripe takes whole MGA only", {})
+
+
 def test_an_attempt_that_stripe_does_not_take_is_settled(shop: Shop, stripe: StripeStandIn) -> None:
     """It was on record, and the process died before it asked."""
     shop.stock("badge", 5, price=49)

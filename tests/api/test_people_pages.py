@@ -60,6 +60,15 @@ def test_signing_in_gives_another_cookie_and_signing_out_ends_it(stranger: TestC
     assert "Sign in" in stranger.get("/", headers=HTML).text, "an ended session is worth nothing"
 
 
+@pytest.mark.parametrize("other", ['prefs={"a": "b"}', "a[b]=1", "flag", "naïve=1", "=", 'quoted="'])
+def test_a_neighbours_odd_cookie_hides_no_session(stranger: TestClient, other: str) -> None:
+    sign_up(stranger)
+    ours = f"squinney={stranger.cookies['squinney']}"
+    stranger.cookies.clear()
+    for cookies in (f"{other}; {ours}", f"{ours}; {other}"):
+        assert "Sign out" in stranger.get("/", headers={**HTML, "Cookie": cookies.encode()}).text
+
+
 def test_a_planted_cookie_does_not_become_a_session(stranger: TestClient) -> None:
     for number, planted in enumerate((SIGNED_IN + "planted-by-somebody", "v.planted-by-somebody")):
         stranger.cookies.clear()

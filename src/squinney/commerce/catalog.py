@@ -235,7 +235,7 @@ class Catalog:
     ) -> Page[Product]:
         """The products in a category (a slug) or anywhere below it, in any order that `find` has.
 
-        Two queries for the tree, then one for each hundred categories, which come in order and are merged here.
+        Two queries for the tree, then one or two for each fifty categories, which come in order and are merged here.
 
         Raises: `UnknownCategory`; `Invalid`, also for a cursor that is none of ours.
         """

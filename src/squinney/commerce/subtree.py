@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 from squinney.commerce import queries, search
 from squinney.commerce.documents import Product
 from squinney.commerce.errors import UnknownCategory
+from squinney.commerce.search import Search
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks, paging
@@ -63,24 +65,30 @@ def _of_type(kind: str | None) -> Document:
 def _in_categories(
     db: Db, ids: list[str], kind: str | None, sort: str, last: Document | None, limit: int
 ) -> Iterator[Product]:
-    field, direction = search.SORTS[sort]
-    more = {**_of_type(kind), **(_from(field, direction, last[field]) if last else {})}
-    found = search.in_categories(ids, sort, more).query().find(db).batch_size(limit + 2)
+    """Chained: what comes behind the ties is only asked for where they are too few."""
+    searches = behind(search.in_categories(ids, sort, _of_type(kind)), last)
+    return chain.from_iterable(one.query().find(db).batch_size(limit + 2) for one in searches)
+
+
+def behind(found: Search, last: Document | None) -> list[Search]:
+    """What comes behind the last page's end: first what ties with it, then the rest, each from its place in the index.
+
+    Ties are in order of the id alone: the server would sort them in memory if it were asked for the tied field too.
+    Products without the field are least, which `$lt` leaves out and `$not` does not.
+    """
     if last is None:
-        return found
-    behind = _place(last, field)
-    return (one for one in found if (_place(one, field) > behind if direction > 0 else _place(one, field) < behind))
-
-
-def _from(field: str, direction: int, value: Any) -> Document:
-    """What does not come before the last page's end; products without the field are least, which `$lte` leaves out."""
-    if direction > 0:
-        return {} if value is None else {field: {"$gte": value}}
-    return {field: None if value is None else {"$not": {"$gt": value}}}
+        return [found]
+    field, direction = found.sort[0]
+    value, side = last[field], "$gt" if direction > 0 else "$lt"
+    ties = replace(found, where={**found.where, field: value, "_id": {side: last["_id"]}}, sort=[("_id", direction)])
+    if value is None and direction < 0:
+        return [ties]
+    beyond = {"$ne": None} if value is None else {"$gt": value} if direction > 0 else {"$not": {"$gte": value}}
+    return [ties, replace(found, where={**found.where, field: beyond})]
 
 
 def _place(product: Mapping[str, Any], field: str) -> Place:
-    value = product[field] if field in product else value_at(product, field)
+    value = value_at(product, field)
     return value is not None, value if value is not None else 0, str(product["_id"])
 
 

@@ -13,8 +13,8 @@ from pymongo import MongoClient, ReadPreference
 from tests.commands import Commands
 from tests.systems.commerce.conftest import product, skus
 
-from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
-from squinney.commerce.search import SORTS, Filters, combinations, search_for
+from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory, subtree
+from squinney.commerce.search import SORTS, Filters, combinations, in_categories, search_for
 from squinney.errors import Invalid
 from squinney.mongo import schema
 from squinney.mongo.queries import stages
@@ -262,6 +262,33 @@ def test_a_subtree_gives_everything_below_in_order(shelves: Catalog, sort: str, 
     assert counted["total"] == len(expected)
     films = sum(one["type"] == "Film" for one in expected)
     assert {"value": "Film", "count": films} in counted["type"]
+
+
+@pytest.mark.parametrize("sort", ["price", "-price", "newest", "oldest"])
+def test_a_page_of_a_subtree_reads_no_more_than_it_gives(counted: tuple[Db, Commands], sort: str) -> None:
+    """However many products before it have the same price, or no date."""
+    db, commands = counted
+    category = Categories(db).add("Top")
+    products = [product(f"p{number:03}", category_ids=[category["_id"]]) for number in range(200)]
+    Catalog(db).import_products(json.dumps(one) for one in products)
+    page = Catalog(db).subtree("top", sort=sort, limit=190)
+    commands.sent.clear()
+    rest = Catalog(db).subtree("top", sort=sort, limit=5, cursor=page.next)
+    assert len(rest.items) == 5
+    assert commands.names == ["find"] * 3
+
+
+def test_every_query_below_a_category_is_served_in_order(shelves: Catalog) -> None:
+    ids = subtree.ids_below(shelves._db, "top")[: subtree.CATEGORIES_AT_ONCE]
+    for sort, (field, _) in SORTS.items():
+        for value in (None, "x", 5, datetime(1960, 1, 1, tzinfo=UTC)):
+            for one in subtree.behind(in_categories(ids, sort), {field: value, "_id": "p5"}):
+                assert "SORT" not in stages(one.query().explain(shelves._db)), (sort, value, one)
+
+
+def test_a_cursor_of_another_type_of_value_finds_nothing(shelves: Catalog) -> None:
+    forged = paging.cursor_after([("title_lower", 1), ("_id", 1)], {"title_lower": 5, "_id": 7})
+    assert shelves.subtree("top", sort="title", cursor=forged).items == []
 
 
 def test_what_a_subtree_refuses(shelves: Catalog) -> None:

@@ -116,6 +116,15 @@ def test_a_run_may_be_larger_than_one_message(jars: Db, mode: Mode) -> None:
     assert beans(jars) == [7, 3]
 
 
+def test_a_run_of_many_documents_takes_no_longer_than_its_writes(jars: Db, mode: Mode) -> None:
+    jars.jars.insert_many([{"_id": number, "beans": 1} for number in range(500)])
+    eat = {"take": {"$inc": {"beans": -1}}, "undo": {"$inc": {"beans": 1}}}
+    plan = [Step("jars", number, guard={"beans": 1}, **eat) for number in range(500)]
+    Transactions(jars, mode, timeout_seconds=10).run("eat", plan)
+    assert jars.jars.count_documents({"beans": 0}) == 501
+    assert traces(jars) == []
+
+
 def test_a_refusal_leaves_everything(jars: Db, mode: Mode) -> None:
     with pytest.raises(TooLittle):
         Transactions(jars, mode).run("move", move(11))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -122,16 +122,24 @@ def _earlier_outcome(db: Db, record: Document, key: Key, limits: Limits) -> Outc
 
 def _prepare(db: Db, plan: Sequence[Step], txn: ObjectId, deadline: datetime, until: float) -> None:
     """Everything in one order for all, so that two runs cannot wait for each other; inserts last, in batches."""
-    updates = sorted((step for step in plan if step.insert is None), key=steps.identity)
-    for done, step in enumerate(updates):
-        _prepare_one(db, step, txn, deadline, until, others=[other for other in plan if other not in updates[:done]])
+    prepared: set[tuple[str, bytes]] = set()
+    for step in sorted((step for step in plan if step.insert is None), key=steps.identity):
+        _prepare_one(db, step, txn, deadline, until, plan=plan, prepared=prepared)
+        prepared.add(steps.identity(step))
     inserts = [step for step in plan if step.insert is not None]
     for name in dict.fromkeys(step.collection for step in inserts):
         _prepare_inserts(db, name, [step for step in inserts if step.collection == name], txn, deadline, until)
 
 
 def _prepare_one(
-    db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float, *, others: Sequence[Step]
+    db: Db,
+    step: Step,
+    txn: ObjectId,
+    deadline: datetime,
+    until: float,
+    *,
+    plan: Sequence[Step],
+    prepared: Set[tuple[str, bytes]],
 ) -> None:
     update = steps.prepare_update(step, txn)
     where = steps.prepare_filter(step, txn, deadline)
@@ -143,7 +151,7 @@ def _prepare_one(
         except DuplicateKeyError as error:
             duplicates.refuse_if_settled(db, step, error.details or {})
         else:
-            _refuse_unless_held(db, step, others)
+            _refuse_unless_held(db, step, [other for other in plan if steps.identity(other) not in prepared])
         _pause(db, attempt, deadline, until)
 
 

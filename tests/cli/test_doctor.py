@@ -99,6 +99,20 @@ def test_an_index_that_a_person_must_drop_keeps_nothing_else_from_being_mended(s
     assert repaired == {"collections and indexes": 1, "ledger: balances set": 1}
 
 
+def test_documents_that_are_alike_keep_nothing_else_from_being_mended(squinney: Any, ready_db: Db) -> None:
+    ready_db["categories"].drop_index("slug_1")
+    tea = {"slug": "tea", "name": "Tea", "parent": None, "ancestors": []}
+    ready_db["categories"].insert_many([{**tea, "_id": f"tea {number}", "position": number} for number in range(2)])
+    _wrong_balance(ready_db)
+    result = squinney("doctor", "--repair", "--json")
+    assert "categories: missing-index slug_1" in problems(result), result.stderr
+    assert json.loads(result.stdout)["repaired"]["ledger: balances set"] == 1
+    applied = squinney("indexes", "--apply")
+    assert applied.returncode == 5
+    assert "categories: a unique index meets documents that are alike" in applied.stderr
+    assert applied.stderr.count("\n") == 1
+
+
 def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:
     _stuck_transaction(ready_db)
     result = squinney("ledger", "recover", "--json")

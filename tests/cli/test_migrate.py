@@ -51,3 +51,9 @@ def test_stopped_means_to_be_continued(db: Db) -> None:
 def test_without_typed_documents_there_is_nothing_to_do(squinney: Any, ready_db: Db) -> None:
     result = squinney("migrate", "ledger")
     assert (result.returncode, result.stdout) == (0, "There is nothing to migrate.\n")
+
+
+def test_a_system_that_there_is_not_is_refused(squinney: Any, ready_db: Db) -> None:
+    result = squinney("migrate", "ledgers")
+    assert result.returncode == 3
+    assert "there is no system ledgers" in result.stderr

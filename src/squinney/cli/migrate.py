@@ -16,6 +16,7 @@ from rich.progress import Progress as Bar
 from squinney import assembly
 from squinney.cli.context import console, print_json, ready
 from squinney.cli.errors import INTERRUPTED
+from squinney.errors import NotFound
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration, Progress
 
@@ -26,8 +27,11 @@ def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Upgrade old documents, beside whoever works on them; Ctrl-C leaves the rest to the next run."""
+    chosen = [one for one in assembly.SYSTEMS if system in (None, one.name)]
+    if not chosen:
+        known = ", ".join(one.name for one in assembly.SYSTEMS)
+        raise NotFound(f"there is no system {system}; there are: {known}")
     with ready(context) as systems, _stopped_by_ctrl_c() as stop:
-        chosen = [one for one in assembly.SYSTEMS if system in (None, one.name)]
         reports = run_all(systems.db, chosen, stop, quiet=as_json)
     if as_json:
         print_json(reports)

@@ -21,6 +21,7 @@ DriftKind = Literal[
 ]
 
 INDEX_OPTIONS_CONFLICT = (85, 86)
+DUPLICATE_KEY = 11000
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,11 @@ def apply(db: Db, collections: Iterable[Collection]) -> None:
     """Create what is missing: collections, indexes, validators. Running it again changes nothing.
 
     An index that exists under the same name with other options is not rebuilt: that may take hours on live data, so it
-    raises `Conflict` and says which; `rebuild` is for that.
+    raises `Conflict` and says which; `rebuild` is for that. So does a unique index over documents that are alike.
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
+    Raises: `Conflict`.
     """
     existing = {info["name"]: info.get("options", {}) for info in db.list_collections()}
     for collection in collections:
@@ -123,13 +125,16 @@ def _create_indexes(db: Db, collection: Collection) -> None:
     try:
         db[collection.name].create_indexes([index.model() for index in collection.indexes])
     except OperationFailure as error:
-        if error.code not in INDEX_OPTIONS_CONFLICT:
+        advice = {
+            **dict.fromkeys(
+                INDEX_OPTIONS_CONFLICT, "an index has other options; `squinney indexes --rebuild` makes it anew"
+            ),
+            DUPLICATE_KEY: "a unique index meets documents that are alike; change all but one of them",
+        }.get(error.code or 0)
+        if advice is None:
             raise
         reason = (error.details or {}).get("errmsg", "")
-        raise Conflict(
-            f"an index of {collection.name} has other options; `squinney indexes --rebuild` makes it anew: {reason}",
-            collection=collection.name,
-        ) from error
+        raise Conflict(f"{collection.name}: {advice}: {reason}", collection=collection.name) from error
 
 
 def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:

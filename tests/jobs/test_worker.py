@@ -79,6 +79,18 @@ def test_odd_results_do_no_harm(ready: Db, result: dict[str, Any]) -> None:
     assert worker.run("odd") == "ok"
 
 
+def test_a_failure_is_kept_whatever_it_says(ready: Db) -> None:
+    def fail(db: Db) -> Mapping[str, Any]:
+        raise ValueError(f"no file {chr(0xDC80)}")
+
+    job = Job("odd", every_seconds=10, run=fail)
+    worker = Worker(ready, [job])
+    worker.enrol()
+    assert worker.run("odd") == "failed"
+    assert worker.run("odd") is None, "it waits for its time"
+    assert statuses(ready, [job])[0].last["error"] == r"ValueError: no file \udc80"
+
+
 def test_an_unknown_job_is_refused(ready: Db) -> None:
     with pytest.raises(NotFound):
         Worker(ready, []).run("nothing")

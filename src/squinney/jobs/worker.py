@@ -15,6 +15,7 @@ from squinney.errors import NotFound, SquinneyError
 from squinney.jobs.keeper import Keeper
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
+from squinney.patterns import checks
 from squinney.patterns import jobs as records
 from squinney.patterns.jobs import Job
 from squinney.patterns.leases import Lease, Leases, after
@@ -158,7 +159,8 @@ class Worker:
             change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
         except Exception as error:
             self._tell_of_failure(job, error)
-            outcome, change = "failed", {"error": {"$literal": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}}
+            told = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
+            outcome, change = "failed", {"error": {"$literal": told}}
         seconds = time.monotonic() - started
         self._observe(job.name, outcome, seconds)
         self._record(job, lease, {"outcome": outcome, "duration_seconds": round(seconds, 3), **change})

@@ -49,6 +49,11 @@ def seconds(value: Any, field: str) -> float:
     return value
 
 
+def storable(message: str, *, most: int) -> str:
+    """The first `most` characters of a message that nobody checked, with `\\udc80` in place of a lone surrogate."""
+    return message[:most].encode("utf-8", "backslashreplace").decode()
+
+
 def field_name(value: Any, field: str, *, most: int = 200) -> str:
     """A string that may become a field's name in a document: not empty, no `.`, no leading `$`, no NUL."""
     name = text(value, field, least=1, most=most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.racing import at_once
@@ -158,6 +159,28 @@ def test_put_again_before_the_last_try_fails_keeps_it_alive(mail: Queue) -> None
     assert mail.counts() == {"ready": 1, "dead": 0}
 
 
+def test_put_again_before_the_last_taker_dies_keeps_it_alive(ready: Db) -> None:
+    hasty = Queue(ready, "hasty", visibility_seconds=0.02, most_tries=1)
+    hasty.put({"n": 1}, key="k")
+    assert hasty.take()
+    hasty.put({"n": 2}, key="k")
+    time.sleep(0.05)
+    task = hasty.take()
+    assert task, "what was put is not given up for what was put before it"
+    assert (task["body"], task["tries"]) == ({"n": 2}, 1)
+    assert hasty.done(task)
+    assert hasty.counts() == {"ready": 0, "dead": 0}, "and runs once"
+
+
+def test_whatever_a_handler_says_fails_its_task_alone(mail: Queue) -> None:
+    def handle(task: Task) -> None:
+        raise ValueError(f"no file {chr(0xDC80)}")
+
+    for number in range(2):
+        mail.put({"n": number})
+    assert mail.work(handle) == {"failed": 2}
+
+
 def test_a_dead_key_lives_again_when_put(ready: Db) -> None:
     once = Queue(ready, "mail", most_tries=1)
     once.put({}, key="k")
@@ -192,8 +215,12 @@ def test_a_step_puts_it_exactly_when_the_operation_is_decided(mail: Queue, ready
 def test_bodies_are_checked_and_never_evaluated(mail: Queue) -> None:
     with pytest.raises(LimitReached):
         mail.put({"x": "y" * 1_000_001})
-    with pytest.raises(Invalid):
-        mail.put({"x": object()})
+    deep: dict[str, Any] = {}
+    for _ in range(10_000):
+        deep = {"x": deep}
+    for odd in ({"x": object()}, {"x": "\ud800"}, {"x": 2**64}, deep):
+        with pytest.raises(Invalid):
+            mail.put(odd)
     mail.put({"x": "$$NOW", "y": {"$add": [1, 2]}})
     task = mail.take()
     assert task

@@ -193,7 +193,13 @@ class Queue:
             log.warning("task %s is dead after %d tries", found["_id"], found["tries"])
 
     def _hand_out(self, receipt: str) -> list[Document]:
-        out = {"receipt": receipt, "tries": {"$add": ["$tries", 1]}, "due_at": after(self._visibility_seconds)}
+        tries = {"$cond": ["$again", 0, "$tries"]}  # it was put once more while a taker had it that never came back
+        out = {
+            "receipt": receipt,
+            "tries": {"$add": [tries, 1]},
+            "due_at": after(self._visibility_seconds),
+            "again": False,
+        }
         dead = {
             "state": "dead",
             "receipt": None,
@@ -201,7 +207,7 @@ class Queue:
             "failed_at": "$$NOW",
             "error": {"$ifNull": ["$error", "it was taken and never done"]},
         }
-        spent = {"$gte": ["$tries", self._most_tries]}
+        spent = {"$gte": [tries, self._most_tries]}
         return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [spent, dead, out]}]}}]
 
     @operation()
@@ -235,7 +241,12 @@ class Queue:
         Atomic: one update.
         After a crash: the task is due again when its time has run out.
         """
-        told = {"error": {"$literal": error[:LONGEST_ERROR]}, "failed_at": "$$NOW", "receipt": None, "again": False}
+        told = {
+            "error": {"$literal": checks.storable(error, most=LONGEST_ERROR)},
+            "failed_at": "$$NOW",
+            "receipt": None,
+            "again": False,
+        }
         later: Document = {"due_at": after(self._pause(task))}
         dead: Document = {"state": "dead", "due_at": "$$NOW"}
         renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, with all its tries
@@ -313,7 +324,7 @@ class Queue:
 def _checked(body: Mapping[str, Any]) -> dict[str, Any]:
     try:
         size = len(bson.encode(dict(body)))
-    except (bson.errors.BSONError, TypeError, OverflowError) as error:
+    except (bson.errors.BSONError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Invalid(f"body cannot be stored: {error}", field="body") from error
     if size > MOST_BODY_BYTES:
         raise LimitReached(f"body must have at most {MOST_BODY_BYTES} bytes, not {size}", field="body")

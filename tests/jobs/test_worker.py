@@ -18,11 +18,14 @@ from tests.plugins.shelf import Prepared
 from squinney import assembly
 from squinney.errors import NotFound
 from squinney.jobs import Worker, statuses
+from squinney.jobs.keeper import Keeper
+from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns import jobs as records
 from squinney.patterns import leases
 from squinney.patterns.jobs import Job
+from squinney.patterns.leases import Leases
 
 
 @pytest.fixture
@@ -150,6 +153,37 @@ def test_stop_waits_for_what_runs(ready: Db) -> None:
     assert worker.stop()
     assert ended.is_set()
     assert statuses(ready, [job])[0].last["result"] == {"done": True}
+
+
+@pytest.mark.parametrize("command", ["find", "findAndModify", "update"])
+def test_a_worker_outlives_what_the_server_refuses(own_db: Db, failing: Any, command: str) -> None:
+    schema.apply(own_db, assembly.CORE_COLLECTIONS)
+    ran: list[int] = []
+    worker = Worker(own_db, [Job("j", every_seconds=0.01, run=lambda db: ran.append(1) or {})], look_every_seconds=0.02)
+    interrupted = {"errorCode": 11601, "mode": {"times": 3}}  # as by killOp
+    with failing([command], **interrupted):
+        worker.start()
+        wait_for(lambda: len(ran) >= 5)
+    assert worker.stop()
+
+
+def test_a_lease_is_renewed_again_after_the_server_refused_once(own_db: Db, failing: Any) -> None:
+    schema.apply(own_db, assembly.CORE_COLLECTIONS)
+    keeper = Keeper(Leases(own_db), seconds=0.6)
+    with keeper.holding("l") as mine, failing(["update"], errorCode=11601, mode={"times": 1}):
+        assert mine
+        before = mine.sure_until
+        wait_for(lambda: mine.sure_until > before)
+
+
+def test_leases_are_kept_by_a_thread_that_ends_with_the_last_of_them(ready: Db) -> None:
+    keeper = Keeper(Leases(ready), seconds=0.3)
+    before = set(threading.enumerate())
+    for _ in range(2):
+        with keeper.holding("l") as mine:
+            assert mine
+            wait_for(lambda mine=mine, first=mine.sure_until: mine.sure_until > first)
+        wait_for(lambda: not [one for one in set(threading.enumerate()) - before if one.name == "squinney-leases"])
 
 
 # ---- processes: killed in the middle, and with clocks that differ ----

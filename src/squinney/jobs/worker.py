@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import bson
+from pymongo.errors import PyMongoError
 
 from squinney.errors import NotFound, SquinneyError
 from squinney.jobs.keeper import Keeper
@@ -79,7 +80,7 @@ class Worker:
         return not any(thread.is_alive() for thread in threads)
 
     def work(self) -> None:
-        """Look for due jobs until `stop()`; waits while MongoDB is away."""
+        """Look for due jobs until `stop()`; waits while MongoDB is away or refuses."""
         enrolled = False
         while not self._stop.is_set():
             try:
@@ -88,8 +89,8 @@ class Worker:
                     enrolled = True
                 for name in self.due():
                     self._begin(name)
-            except SquinneyError as error:
-                log.warning("the worker waits: %s", error.message)
+            except (SquinneyError, PyMongoError) as error:
+                log.warning("the worker waits: %s", error)
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
 
     @operation()
@@ -179,8 +180,8 @@ class Worker:
             try:
                 self._record_once(job, lease, last)
                 return
-            except SquinneyError as error:
-                log.warning("the run of %s is not on record yet: %s", job.name, error.message)
+            except (SquinneyError, PyMongoError) as error:
+                log.warning("the run of %s is not on record yet: %s", job.name, error)
                 self._stop.wait(2**attempt)
 
     @operation()

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -153,6 +154,25 @@ def test_stop_waits_for_what_runs(ready: Db) -> None:
     assert worker.stop()
     assert ended.is_set()
     assert statuses(ready, [job])[0].last["result"] == {"done": True}
+
+
+def test_a_job_whose_worker_died_is_late_and_not_running_for_ever(ready: Db) -> None:
+    job = Job("deadly", every_seconds=1, run=lambda db: {})
+    Worker(ready, [job]).enrol()
+    seen: list[Any] = []
+
+    def die(db: Db) -> Mapping[str, Any]:
+        seen.extend(statuses(db, [job]))
+        raise SystemExit  # it is not put on record, as little as after kill -9
+
+    with pytest.raises(SystemExit):
+        Worker(ready, [Job("deadly", every_seconds=1, run=die)]).run("deadly")
+    assert seen[0].state == "running"
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    ready[records.NAME].update_one({"_id": "deadly"}, {"$set": {"next_at": long_ago, "last": {"outcome": "ok"}}})
+    status = statuses(ready, [job])[0]
+    assert status.state == "late"
+    assert status.late_seconds > 3000
 
 
 @pytest.mark.parametrize("command", ["find", "findAndModify", "update"])

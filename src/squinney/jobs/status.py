@@ -10,12 +10,13 @@ from typing import Any
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db
 from squinney.patterns import jobs as records
+from squinney.patterns import leases
 from squinney.patterns.jobs import Job
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """One job now. `late_seconds` is how long it has been due without running."""
+    """One job now. `late_seconds` is how long it has been due without running; `running` is who runs it."""
 
     name: str
     what: str
@@ -46,13 +47,17 @@ def statuses(db: Db, jobs: Sequence[Job]) -> list[JobStatus]:
     Raises: `Unavailable`.
     """
     now = server_now(db)
+    # Before the records: of a job that ends in between it is not said that it was due all the while.
+    held = {lease["_id"] for lease in leases.RUNNING.find(db, names=[records.lease_of(job.name) for job in jobs])}
     found = {record["_id"]: record for record in records.RECORDS.find(db, names=[job.name for job in jobs])}
-    return [_status(job, found.get(job.name, {}), now) for job in jobs]
+    return [_status(job, found.get(job.name, {}), records.lease_of(job.name) in held, now) for job in jobs]
 
 
-def _status(job: Job, record: Mapping[str, Any], now: datetime) -> JobStatus:
+def _status(job: Job, record: Mapping[str, Any], held: bool, now: datetime) -> JobStatus:
+    """A worker that was killed leaves its job marked as running; without the lease it is not."""
+    running = record.get("running") if held else None
     next_at = record.get("next_at")
-    late = (now - next_at).total_seconds() if next_at and not record.get("running") else 0.0
+    late = (now - next_at).total_seconds() if next_at and not running else 0.0
     return JobStatus(
         name=job.name,
         what=job.what,
@@ -61,6 +66,6 @@ def _status(job: Job, record: Mapping[str, Any], now: datetime) -> JobStatus:
         late_seconds=max(0.0, late),
         runs=record.get("runs", 0),
         failures=record.get("failures", 0),
-        running=record.get("running"),
+        running=running,
         last=record.get("last") or {},
     )

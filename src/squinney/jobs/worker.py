@@ -138,7 +138,7 @@ class Worker:
         job = self._jobs.get(name)
         if job is None:
             raise NotFound(f"there is no job {name}", job=name)
-        with self._keeper.holding(f"job:{name}") as lease:
+        with self._keeper.holding(records.lease_of(name)) as lease:
             if lease is None or not self._claim(name, lease, even_if_not_due=even_if_not_due):
                 return None
             return self._run(job, lease)

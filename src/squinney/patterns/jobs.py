@@ -2,7 +2,7 @@
 
 ```
 jobs { _id: name, next_at, runs, failures: in a row, term: of the lease of the last run that was recorded,
-       running: {holder, started_at} while it runs,
+       running: {holder, started_at} while it runs, or did when its worker died: the lease tells which,
        last: {outcome: ok | failed, result, error, holder, started_at, finished_at, duration_seconds} }
 ```
 All times are the server's.
@@ -29,6 +29,11 @@ DUE = Query(
     example={"names": ["j", "k"]},
 )
 QUERIES: list[Query | Pipeline] = [RECORD, RECORDS, DUE]
+
+
+def lease_of(name: str) -> str:
+    """The name of the lease under which a job runs."""
+    return f"job:{name}"
 
 
 @dataclass(frozen=True)

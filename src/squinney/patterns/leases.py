@@ -27,7 +27,15 @@ LEASE = Query("leases.lease", NAME, where=lambda name: {"_id": name}, example={"
 HELD = Query(
     "leases.held", NAME, where=lambda name, token: {"_id": name, "token": token}, example={"name": "a", "token": "t"}
 )
-QUERIES: list[Query | Pipeline] = [LEASE, HELD]
+RUNNING = Query(
+    "leases.running",
+    NAME,
+    where=lambda names: {"_id": {"$in": names}, "$expr": {"$gt": ["$until", "$$NOW"]}},
+    example={"names": ["job:recover", "job:expire"]},
+    routing="few",
+    reason="the leases of all jobs at once, some dozens",
+)
+QUERIES: list[Query | Pipeline] = [LEASE, HELD, RUNNING]
 
 
 @dataclass

@@ -161,6 +161,16 @@ def new_comment(
     }
 
 
+def recorded(comment: Comment) -> Document:
+    """What a key's record keeps of a comment for a week: not what was said, and by whom, so that it can be erased."""
+    return {name: value for name, value in comment.items() if name not in ("text", "author")}
+
+
+def repeated(record: Any, comment: Comment) -> Comment:
+    """The comment that was posted with a key. The words are the same, or the key would have been refused."""
+    return cast(Comment, {**record, "text": comment["text"], "author": comment["author"]})
+
+
 def _stamped_at(comment: Comment) -> datetime:
     return datetime.strptime(comment["_id"].split(":")[0], STAMP).replace(tzinfo=UTC)
 

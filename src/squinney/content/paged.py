@@ -8,10 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from squinney.content import queries
-from squinney.content.discussions import Order, Place, cannot, node_step, plain
+from squinney.content.discussions import Order, Place, cannot, node_step, plain, recorded, repeated
 from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
@@ -59,9 +59,9 @@ class Paged:
     def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
         """The node's guard and the last page, or a new page, in one transaction."""
         arguments = {"node": place.node_id, "text": comment["text"]}
-        plan = Plan(self._post_steps(place, comment), result=comment)
+        plan = Plan(self._post_steps(place, comment), result=recorded(comment))
         outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
-        return cast(Comment, outcome.result)
+        return repeated(outcome.result, comment)
 
     def _post_steps(self, place: Place, comment: Comment) -> list[Step]:
         number = place.pages

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import cast
 
 from squinney.content import queries
-from squinney.content.discussions import Order, Place, node_step, plain, unanswerable
+from squinney.content.discussions import Order, Place, node_step, plain, recorded, repeated, unanswerable
 from squinney.content.documents import COMMENTS, Comment
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
@@ -45,9 +44,9 @@ class Separate:
         if parent:
             steps.append(self._step(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=unanswerable))
         arguments = {"node": place.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
-        plan = Plan(steps, result=comment)
+        plan = Plan(steps, result=recorded(comment))
         outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
-        return cast(Comment, outcome.result)
+        return repeated(outcome.result, comment)
 
     def _insert(self, place: Place, comment: Comment) -> Step:
         return Step(

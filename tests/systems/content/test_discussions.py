@@ -241,6 +241,15 @@ def test_a_persons_list_shows_nothing_that_a_conversion_left(site: Db, node: Nod
     assert [comment["text"] for comment in comments.by_author("ada").items] == ["stays"]
 
 
+def test_no_word_of_a_person_stays_anywhere(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
+    comments = Comments(site, strategy, transactions=Transactions(site, mode))
+    posted = comments.post(node, ADA, "a secret", key="k", scope="ada")
+    assert comments.post(node, ADA, "a secret", key="k", scope="ada") == posted
+    comments.edit(node["_id"], comments.post(node, ADA, "a secret")["slug"], "a secret, edited")
+    People(site, comments).erase("ada")
+    assert [name for name in site.list_collection_names() if "a secret" in repr(list(site[name].find()))] == []
+
+
 def test_a_persons_flags_go_with_their_words(site: Db, node: Node) -> None:
     comments = Comments(site)
     moderation, slug = Moderation(site, comments), comments.post(node, ADA, "rude")["slug"]

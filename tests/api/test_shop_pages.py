@@ -63,6 +63,11 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
     assert "nothing in your cart" in shop.get("/shop/cart").text
 
 
+def test_a_hundred_and_more_categories_are_all_shown(shop: TestClient, systems: assembly.Assembled) -> None:
+    systems.nouns["commerce"]["categories"].add_paths([[f"Shelf {number}"] for number in range(120)])
+    assert "Shelf 119" in shop.get("/shop").text
+
+
 def test_a_quantity_needs_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     refused = shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1"})
     assert (refused.status_code, systems.db["carts"].count_documents({})) == (409, 0)

@@ -50,6 +50,7 @@ Word = Annotated[str, Query(max_length=200)]
 CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
 LIVING = ("active", "pending")
+MOST_CHILDREN = 1_000
 ORDERS = {
     "title": "Title",
     "price": "Price, lowest first",
@@ -91,7 +92,7 @@ def browse(
         status=status_of(listing["error"]) if listing["error"] else 200,
         place=place,
         crumbs=breadcrumbs(place) if place else [],
-        children=tree.children(category or None).items,
+        children=tree.children(category or None, limit=MOST_CHILDREN).items,
         chosen=chosen,
         sort=sort,
         sorts=ORDERS,

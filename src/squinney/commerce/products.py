@@ -173,10 +173,14 @@ def _validated(model: type[BaseModel], given: Mapping[str, Any], prefix: str) ->
 def _pairs(properties: Any) -> list[Any]:
     """Name-value pairs, from a mapping or from pairs as they are stored."""
     if isinstance(properties, list):
-        if not all(isinstance(pair, Mapping) and pair.keys() == {"n", "v"} for pair in properties):
+        if not all(_is_pair(pair) for pair in properties):
             raise Invalid("properties must be a mapping, or a list of {n, v}", field="properties")
         properties = attributes.mapping(properties)
     return attributes.pairs(properties)
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, Mapping) and pair.keys() == {"n", "v"} and isinstance(pair["n"], str)
 
 
 def _free(details: Mapping[str, Any]) -> dict[str, Any]:

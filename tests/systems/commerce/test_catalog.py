@@ -111,6 +111,7 @@ BAD = [
     ("details", {"type": "Odd", "details": {"x": "y" * 200_001}}),
     ("details.text_language", {"type": "Odd", "details": {"text_language": "klingon"}}),
     ("properties", {"properties": ["x"]}),
+    ("properties", {"properties": [{"n": {}, "v": 1}]}),
     ("properties.Color", {"properties": {"Color": {"$gt": ""}}}),
     ("shipping.weight", {"shipping": {"weight": -1}}),
 ]

@@ -10,13 +10,13 @@ from pymongo import ReturnDocument
 
 from squinney.clock import Clock, utcnow
 from squinney.content import access as access_rules
-from squinney.content import moving, queries, rules, versions
+from squinney.content import conversion, moving, queries, rules, versions
 from squinney.content.access import DEFAULT_ACCESS, TRUSTED, Viewer
 from squinney.content.documents import MOST_TAGS, NODES, REVISIONS, WITHOUT_COMMENTS, Access, Author, Node, Revision
 from squinney.content.errors import UnknownNode
 from squinney.content.sight import Sight, id_of
 from squinney.errors import Conflict, LimitReached
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -379,6 +379,8 @@ class Nodes:
             current = self._sight.editable(node, viewer)
             parent_id = current["metadata"]["parent_id"]
             parent = self._sight.current(parent_id) if parent_id is not None else None
+            if frozen := current["metadata"].get("discussion", {}).get("frozen"):
+                conversion.thaw_if_expired(self._db, current["_id"], frozen, server_now(self._db))
             return Plan(rules.remove_steps(current, parent, self._clock()))
 
         self._transactions.run("remove-node", build)

@@ -134,6 +134,15 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     assert [comment["text"] for comment in comments.page(node).items] == ["before", "after"]
 
 
+def test_a_node_whose_conversion_died_frozen_is_removed(site: Db, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    comments = Comments(site)
+    comments.post(node, ADA, "gone with it")
+    monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
+    conversion._freeze(site, comments._place(node["_id"]), 1)
+    Nodes(site).remove(node)
+    assert site["content.nodes"].count_documents({}) == 0
+
+
 @heavy
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["separate", "paged"])

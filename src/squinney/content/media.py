@@ -31,6 +31,7 @@ MOST_BYTES = {"photo": 50 * 2**20, "video": 20 * 2**30}
 WEB_SIDE = 1_600
 TURNED = {5, 6, 7, 8}
 ORIENTATION = 0x0112
+RGB = b"RGB "
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def _web(image: Image.Image) -> Image.Image:
     transparent = upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info
     small: Image.Image = upright.convert("RGBA" if transparent else "RGB")
     small.thumbnail((WEB_SIDE, WEB_SIDE))
-    profile = upright.info.get("icc_profile")
-    small.info = {"icc_profile": profile} if profile else {}
+    profile = upright.info.get("icc_profile") or b""
+    small.info = {"icc_profile": profile} if profile[16:20] == RGB else {}  # one for greys or inks fits no more
     return small
 
 

@@ -142,6 +142,18 @@ def test_limits_and_announcements_are_kept(photos: Photos, site: Db) -> None:
     assert stored(site) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("mode", "space", "kept"), [("RGB", b"RGB ", True), ("L", b"GRAY", False), ("CMYK", b"CMYK", False)]
+)
+def test_a_colour_profile_is_kept_where_it_fits(photos: Photos, mode: str, space: bytes, kept: bool) -> None:
+    original, profile = io.BytesIO(), b"\0" * 16 + space + b"\0" * 108
+    Image.new(mode, (20, 20)).save(original, "JPEG", icc_profile=profile)
+    original.seek(0)
+    node = photos.upload(original, None, "pic", author=ADA)
+    web = Image.open(io.BytesIO(b"".join(photos.open(node).read())))
+    assert (web.mode, web.info.get("icc_profile")) == ("RGB", profile if kept else None)
+
+
 def test_a_video_is_kept_as_it_is(photos: Photos) -> None:
     body = b"\0\0\0\x18ftypmp42" + bytes(range(256)) * 50
     node = photos.upload(io.BytesIO(body), None, "film", author=ADA, type="video")

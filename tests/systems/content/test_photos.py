@@ -143,11 +143,11 @@ def test_limits_and_announcements_are_kept(photos: Photos, site: Db) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "space", "kept"), [("RGB", b"RGB ", True), ("L", b"GRAY", False), ("CMYK", b"CMYK", False)]
+    ("colours", "space", "kept"), [("RGB", b"RGB ", True), ("L", b"GRAY", False), ("CMYK", b"CMYK", False)]
 )
-def test_a_colour_profile_is_kept_where_it_fits(photos: Photos, mode: str, space: bytes, kept: bool) -> None:
+def test_a_colour_profile_is_kept_where_it_fits(photos: Photos, colours: str, space: bytes, kept: bool) -> None:
     original, profile = io.BytesIO(), b"\0" * 16 + space + b"\0" * 108
-    Image.new(mode, (20, 20)).save(original, "JPEG", icc_profile=profile)
+    Image.new(colours, (20, 20)).save(original, "JPEG", icc_profile=profile)
     original.seek(0)
     node = photos.upload(original, None, "pic", author=ADA)
     web = Image.open(io.BytesIO(b"".join(photos.open(node).read())))

@@ -77,7 +77,7 @@ class Comments:
         it answers are one transaction.
         After a crash: nothing, or in two-phase mode a stub that `recover-transactions` removes.
         Raises: `Invalid`, `UnknownNode`, `UnknownComment`, `Conflict` for a reply to a deleted comment,
-        `StrategyCannot`, `LimitReached`, `DiscussionFull`, `Busy`.
+        `KeyReused` where the key came with other words; `StrategyCannot`, `LimitReached`, `DiscussionFull`, `Busy`.
         """
         who = rules.checked_author(author)
         said = checked_text(text)
@@ -94,7 +94,7 @@ class Comments:
             # The record of a key stays behind when a discussion is converted, and ends after a week: the slug does not.
             if own is not None and (tried or place.discussion["epoch"] > 1):
                 if (taken := storage.get(place, comment["slug"])) and taken["author"]["_id"] == who["_id"]:
-                    return taken
+                    return discussions.same(taken, comment)
                 if taken:
                     comment = discussions.new_comment(place.node_id, who, said, parent, self._clock())
             tried = True

@@ -17,7 +17,7 @@ from squinney.mongo.schema import Document
 from squinney.patterns import checks
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
-from squinney.patterns.transactions import Stale, Step
+from squinney.patterns.transactions import KeyReused, Stale, Step
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -169,6 +169,16 @@ def recorded(comment: Comment) -> Document:
 def repeated(record: Any, comment: Comment) -> Comment:
     """The comment that was posted with a key. The words are the same, or the key would have been refused."""
     return cast(Comment, {**record, "text": comment["text"], "author": comment["author"]})
+
+
+def same(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
+    """The comment posted with a key before.
+
+    Raises: `KeyReused` where other words, or an answer to another comment, come with the key now.
+    """
+    if earlier["slug"] != wanted["slug"] or (earlier["version"] == 1 and earlier["text"] != wanted["text"]):
+        raise KeyReused("this key was used with other arguments")
+    return earlier
 
 
 def _stamped_at(comment: Comment) -> datetime:

@@ -11,7 +11,7 @@ import bson
 from pymongo.errors import WriteError
 
 from squinney.content import queries
-from squinney.content.discussions import SORTS, Order, Place, plain, unanswerable
+from squinney.content.discussions import SORTS, Order, Place, plain, same, unanswerable
 from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
@@ -78,7 +78,7 @@ class Embedded:
 
     def _why_not(self, place: Place, stored: Document, parent: Comment | None, key: str | None, room: int) -> Comment:
         if key and (earlier := self._one(place, {"key": stored["key"]})):
-            return earlier
+            return same(earlier, stored)
         here = {**place.filter, **place.guard}
         if self._db[NODES].find_one(here, {"_id": 1}) is None:
             raise Stale("the discussion has moved")
@@ -117,9 +117,9 @@ class Embedded:
 
     def remove(self, place: Place, comment: Comment) -> None:
         """One update that takes the comment out and the reply off its parent's count."""
-        same = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
+        unanswered = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
         update = _without(comment["slug"], comment["slug"].rpartition("/")[0])
-        if not self._update(place, {"metadata.comments": {"$elemMatch": same}}, update):
+        if not self._update(place, {"metadata.comments": {"$elemMatch": unanswered}}, update):
             raise Stale("the comment has changed")
 
     def _update(self, place: Place, where: Document, update: Any) -> bool:

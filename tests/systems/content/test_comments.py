@@ -218,9 +218,8 @@ def test_a_key_posts_once(comments: Comments, node: Node) -> None:
     assert comments.post(node, ADA, "once", key="k", scope="ada") == first
     comments.post(node, BEN, "once", key="k", scope="ben")
     assert comments.count(node) == 2
-    if comments.strategy_of(node) != "embedded":
-        with pytest.raises(KeyReused):
-            comments.post(node, ADA, "other", key="k", scope="ada")
+    with pytest.raises(KeyReused):
+        comments.post(node, ADA, "other", key="k", scope="ada")
 
 
 BAD: list[tuple[str, Callable[[Comments, Node], object]]] = [

@@ -21,7 +21,7 @@ from squinney.content.discussions import new_comment
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Busy, Mode, Transactions
+from squinney.patterns.transactions import Busy, KeyReused, Mode, Transactions
 
 WRITERS = 50
 TURNS = 3
@@ -369,6 +369,8 @@ def test_a_key_holds_when_the_discussion_is_converted(site: Db, node: Node, stra
     assert comments.post(node["_id"], ADA, "once", key="k", scope="ada")["slug"] == first["slug"]
     comments.convert(node, "separate")
     comments.post(node["_id"], ADA, "once", key="k", scope="ada")
+    with pytest.raises(KeyReused):
+        comments.post(node["_id"], ADA, "other words", key="k", scope="ada")
     assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["before", "once"]
 
 

@@ -79,14 +79,16 @@ class Catalog:
 
         Atomic: one update, which the version decides.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownProduct`, `Stale` where the product has another version by now.
+        Raises: `Invalid`, `UnknownProduct`, `Stale` where the product has another version by now, `Busy`.
         """
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
         if not self._swap(stored, expected_version):
-            found = self.get(sku)
-            raise Stale(f"product {sku} has version {found['version']}", sku=sku, version=found["version"])
+            version = self._primary(sku)["version"]
+            if version == expected_version:
+                raise Busy(f"product {sku} is in use; try again", sku=sku)
+            raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
         return stored
 
     @operation()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from pymongo import ReadPreference
 from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import PRICING, Shop, product, skus
@@ -18,7 +19,7 @@ from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProdu
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes
-from squinney.patterns.transactions import AlreadyExists, Stale
+from squinney.patterns.transactions import AlreadyExists, Busy, Stale
 
 ALBUM = {
     "_id": "00e8da9b",
@@ -73,6 +74,27 @@ def test_versions_keep_editors_apart(catalog: Catalog) -> None:
         lambda: catalog.remove("nothing"),
     ):
         with pytest.raises(UnknownProduct):
+            attempt()
+
+
+def test_changes_ask_the_primary_why_they_failed(shop_db: Db) -> None:
+    """Wherever one browses: here there is no secondary at all."""
+    catalog = Catalog(shop_db, read_preference=ReadPreference.SECONDARY)
+    catalog.add(ALBUM)
+    with pytest.raises(Stale):
+        catalog.replace("00e8da9b", ALBUM, expected_version=2)
+    with pytest.raises(UnknownProduct):
+        catalog.replace("nothing", ALBUM, expected_version=1)
+
+
+def test_a_product_that_a_run_holds_is_busy(catalog: Catalog, shop_db: Db) -> None:
+    catalog.add(ALBUM)
+    shop_db["products"].update_one({}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
+    for attempt in (
+        lambda: catalog.replace("00e8da9b", ALBUM, expected_version=1),
+        lambda: catalog.patch("00e8da9b", {"title": "x"}),
+    ):
+        with pytest.raises(Busy):
             attempt()
 
 

@@ -326,15 +326,19 @@ class Nodes:
 
     def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
         current = self._sight.editable(node, viewer)
-        found = self._db[NODES].find_one_and_update(
-            {**rules.place(current), **(guard or {})},
-            update,
-            projection=WITHOUT_COMMENTS,
-            return_document=ReturnDocument.AFTER,
-        )
-        if found is None:
-            raise Conflict("the node was moved or removed just now, or has no room left")
-        return cast(Node, found)
+        while True:
+            place = rules.place(current)
+            found = self._db[NODES].find_one_and_update(
+                {**place, **(guard or {})},
+                update,
+                projection=WITHOUT_COMMENTS,
+                return_document=ReturnDocument.AFTER,
+            )
+            if found is not None:
+                return cast(Node, found)
+            current = self._sight.editable(node, viewer)  # a node that was moved meanwhile is followed
+            if rules.place(current) == place:
+                raise Conflict("the node refuses this as it is")
 
     # ---- move and remove ----
 

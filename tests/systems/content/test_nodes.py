@@ -334,6 +334,23 @@ def test_a_move_takes_no_tree_too_deep(plain_nodes: Nodes) -> None:
     assert plain_nodes.by_path(plain_nodes.path_of(at))["_id"] == at["_id"]
 
 
+def test_single_updates_follow_a_node_that_is_moved_meanwhile(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = nodes.create(None, "page", "basic-page", "Page", ADA)
+    look, places = nodes._sight.editable, iter(["second", "third"])
+
+    def moved_behind_its_back(*args: Any) -> Any:
+        found = look(*args)
+        if place := next(places, None):
+            monkeypatch.setattr(nodes._sight, "editable", look)
+            nodes.move(page["_id"], None, place)
+            monkeypatch.setattr(nodes._sight, "editable", moved_behind_its_back)
+        return found
+
+    monkeypatch.setattr(nodes._sight, "editable", moved_behind_its_back)
+    assert nodes.add_tags(page, ["followed"])["metadata"]["slug"] == "third"
+    assert nodes.by_path("/third")["metadata"]["tags"] == ["followed"]
+
+
 def test_a_path_that_no_node_can_have_is_unknown(plain_nodes: Nodes) -> None:
     for path in ("/Upper", "/a b", "/é", "/", "/a" * (MOST_DEPTH + 1)):
         for find in (plain_nodes.by_path, plain_nodes.moved_to):

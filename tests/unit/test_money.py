@@ -26,8 +26,15 @@ def test_what_is_shown_can_be_typed(amount: int, currency: str) -> None:
     assert parsed(shown(amount, currency).removesuffix(f" {currency}"), currency) == amount
 
 
-@pytest.mark.parametrize("text", ["", "abc", "-1", "1.234", "1e5", "1.2.3", "١٢", "0x10", "1.-5", "nan", "+1"])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "-1", "1.234", "1e5", "1.2.3", "١٢", "0x10", "1.-5", "nan", "+1", "9" * 5_000]
+)
 def test_what_is_no_amount_is_none(text: str) -> None:
+    assert parsed(text, "EUR") is None
+
+
+@pytest.mark.parametrize("text", ["12,50", "1,5", "1,2345", ",123", "1,,234", "1234,567", "1.2,5"])
+def test_a_comma_that_parts_no_thousands_is_no_amount(text: str) -> None:
     assert parsed(text, "EUR") is None
 
 

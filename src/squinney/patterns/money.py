@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 # ISO 4217: currencies without two decimals.
 DECIMALS = {
     **dict.fromkeys(["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV"], 0),
     **dict.fromkeys(["XAF", "XOF", "XPF"], 0),
     **dict.fromkeys(["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"], 3),
 }
+AMOUNT = re.compile(r"(?P<whole>[0-9]{1,24}|[0-9]{1,3}(,[0-9]{3}){1,7})(\.(?P<part>[0-9]*))?")
 
 
 def decimals(currency: str) -> int:
@@ -25,11 +28,12 @@ def shown(amount: int, currency: str) -> str:
 
 
 def parsed(text: str, currency: str) -> int | None:
-    """Minor units from what a person typed (`12.50`, `1,234.5`); None where it is no such amount."""
-    whole, _, part = text.strip().replace(",", "").partition(".")
+    """Minor units from what a person typed (`12.50`, `1,234.5`); None where it is no such amount.
+
+    Commas part thousands and nothing else: `12,50` is not taken for a hundred times as much.
+    """
+    typed = AMOUNT.fullmatch(text.strip())
     places = decimals(currency)
-    if not whole.isascii() or not whole.isdigit() or len(part) > places or (part and not part.isascii()):
+    if typed is None or len(part := typed["part"] or "") > places:
         return None
-    if part and not part.isdigit():
-        return None
-    return int(whole + part.ljust(places, "0"))
+    return int(typed["whole"].replace(",", "") + part.ljust(places, "0"))

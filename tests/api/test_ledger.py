@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from squinney import assembly
+from squinney.errors import Unavailable
+
 
 def opened(site: TestClient, opening: int = 0) -> str:
     """A new account's id."""
@@ -70,6 +73,29 @@ def test_bad_input_names_the_field(site: TestClient, bad: dict[str, Any]) -> Non
     assert refused.status_code == 422
     assert refused.json()["details"]["fields"][0]["field"].startswith(next(iter(bad)))
     assert site.get(f"/api/ledger/accounts/{ada}").json()["balance"] == 1_000
+
+
+def test_a_form_whose_outcome_is_not_known_yet_is_sent_again_with_its_key(
+    site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, ben = opened(site, 1_000), opened(site)
+    accounts = systems.nouns["ledger"]["accounts"]
+    really = accounts.transfer
+
+    def transfer_without_answer(*arguments: Any, **options: Any) -> None:
+        really(*arguments, **options)
+        raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True)
+
+    def send(**typed: str) -> str:
+        form = {"src": ada, "dst": ben, "amount": "2.50", **typed}
+        return site.post("/ledger/transfers", data=form, headers={"Accept": "text/html"}).text
+
+    with monkeypatch.context() as patched:
+        patched.setattr(accounts, "transfer", transfer_without_answer)
+        assert 'name="key" value="mine"' in send(key="mine")
+    send(key="mine")
+    assert accounts.get(ben)["balance"] == 250, "moved once"
+    assert 'name="key" value="mine"' not in send(key="mine", amount="1.00"), "another transfer, another key"
 
 
 PATHS = ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/static/site.css"]

@@ -14,6 +14,7 @@ from squinney.errors import Invalid, SquinneyError
 from squinney.ledger import Accounts
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
+from squinney.patterns.transactions import KeyReused
 from squinney.web.pages import render
 
 router = APIRouter(prefix="/ledger")
@@ -41,8 +42,13 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         totals=totals,
         error=error,
         typed=values.get("typed", {}),
-        key=new_id(),
+        key=_key_after(error, values.get("key", "")),
     )
+
+
+def _key_after(error: SquinneyError | None, sent: str) -> str:
+    """The forms' key: the one that was sent, where it came to nothing we know of, so that sending it again is safe."""
+    return sent if error and sent and not isinstance(error, KeyReused) else new_id()
 
 
 @router.post("/accounts", response_class=HTMLResponse)
@@ -54,7 +60,8 @@ def open_account(
         amount = _amount(opening, currency, "opening")
         account = ledger.open(currency, amount, name=name, key=key, scope="web")
     except SquinneyError as error:
-        return _index(request, ledger, error=error, typed={"name": name, "currency": currency, "opening": opening})
+        typed = {"name": name, "currency": currency, "opening": opening}
+        return _index(request, ledger, error=error, typed=typed, key=key)
     return RedirectResponse(f"/ledger/{account['_id']}", status_code=303)
 
 
@@ -68,7 +75,7 @@ def transfer(
         ledger.transfer(src, dst, minor, memo=memo, key=key, scope="web")
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
-        return _index(request, ledger, error=error, typed=typed)
+        return _index(request, ledger, error=error, typed=typed, key=key)
     return RedirectResponse(f"/ledger/{src}", status_code=303)
 
 

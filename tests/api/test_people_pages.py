@@ -147,6 +147,19 @@ def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClien
     assert "role of admin" in refused.text
 
 
+def test_signing_in_leads_back_to_the_page_that_needed_it(stranger: TestClient) -> None:
+    sign_up(stranger)
+    send(stranger, "/sign-out")
+    form = {"csrf": csrf_of(stranger), "src": "a", "dst": "b", "amount": "1", "key": "k"}
+    page = "http://testserver/ledger?cursor=x"
+    for referer, back in [(page, "/ledger?cursor=x"), ("", "/"), ("http://evil.example/a", "/"), ("http://[", "/")]:
+        headers = {**HTML, "Origin": "http://testserver", "Referer": referer}
+        led = stranger.post("/ledger/transfers", data=form, headers=headers)
+        assert (led.url.path, led.url.params["next"]) == ("/sign-in", back)
+    assert stranger.get("/admin/keys?cursor=x", headers=HTML).url.params["next"] == "/admin/keys?cursor=x"
+    assert stranger.get("/account?" + "x" * 600, headers=HTML).status_code == 200
+
+
 def test_every_form_of_every_page_carries_the_token(site: TestClient) -> None:
     paths = [
         "/",

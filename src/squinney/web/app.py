@@ -25,8 +25,17 @@ from squinney.api.options import Options
 from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 from squinney.web import admin
+from squinney.web.identity import LONGEST_NEXT
 from squinney.web.pages import render
-from squinney.web.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
+from squinney.web.security import (
+    HEADERS,
+    SAFE_METHODS,
+    SecurityMiddleware,
+    SignInNeeded,
+    csrf_checked,
+    needs,
+    writes_need,
+)
 from squinney.web.visitor import Visiting
 
 STATIC = Path(__file__).parent / "static"
@@ -90,13 +99,23 @@ def for_a_person(request: Request) -> bool:
     return not request.url.path.startswith("/api") and "text/html" in request.headers.get("accept", "")
 
 
+def _way_back(request: Request) -> str:
+    """Where to go on after signing in: this page, or the one that a form was on. What a form is sent to is no page."""
+    if request.method in SAFE_METHODS:
+        path, query = request.url.path, request.url.query
+        page = f"{path}?{query}" if query else path
+    else:
+        page = "/" + request.headers.get("referer", "").partition(f"://{request.headers.get('host')}/")[2]
+    return page if len(page) <= LONGEST_NEXT else "/"
+
+
 def show_error(request: Request, error: SquinneyError) -> Response:
     """Our own errors, as a page or as a problem."""
     told = problems.squinney_problem(request, error)
     if not for_a_person(request):
         return told
     if isinstance(error, SignInNeeded):
-        return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", status_code=303)
+        return RedirectResponse(f"/sign-in?next={quote(_way_back(request))}", status_code=303)
     page = render(request, "error.html", status=told.status_code, message=error.message, code=error.code)
     if "retry-after" in told.headers:
         page.headers["Retry-After"] = told.headers["retry-after"]

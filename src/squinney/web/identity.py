@@ -23,7 +23,8 @@ Everybody = Annotated[People, Depends(noun("identity", "people", People))]
 Signed = Annotated[Sessions, Depends(noun("identity", "sessions", Sessions))]
 Links = Annotated[Invitations, Depends(noun("identity", "invitations", Invitations))]
 Text = Annotated[str, Form(max_length=1_000)]
-Next = Annotated[str, Query(max_length=500)]
+LONGEST_NEXT = 500
+Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
 REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
 
 

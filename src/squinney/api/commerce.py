@@ -290,10 +290,14 @@ def set_quantity(
     return _out(carts.set_quantity(cart_id, sku, body.qty, key=idempotency_key, scope=caller))
 
 
-@router.delete("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS, Busy))
-def remove_item(carts: Baskets, cart_id: str, sku: str) -> Any:
+@router.delete(
+    "/carts/{cart_id}/items/{sku:path}",
+    response_model=CartModel,
+    responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
+)
+def remove_item(carts: Baskets, cart_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Give a line's goods back."""
-    return _out(carts.remove_item(cart_id, sku))
+    return _out(carts.remove_item(cart_id, sku, key=idempotency_key, scope=caller))
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))

@@ -19,7 +19,15 @@ from squinney.commerce.documents import (
     OrderLine,
     Payment,
 )
-from squinney.commerce.errors import OrderFixed, OrderLimit, PaymentUnsettled, UnknownLine, UnknownOrder, WrongCurrency
+from squinney.commerce.errors import (
+    OrderFixed,
+    OrderLimit,
+    PaymentUnsettled,
+    UnknownLine,
+    UnknownOrder,
+    UnknownPayment,
+    WrongCurrency,
+)
 from squinney.commerce.payments import Attempt, PaymentGateway
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation
@@ -216,8 +224,8 @@ class Orders:
         Atomic: the update, or the run with the payment, that decides to cancel; for a paid order, after the provider's
         answer, the run that restocks and closes payment and order.
         After a crash: the order is `cancelling` and its payment `refunding`, and `settle-payments` goes on.
-        Raises: `UnknownOrder`, `OrderFixed`, `PaymentUnsettled` while the provider does not answer, `Busy`,
-        `Unavailable`.
+        Raises: `UnknownOrder`, `OrderFixed`, `PaymentUnsettled` while the provider does not answer, `UnknownPayment`,
+        `Busy`, `Unavailable`.
         """
         order = self.get(order_id)
         payment = self._begin_cancel(order)
@@ -248,7 +256,10 @@ class Orders:
         return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, {"state": "refunding"})])
 
     def _payment(self, payment_id: str) -> Payment:
-        return cast(Payment, self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id)))
+        payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+        if payment is None:
+            raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
+        return cast(Payment, payment)
 
     def refund(self, payment: Payment) -> None:
         """Give back what a payment in state `refunding` took, and restock the order it made, if any.

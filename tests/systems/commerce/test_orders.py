@@ -98,6 +98,16 @@ def test_a_paid_order_does_not_change_alone(shop: Shop) -> None:
     assert shop.orders.get(cart_id) == order
 
 
+def test_an_order_whose_payment_is_lost_is_not_cancelled(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    order = shop.carts.checkout(cart_id, key="k")
+    shop.db["payments"].delete_one({})
+    with pytest.raises(NotFound, match="no payment attempt"):
+        shop.orders.cancel(cart_id)
+    assert shop.orders.get(cart_id) == order
+
+
 def test_from_cart_makes_a_missing_order_once(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)

@@ -65,11 +65,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except SquinneyError as error:
+    except (SquinneyError, OSError) as error:  # of the system's: a file that cannot be read, a full disk
         if "--debug" in sys.argv:
             raise
-        errors.print(f"squinney: {error.message}", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(exit_code_of(error))
+        told = error.message if isinstance(error, SquinneyError) else error
+        errors.print(f"squinney: {told}", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(exit_code_of(error) if isinstance(error, SquinneyError) else 1)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(INTERRUPTED)
     except click.ClickException as error:

@@ -154,17 +154,24 @@ class EventLog:
     ) -> None:
         """Import what a log has and what is added to it, through rotations, until `stop` is set.
 
-        `options` are those of `import_file`; `on_import` is told whenever some lines were read.
+        `options` are those of `import_file`, but a `source`: each rotated log is known by its content. `on_import` is
+        told whenever some lines were read.
 
         Atomic: as `import_file`.
         After a crash: follow it again; it goes on where it stood.
         Raises: as `import_file`, but waits while MongoDB is away.
         """
 
+        if "source" in options:
+            raise Invalid("a log that is followed is known by its content, not by a name", field="source")
+
         def read(file: BinaryIO, finished: bool) -> Imported:
             return self.import_file(file, take_unterminated=finished, title=_title(path), **options)
 
-        Follower(Path(path), read, on_import).run(stop or threading.Event(), poll_seconds)
+        def knows(file: BinaryIO) -> bool:
+            return imports.is_known(self._db, file)
+
+        Follower(Path(path), read, knows, on_import).run(stop or threading.Event(), poll_seconds)
 
     # ---- reading ----
 

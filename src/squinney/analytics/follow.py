@@ -5,29 +5,39 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 from squinney.analytics.imports import Imported
-from squinney.errors import Unavailable
+from squinney.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)
 
+ENDINGS = ("", ".gz", ".bz2", ".xz", ".zst")
+
 # Reads new lines of an open log from its checkpoint on; the flag says that it will not grow any more.
 Read = Callable[[BinaryIO, bool], Imported]
+# Whether an open log, or a beginning of it, was imported before.
+Knows = Callable[[BinaryIO], bool]
 
 
 class Follower:
     """Follows one path. A source is known by its content, so all that a rotation takes is to read everything once more.
 
     When the path leads to another file, the old one, which is still open, is read to its end first. When the file was
-    copied and cut, its unread end is in the copy, which by custom is called `<path>.1`.
+    copied and cut, its unread end is in the copy, which by custom is called `<path>.1`. Several rotations may have
+    happened since the last look, while nobody followed or MongoDB was away: those logs are `<path>.1`, `<path>.2` and
+    so on, up to the one that is known.
     """
 
-    def __init__(self, path: Path, read: Read, on_import: Callable[[Imported], None] | None = None) -> None:
+    def __init__(
+        self, path: Path, read: Read, knows: Knows, on_import: Callable[[Imported], None] | None = None
+    ) -> None:
         self._path = path
         self._read = read
+        self._knows = knows
         self._on_import = on_import
         self._file: BinaryIO | None = None
         self._seen: tuple[int, int] | None = None
@@ -54,7 +64,8 @@ class Follower:
             self._import(self._file, finished=True)
             self._file.close()
             self._file, self._seen = None, None
-        if self._file is None:
+        if self._file is None and self._path.exists():
+            self._catch_up()
             self._file = self._opened()
         if self._file and self._has_changed(self._file):
             self._import(self._file, finished=False)
@@ -64,6 +75,8 @@ class Follower:
             return self._path.open("rb")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise Invalid(f"{self._path}: {error.strerror}", field="path") from error
 
     def _is_replaced(self, file: BinaryIO) -> bool:
         try:
@@ -84,16 +97,33 @@ class Follower:
         imported = self._read(file, finished)
         source = imported.source["_id"] if imported.source else None
         if self._source and source != self._source and not finished:
-            self._import_copy()
+            self._catch_up()
         self._source = source or self._source
         self._tell(imported)
 
-    def _import_copy(self) -> None:
-        """The file holds another log now; the rest of the last one may be in its copy."""
-        copy = self._path.with_name(self._path.name + ".1")
-        if copy.is_file():
-            with copy.open("rb") as file:
+    def _catch_up(self) -> None:
+        """Read the rest of the last log that is known, and those that were written and rotated away since."""
+        missed: list[Path] = []
+        for path in self._rotated():
+            missed.append(path)
+            with path.open("rb") as file:
+                known = self._knows(file)
+            if known:
+                break
+        else:  # logs from before anybody followed
+            return
+        for path in reversed(missed):
+            with path.open("rb") as file:
                 self._tell(self._read(file, True))
+
+    def _rotated(self) -> Iterator[Path]:
+        """The logs that were rotated away and can be read, the latest first."""
+        for number in count(1):
+            names = (self._path.with_name(f"{self._path.name}.{number}{ending}") for ending in ENDINGS)
+            found = next((path for path in names if path.is_file() and os.access(path, os.R_OK)), None)
+            if found is None:
+                return
+            yield found
 
     def _tell(self, imported: Imported) -> None:
         if self._on_import and imported.counts.lines:

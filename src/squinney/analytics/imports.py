@@ -24,6 +24,7 @@ from squinney.analytics.reading import CHUNK_BYTES, Chunk, CutShort, chunks, dec
 from squinney.analytics.storing import Counts, as_text
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
 
 LINES_TRIED = 200
 
@@ -93,6 +94,16 @@ def import_stream(
     )
     run = _Run(places, source, options, clock, after_checkpoint, _reporter(raw, progress))
     return run.over(found)
+
+
+def is_known(db: Db, raw: BinaryIO) -> bool:
+    """Whether this log, or a beginning of it, was imported before.
+
+    Raises: `Unavailable`.
+    """
+    head = read_head(decompressed(raw)[0])
+    with operation(60, reads_only=True):
+        return sources.find(db, head, None) is not None
 
 
 def _refuse_binary(head: bytes) -> None:

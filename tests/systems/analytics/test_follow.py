@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from tests.systems.analytics.conftest import JUNE, MAY, line
 
-from squinney.analytics import EventLog
-from squinney.mongo.schema import Db
+from squinney.analytics import COLLECTIONS, EventLog
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db, apply
+
+Failing = Callable[..., AbstractContextManager[None]]
 
 
 class Writer:
@@ -117,3 +122,59 @@ def test_following_again_goes_on(log: EventLog, writer: Writer) -> None:
     writer.write(7)
     log.follow(writer.path, stop=stop, on_import=lambda imported: told.append(imported.counts.stored))
     assert told == [10, 7]
+
+
+def rotate(writer: Writer, *, compress: bool = False) -> None:
+    """As logrotate does, by rename; from the second on they may be compressed."""
+    folder, name = writer.path.parent, writer.path.name
+    for number in (2, 1):
+        for old in folder.glob(f"{name}.{number}*"):
+            old.rename(folder / old.name.replace(f"{name}.{number}", f"{name}.{number + 1}"))
+    if compress and (first := folder / f"{name}.2").exists():
+        first.with_name(f"{name}.2.gz").write_bytes(gzip.compress(first.read_bytes()))
+        first.unlink()
+    writer.path.rename(folder / f"{name}.1")
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_rotations_while_nobody_follows(log: EventLog, writer: Writer, compress: bool) -> None:
+    stop = threading.Event()
+    stop.set()
+    writer.path.with_name("access.log.1").write_text(line(1_000_000))  # from before anybody followed
+    writer.write()
+    log.follow(writer.path, stop=stop)
+    assert log.count() == 10
+    for _ in range(2):
+        writer.write()
+        rotate(writer, compress=compress)
+    writer.write()
+    log.follow(writer.path, stop=stop)
+    wait_for(log, range(writer.written))
+    assert len(log.imports().items) == 3
+
+
+def test_rotations_while_mongodb_is_away(own_db: Db, failing: Failing, writer: Writer) -> None:
+    apply(own_db, COLLECTIONS)
+    log, stop = EventLog(own_db), threading.Event()
+    thread = threading.Thread(target=log.follow, args=(writer.path,), kwargs={"stop": stop, "poll_seconds": 0.02})
+    writer.write()
+    thread.start()
+    wait_for(log, range(10))
+    with failing(["find", "insert", "distinct", "findAndModify"], closeConnection=True, appName="squinney"):
+        for _ in range(3):
+            writer.write()
+            rotate(writer)
+        writer.write()
+        time.sleep(0.2)
+    wait_for(log, range(writer.written))
+    stop.set()
+    thread.join()
+    assert len(log.imports().items) == 4
+
+
+@pytest.mark.timeout(20)
+def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="directory"):
+        log.follow(tmp_path)
+    with pytest.raises(Invalid, match="known by its content"):
+        log.follow(tmp_path / "access.log", source="web")

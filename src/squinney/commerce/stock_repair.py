@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pymongo.client_session import ClientSession
+from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
 from squinney.commerce import rules
@@ -154,9 +156,10 @@ def _drop_reservation(db: Db, held: Document) -> int:
     """Without the reservation, the stock's figures are set by what is left; a sale that has no history gets it."""
     sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
     order = db["orders"].find_one({"_id": cart_id, "items.sku": sku})
-    if order and not db["movements"].find_one({"_id": f"{cart_id}:{sku}:sold", "sku": sku}):
+    if order:
         sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
-        db["movements"].insert_one(dict(rules.sold_movement(cart_id, sku, sold, order["placed_at"])))
+        with suppress(DuplicateKeyError):  # it is there already
+            db["movements"].insert_one(dict(rules.sold_movement(cart_id, sku, sold, order["placed_at"])))
     return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
 
 

@@ -243,14 +243,15 @@ class Orders:
             return None
         if self._gateway is None:
             raise OrderFixed("an order that was paid for needs a payment gateway to be cancelled")
-        self._transactions.run("cancel order", lambda: self._cancel_plan(order["_id"]))
-        return self._payment(order["payment_id"])
+        payment_id = order["payment_id"]
+        self._transactions.run("cancel order", lambda: self._cancel_plan(order["_id"], payment_id))
+        return self._payment(payment_id)
 
-    def _cancel_plan(self, order_id: str) -> Plan:
-        order = self.get(order_id)
+    def _cancel_plan(self, order_id: str, payment_id: str) -> Plan:
+        """The payment is read first: once it is no longer captured, the order says what became of both."""
+        payment, order = self._payment(payment_id), self.get(order_id)
         if order["status"] != "placed":
             return Plan([])
-        payment = self._payment(order["payment_id"])
         if payment["state"] != "captured":
             raise _fixed(order)
         return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, {"state": "refunding"})])

@@ -6,13 +6,14 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.racing import at_once
 from tests.systems.commerce.conftest import Shop
 
-from squinney.commerce import InadequateInventory, PaymentUnsettled
+from squinney.commerce import InadequateInventory, PaymentUnsettled, find_problems, repair
 from squinney.errors import Conflict, NotFound, SquinneyError
 from squinney.mongo.schema import Db
 
@@ -80,6 +81,25 @@ def test_an_attempt_settled_from_many_sides_is_settled_for_all(shop: Shop) -> No
         shop.carts.checkout(cart_id, key="k")
     assert at_once(6, lambda _: shop.carts.settle(f"{cart_id}:1")["state"]) == ["captured"] * 6
     assert (shop.db["orders"].count_documents({}), shop.level("film")) == (1, (8, 0, 2))
+
+
+def test_an_order_cancelled_from_many_sides_is_cancelled_for_all(shop: Shop) -> None:
+    shop.stock("film", 10)
+    for _ in range(3):
+        cart_id = shop.cart(film=2)
+        shop.carts.checkout(cart_id, key="k")
+        cancelled = at_once(6, partial(lambda order_id, _: shop.orders.cancel(order_id)["status"], cart_id))
+        assert (cancelled, shop.level("film")) == (["cancelled"] * 6, (10, 0, 0))
+
+
+def test_two_repairs_at_once_write_one_history(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=3)
+    shop.carts.checkout(cart_id, key="k")
+    shop.db["reservations"].insert_one({"_id": {"sku": "film", "cart": cart_id}, "qty": 3, "at": shop.clock()})
+    shop.db["movements"].delete_many({"kind": "sold"})
+    assert sum(done["reservations dropped"] for done in at_once(4, lambda _: repair(shop.db))) == 1
+    assert list(find_problems(shop.db)) == []
 
 
 def test_expiry_and_additions_and_two_workers(shop: Shop) -> None:

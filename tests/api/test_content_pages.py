@@ -87,6 +87,18 @@ def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(p
     assert "+ the same" not in history
 
 
+def test_a_page_tells_no_title_of_a_folder_that_is_hidden(pages: TestClient) -> None:
+    author = {"id": "ada", "name": "Ada"}
+    above = {"slug": "plans", "type": "folder", "title": "Secret plans", "author": author}
+    parent_id = pages.post("/api/content/nodes", json=above).json()["id"]
+    page = {"slug": "open", "type": "basic-page", "title": "Open", "author": author, "parent_id": parent_id}
+    pages.post("/api/content/nodes", json={**page, "published": "2026-01-01T00:00:00Z"})
+    assert "Secret plans" in pages.get("/site/plans/open").text
+    pages.cookies.clear()
+    shown = pages.get("/site/plans/open")
+    assert (shown.status_code, "Secret plans" in shown.text) == (200, False)
+
+
 def test_a_photo_without_a_file_has_a_page(pages: TestClient) -> None:
     gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()
     author = {"id": "ada", "name": "Ada"}

@@ -132,8 +132,13 @@ class Nodes:
 
     @operation(reads_only=True)
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes above it, the nearest first."""
+        """The nodes above it, the nearest first, whoever may see them."""
         return self._sight.ancestors(node)
+
+    @operation(reads_only=True)
+    def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
+        """Those of the nodes that the viewer may see."""
+        return self._sight.those_shown(nodes, viewer)
 
     # ---- lists ----
 

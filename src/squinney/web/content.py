@@ -90,7 +90,7 @@ def show_node(
         "node": node,
         "metadata": node["metadata"],
         "html": page_html(node["metadata"]["detail"].get("text", "")),
-        "crumbs": _crumbs(tree, node),
+        "crumbs": _crumbs(tree, node, viewer),
         "may_edit": tree.may_edit(node, viewer),
         "here": f"/site/{path.strip('/')}",
         "key": new_id(),
@@ -141,11 +141,12 @@ def _summary(node: Node) -> str:
     return cast(str, detail.get("summary") or render.plain(detail.get("text", "")))
 
 
-def _crumbs(tree: Nodes, node: Node) -> list[tuple[str, str]]:
-    """Titles and paths of what is above the node."""
+def _crumbs(tree: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:
+    """Titles and paths of what is above the node, as far as the viewer may see it."""
     above = list(reversed(tree.ancestors(node)))
+    shown = tree.readable(above, viewer)
     paths = ["/".join(one["metadata"]["slug"] for one in above[: index + 1]) for index in range(len(above))]
-    return [(one["metadata"]["title"], f"/site/{path}") for one, path in zip(above, paths, strict=True)]
+    return [(one["metadata"]["title"], f"/site/{path}") for one, path in zip(above, paths, strict=True) if one in shown]
 
 
 router.include_router(site)

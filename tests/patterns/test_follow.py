@@ -109,6 +109,16 @@ def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None
     assert seen == [1, 2]
 
 
+def test_a_follower_that_polled_goes_on_by_change_stream(ready: Db) -> None:
+    Follower(ready, "f", [NOTES], polling=True).begin()
+    note(ready, 1)
+    seen: list[Any] = []
+    with following(Follower(ready, "f", [NOTES]), lambda change: seen.append(change.document_id)):
+        note(ready, 2)
+        wait_for(lambda: 2 in seen)
+    assert seen == [1, 2]
+
+
 def test_polling_sees_what_became_visible_late_and_repeats_nothing(ready: Db) -> None:
     seen: list[Any] = []
     follower = Follower(ready, "f", [NOTES], polling=True, poll_seconds=0.02)
@@ -240,6 +250,20 @@ def test_a_slow_reader_gets_a_gap_and_holds_up_nobody(ready: Db) -> None:
         assert kinds[0] == "gap"
         assert kinds.count("gap") == 1
         assert len(kinds) <= 5
+    finally:
+        feed.close()
+
+
+def test_a_slow_reader_gets_a_gap_for_each_collection_of_which_it_lost_something(ready: Db) -> None:
+    feed = Feed(ready, ["notes", "songs"])
+    try:
+        with feed.read(size=2) as slow, feed.read() as quick:
+            ready["songs"].insert_one({"_id": 0})
+            for number in range(3):
+                note(ready, number)
+            assert all(quick.next(10) for _ in range(4))
+            gaps = {change.collection for change in slow.take_all() if change.kind == "gap"}
+        assert gaps == {"notes", "songs"}
     finally:
         feed.close()
 

@@ -8,7 +8,7 @@ inserts comes when the run is decided, not before. By polling there are no delet
 come as one, and a restart repeats up to `overlap_seconds` of them.
 
 `Feed` is for live pages: one thread per process follows from now on and feeds bounded queues, one for each reader. A
-reader that is too slow loses its oldest changes and gets a `gap` in their place; it never holds up the others.
+reader that is too slow loses what waits for it and gets a `gap` for each collection instead; it holds up nobody.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney.errors import Unavailable
@@ -116,7 +117,7 @@ class Follower:
         if self._polling:
             return {"since": now}
         try:
-            with self._open(None) as stream:
+            with self._open({}) as stream:
                 stream.try_next()
                 return {"token": stream.resume_token, "since": now}
         except OperationFailure as error:
@@ -173,20 +174,25 @@ class Follower:
 
     # ---- by change stream ----
 
-    def _open(self, token: Any) -> Any:
+    def _open(self, place: Document) -> Any:
+        """From the place, also one that was reached by polling; from now on where it is empty."""
         names = [source.collection for source in self._sources]
+        start: Document = {"resume_after": place["token"]} if "token" in place else {}
+        if place and not start:
+            seconds = place["since"].timestamp() - self._overlap_seconds
+            start = {"start_at_operation_time": Timestamp(int(seconds), 0)}
         wanted = {"ns.coll": {"$in": names}, "operationType": {"$in": KINDS}, "fullDocument.txn_stub": None}
         return self._db.watch(
             [{"$match": wanted}],
             full_document="updateLookup",
-            resume_after=token,
             max_await_time_ms=round(WAIT_SECONDS * 1000),
+            **start,
         )
 
     def _streamed(self, stop: threading.Event) -> Iterator[Step]:
         since = (self._place or {}).get("since")
         try:
-            with self._open((self._place or {}).get("token")) as stream:
+            with self._open(self._place or {}) as stream:
                 while not stop.is_set() and stream.alive:
                     event = stream.try_next()
                     yield _change(event) if event else None, {"token": stream.resume_token, "since": since}
@@ -261,14 +267,14 @@ class Reader:
         self.close()
 
     def offer(self, change: Change) -> None:
-        """Queue a change if it is wanted; never waits. What does not fit becomes one gap."""
+        """Queue a change if it is wanted; never waits. What does not fit becomes a gap for each collection of it."""
         if change.kind != "gap" and not self._wants(change):
             return
         with self._ready:
             self._waiting.append(change)
             if len(self._waiting) > self._size:
-                self._waiting.clear()
-                self._waiting.append(Change("gap", change.collection))
+                lost = dict.fromkeys(waiting.collection for waiting in self._waiting)
+                self._waiting = deque(Change("gap", collection) for collection in lost)
             self._ready.notify()
 
     def next(self, timeout_seconds: float) -> Change | None:

@@ -82,6 +82,18 @@ def test_what_the_server_refuses_is_reported_too(db):
     assert progress.upgraded == 3
 
 
+def test_what_cannot_be_sent_is_reported_too(db):
+    db.things.insert_many(boxes(3))
+    db.things.insert_one({"_id": 3, "type": "box", "side": 10**7, "edits": 0})
+    db.things.insert_one({"_id": 4, "type": "box", "side": 4, "edits": 0, "drawing": b"x" * 9_000_000})
+    progress = Migration(db.things, THINGS).run()
+    assert (progress.upgraded, progress.failed) == (3, 2)
+    reasons = {failure["id"]: failure["reason"] for failure in progress.failures}
+    assert "8-byte ints" in reasons[3]
+    assert "too large" in reasons[4]
+    assert db.things.count_documents({"side": {"$exists": True}}) == 2, "and left as it is"
+
+
 def test_ids_of_all_types_are_reached(db):
     ids = [1, 2.5, "a", {"sku": 1, "cart": "x"}, ObjectId(), True, datetime(2026, 1, 1, tzinfo=UTC), b"b"]
     db.things.insert_many({"_id": one, "type": "box", "side": 2} for one in ids)

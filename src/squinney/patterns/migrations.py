@@ -9,6 +9,8 @@ from datetime import datetime
 from threading import Event
 from typing import Any
 
+import bson
+from bson.errors import BSONError
 from pymongo import ReplaceOne
 from pymongo.collection import Collection as DriverCollection
 from pymongo.errors import BulkWriteError
@@ -27,6 +29,7 @@ Plan = list[tuple[Any, ReplaceOne[Document]]]
 ATTEMPTS = 5
 BATCH_SECONDS = 60
 MOST_FAILURES_KEPT = 100
+LARGEST_WRITE_BYTES = 16 << 20  # the old document, to see that it is still the same, and the new one
 
 
 @dataclass(frozen=True)
@@ -187,4 +190,16 @@ class Migration:
         new = self._types.dump(self._types.load(self._typed(document)))
         unchanged = {"$expr": {"$eq": ["$$ROOT", {"$literal": document}]}}
         where = {"_id": document["_id"], **{path: value_at(document, path) for path in self._route}, **unchanged}
-        return ReplaceOne(where, {**document, self._inside: new} if self._inside else new)
+        whole = {**document, self._inside: new} if self._inside else new
+        self._check_storable(where, whole)
+        return ReplaceOne(where, whole)
+
+    def _check_storable(self, where: Document, whole: Document) -> None:
+        """What the driver would refuse to send ends the batch with it, and the run."""
+        codec = self._collection.codec_options
+        try:
+            size = len(bson.encode(where, codec_options=codec)) + len(bson.encode(whole, codec_options=codec))
+        except (BSONError, ValueError, TypeError, OverflowError) as error:
+            raise Unreadable(f"its upgrade cannot be stored: {error}") from error
+        if size > LARGEST_WRITE_BYTES:
+            raise Unreadable("it is too large to be compared and replaced by one write: upgrade it by hand")

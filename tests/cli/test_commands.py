@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from squinney import __version__
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
 
@@ -42,6 +45,21 @@ def test_a_server_that_is_away_is_one_sentence(squinney: Any) -> None:
     assert result.returncode == 7
     assert result.stderr.startswith("squinney: MongoDB")
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "said"),
+    [
+        ({"errorCode": 13}, 1, "MongoDB refused: Failing command via 'failCommand' failpoint"),
+        ({"closeConnection": True}, 7, "MongoDB cannot be reached, or is too slow"),
+    ],
+)
+def test_what_mongodb_refuses_is_one_sentence(
+    squinney: Any, ready_db: Db, own_mongod: Embedded, failing: Any, failure: Any, code: int, said: str
+) -> None:
+    with failing(["listCollections"], **failure):
+        result = squinney("ledger", "list", MONGODB_URI=own_mongod.uri)
+    assert (result.returncode, result.stderr) == (code, f"squinney: {said}\n")
 
 
 def test_a_bad_setting_names_its_variable(squinney: Any) -> None:

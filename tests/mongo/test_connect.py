@@ -90,6 +90,11 @@ def test_a_bad_uri_is_refused_without_quoting_its_password(uri):
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_uri_that_names_a_file_which_is_not_there_is_refused():
+    with pytest.raises(Invalid, match=r"/nowhere\.pem cannot be read \(No such file or directory\)"):
+        client_for("mongodb://127.0.0.1/?tls=true&tlsCAFile=/nowhere.pem")
+
+
 def test_a_wrong_password_is_refused_without_quoting_it(mongod):
     uri = mongod.uri.replace("mongodb://", "mongodb://me:hunter2@")
     with pytest.raises(Invalid, match="user or password") as caught:

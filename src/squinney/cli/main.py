@@ -10,13 +10,15 @@ from typing import Annotated
 
 import click
 import typer
+from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney import __version__
 from squinney.assembly import SYSTEMS
 from squinney.cli import doctor, indexes, keys, migrate, prove, serve, shell, users, worker
 from squinney.cli.context import errors
 from squinney.cli.errors import INTERRUPTED, exit_code_of
-from squinney.errors import SquinneyError
+from squinney.errors import SquinneyError, Unavailable
+from squinney.mongo.connect import is_away
 
 app = typer.Typer(
     name="squinney",
@@ -65,17 +67,28 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except (SquinneyError, OSError) as error:  # of the system's: a file that cannot be read, a full disk
+    except (SquinneyError, PyMongoError, OSError) as error:
         if "--debug" in sys.argv:
             raise
-        told = error.message if isinstance(error, SquinneyError) else error
+        told, exit_code = _told(error)
         errors.print(f"squinney: {told}", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(exit_code_of(error) if isinstance(error, SquinneyError) else 1)
+        sys.exit(exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+
+
+def _told(error: SquinneyError | PyMongoError | OSError) -> tuple[str, int]:
+    """The sentence and the exit code: for our errors, what MongoDB refuses, and a file or disk that will not do."""
+    if isinstance(error, PyMongoError) and is_away(error):
+        error = Unavailable("MongoDB cannot be reached, or is too slow")
+    if isinstance(error, SquinneyError):
+        return error.message, exit_code_of(error)
+    if isinstance(error, OperationFailure):
+        return f"MongoDB refused: {(error.details or {}).get('errmsg', error)}", 1
+    return str(error), 1
 
 
 if __name__ == "__main__":

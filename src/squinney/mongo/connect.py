@@ -132,6 +132,8 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
         return MongoClient(uri, **{**defaults, **GUARANTEES, **options})
     except (ConfigurationError, ValueError) as error:  # the message may quote the URI, and with it a password
         raise Invalid(f"{VARIABLES['uri']}: not a MongoDB URI ({type(error).__name__})", field="uri") from None
+    except OSError as error:
+        raise Invalid(f"{VARIABLES['uri']}: {error.filename} cannot be read ({error.strerror})", field="uri") from None
 
 
 def check_server(client: MongoClient[Document]) -> None:

@@ -39,6 +39,8 @@ from squinney.patterns.transactions import Plan, Step, StillRunning, Transaction
 
 log = logging.getLogger(__name__)
 
+NOTHING = Charge("captured")  # what costs nothing is paid for at once: providers do not charge, or refund, nothing
+
 
 class _Settled(Exception):
     """Somebody else has settled the attempt meanwhile."""
@@ -124,6 +126,9 @@ class Checkout:
     # ---- the provider ----
 
     def _charge(self, payment: Payment) -> Payment:
+        if not payment["amount"]:
+            return self._act_on(payment, NOTHING)
+
         def note(intent: str) -> None:
             self._note_intent(payment["_id"], intent)
 
@@ -174,6 +179,8 @@ class Checkout:
         payment = self._payment(payment_id)
         if payment["state"] == "refunding":
             return self._refund(payment)
+        if not payment["amount"]:
+            return self._act_on(payment, NOTHING)
         attempt = attempt_of(payment)
         try:
             charge = self._gateway.status(attempt)

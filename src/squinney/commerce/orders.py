@@ -269,6 +269,11 @@ class Orders:
         After a crash: the payment is still `refunding`, and `settle-payments` goes on.
         Raises: `PaymentUnsettled`, `Busy`, `Unavailable`.
         """
+        if payment["amount"]:
+            self._give_back(payment)
+        self._refunded(payment)
+
+    def _give_back(self, payment: Payment) -> None:
         attempt = Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
         try:
             charge = self._gateway.refund(attempt) if self._gateway else None
@@ -276,7 +281,6 @@ class Orders:
             raise _unrefunded(payment) from error
         if charge is None or charge.state != "refunded":
             raise _unrefunded(payment)
-        self._refunded(payment)
 
     @operation()
     def _refunded(self, payment: Payment) -> None:

@@ -55,6 +55,27 @@ def test_a_paid_cart_becomes_an_order(shop: Shop) -> None:
     require_paired(shop)
 
 
+def test_what_costs_nothing_is_not_charged_nor_refunded(shop: Shop) -> None:
+    """Providers do not take such an amount."""
+    shop.stock("leaflet", 5, price=0)
+    cart_id = shop.cart(leaflet=2)
+    shop.gateway.behaviour = "timeout"
+    assert shop.carts.checkout(cart_id, key="k")["total"] == 0
+    assert shop.level("leaflet") == (3, 0, 2)
+    assert shop.orders.cancel(cart_id)["status"] == "cancelled"
+    assert (shop.level("leaflet"), shop.db["test_charges"].count_documents({})) == ((5, 0, 0), 0)
+
+
+def test_what_costs_nothing_is_settled_without_a_provider(shop: Shop) -> None:
+    """The process died with the attempt on record."""
+    shop.stock("leaflet", 5, price=0)
+    cart_id = shop.cart(leaflet=2)
+    shop.carts._checkout._begin(cart_id, "k")
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"captured": 1}
+    assert shop.orders.get(cart_id)["status"] == "placed"
+
+
 def test_the_same_key_gives_the_same_order_and_another_is_refused(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)

@@ -75,6 +75,9 @@ def test_head_is_get_without_the_body(site: TestClient) -> None:
         told, whole = site.head(path), site.get(path)
         assert (told.status_code, told.content) == (200, b"")
         assert told.headers["content-length"] == whole.headers["content-length"] == str(len(whole.content))
+    counted = [line for line in site.get("/metrics").text.splitlines() if 'method="HEAD"' in line]
+    assert counted
+    assert not any("unmatched" in line for line in counted)
     absurd = {"Range": f"bytes={'1' * 5_000}-"}
     assert site.get(f"/api/content/assets/{photo['id']}", headers=absurd).status_code == 200
 

@@ -16,15 +16,17 @@ class Head:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
+        scope.setdefault("state", {})["head"] = True
+        inner = {**scope, "method": "GET"}
         ended = False
 
         async def without_body(message: Message) -> None:
             nonlocal ended
             if message["type"] != "http.response.body":
+                scope["route"] = inner.get("route")  # for the layers around this one, which count requests by it
                 await send(message)
             elif not ended:
                 ended = True
                 await send({"type": "http.response.body", "body": b""})
 
-        scope.setdefault("state", {})["head"] = True
-        await self._app({**scope, "method": "GET"}, receive, without_body)
+        await self._app(inner, receive, without_body)

@@ -139,7 +139,7 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
         discussion = found["metadata"].get("discussion") if found else None
         if discussion is None:
             return True
-        if discussion["epoch"] >= epoch or discussion["claimed"] > epoch:
+        if discussion["epoch"] >= epoch or discussion["claimed"] != epoch:
             return bool(discussion["epoch"] != epoch)
         if frozen := discussion.get("frozen"):
             thaw_if_expired(db, node_id, frozen, server_now(db))

@@ -12,6 +12,7 @@ from typing import cast
 from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.documents import Import
+from squinney.analytics.errors import ImportRunning
 from squinney.analytics.reading import HEAD_BYTES
 from squinney.clock import Clock
 from squinney.mongo.schema import Db, Document
@@ -52,19 +53,26 @@ def begin(db: Db, head: bytes, *, name: str | None, title: str, site: str, clock
 
     Atomic: one insert, or one update.
     After a crash: the source is known, with nothing read yet.
+    Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike.
     """
     source = find(db, head, name)
-    if source is None:
-        source = _new(head, name, title, site, clock)
-        try:
-            db["imports"].insert_one(cast(Document, source))
-        except DuplicateKeyError:  # another process began it at the same moment
-            source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
-    elif name is None and source["head_length"] < len(head):
-        grown: Document = {"head_length": len(head), "head_hash": _hash(head)}
-        unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
-        db["imports"].update_one(unchanged, {"$set": grown})
+    if source is not None:
+        if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
+            raise ImportRunning("another process is importing this source, or one that began alike; try again")
+        return source
+    source = _new(head, name, title, site, clock)
+    try:
+        db["imports"].insert_one(cast(Document, source))
+    except DuplicateKeyError:  # another process began it at the same moment
+        source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
     return source
+
+
+def _grow(db: Db, source: Import, head: bytes) -> bool:
+    """Know the source by all of this head; false where another import, perhaps of another log, was faster."""
+    grown: Document = {"head_length": len(head), "head_hash": _hash(head)}
+    unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
+    return db["imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
 
 
 def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> Import:

@@ -16,8 +16,10 @@ import pytest
 import zstandard
 from tests.systems.analytics.conftest import JUNE, MAY, line
 
-from squinney.analytics import EventLog
+from squinney.analytics import EventLog, Import, sources
 from squinney.analytics.errors import ImportRunning, NotALog
+from squinney.analytics.reading import HEAD_BYTES
+from squinney.clock import utcnow
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
@@ -101,6 +103,27 @@ def test_a_growing_file_goes_on_where_it_stood(log: EventLog, tmp_path: Path) ->
         log.import_file(path)
     assert [event["bytes"] for event in log.by_path("/")] == list(range(30))
     assert len(log.imports().items) == 1
+
+
+def test_logs_that_begin_alike_are_told_apart_when_both_grow(
+    log: EventLog, analytics_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.import_file(io.BytesIO(line().encode()))
+    mine, theirs = ((line() + "".join(line(n, path=path) for n in range(20))).encode() for path in ("/a", "/b"))
+    find = sources.find
+
+    def find_before_another(db: Db, head: bytes, name: str | None) -> Import | None:
+        found = find(db, head, name)
+        monkeypatch.undo()
+        sources.begin(db, theirs[:HEAD_BYTES], name=None, title="", site="", clock=utcnow)
+        return found
+
+    monkeypatch.setattr(sources, "find", find_before_another)
+    with pytest.raises(ImportRunning, match="began alike"):
+        log.import_file(io.BytesIO(mine))
+    for content in (mine, theirs):
+        log.import_file(io.BytesIO(content))
+    assert [len(list(log.by_path(path))) for path in ("/a", "/b")] == [20, 20]
 
 
 def test_bytes_that_are_not_utf8_are_kept(log: EventLog) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +26,8 @@ SILENCE_SECONDS = 30 * 60
 SECONDS = 3_600
 HOSTS_AT_ONCE = 200
 
+Visitor = tuple[str, str]  # the host, and who it is
+
 
 @dataclass(frozen=True)
 class Derived:
@@ -40,7 +42,8 @@ class Sessions:
     """Sessions of visitors: a visitor is a logged-in user, or else a host with one user agent.
 
     Half an hour of silence ends a session. A late request may lengthen one, join two or begin one earlier: all sessions
-    of its host are derived anew. One that is no more stays as an empty document, so that roll-ups notice.
+    of its host are derived anew. One that is no more stays as an empty document, so that roll-ups notice. One whose
+    first events retention has dropped stays the same session.
     """
 
     def __init__(
@@ -92,14 +95,12 @@ class Sessions:
         )
 
     def _derive_hosts(self, hosts: Sequence[str], run: int, session: ClientSession) -> int:
-        wanted = {document["_id"]: document for document in self._sessions_of(hosts, session)}
-        oldest: dict[str, datetime] = {}
-        for document in wanted.values():
-            oldest[document["host"]] = min(document["ts"], oldest.get(document["host"], document["ts"]))
-        stored = {
+        times = self._times_of(hosts, session)
+        stored, begun = self._stored(hosts, times, session)
+        wanted = {
             document["_id"]: document
-            for document in self._db[VISITS].find({"host": {"$in": hosts}}, session=session)
-            if document["ts"] >= oldest.get(document["host"], document["ts"])  # older ones lost events to retention
+            for visitor, moments in times.items()
+            for document in _sessions_of(visitor, moments, begun.get(visitor), self._silence)
         }
         writes: list[InsertOne[Document] | UpdateOne] = []
         for session_id in wanted.keys() | stored.keys():
@@ -107,6 +108,35 @@ class Sessions:
         if writes:
             self._send(writes, wanted, run, session)
         return len(writes)
+
+    def _times_of(self, hosts: Sequence[str], session: ClientSession) -> dict[Visitor, list[datetime]]:
+        """When each visitor of these hosts made requests, in order."""
+        times: dict[Visitor, list[datetime]] = defaultdict(list)
+        fields = {"time": 1, "host": 1, "user": 1, "user_agent": 1}
+        for place in self._places.spanning():
+            for event in place.find({"host": {"$in": hosts}}, fields, session=session):
+                times[event["host"], _visitor(event)].append(event["time"])
+        return {visitor: sorted(moments) for visitor, moments in times.items()}
+
+    def _stored(
+        self, hosts: Sequence[str], times: Mapping[Visitor, Sequence[datetime]], session: ClientSession
+    ) -> tuple[dict[str, Document], dict[Visitor, Document]]:
+        """The sessions to compare with, by id, and for each visitor the last one whose first events are gone.
+
+        Older ones lost all their events to retention, and stay as they are.
+        """
+        oldest: dict[str, datetime] = {}
+        for (host, _), moments in times.items():
+            oldest[host] = min(moments[0], oldest.get(host, moments[0]))
+        stored: dict[str, Document] = {}
+        begun: dict[Visitor, Document] = {}
+        for document in self._db[VISITS].find({"host": {"$in": hosts}}, session=session).sort("ts", 1):
+            visitor = document["host"], document["userid"]
+            if document["ts"] >= oldest.get(document["host"], document["ts"]):
+                stored[document["_id"]] = document
+            elif visitor in times and "length" in document:
+                begun[visitor] = document
+        return stored | {document["_id"]: document for document in begun.values()}, begun
 
     def _send(
         self,
@@ -124,22 +154,20 @@ class Sessions:
             again = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted it first
             self._db[VISITS].bulk_write([_update(document, run) for document in again], session=session)
 
-    def _sessions_of(self, hosts: Sequence[str], session: ClientSession) -> Iterator[Document]:
-        times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
-        fields = {"time": 1, "host": 1, "user": 1, "user_agent": 1}
-        for place in self._places.spanning():
-            for event in place.find({"host": {"$in": hosts}}, fields, session=session):
-                times[event["host"], _visitor(event)].append(event["time"])
-        for (host, visitor), moments in times.items():
-            for first, last, requests in _split(sorted(moments), self._silence):
-                yield {
-                    "_id": hashlib.sha256(f"{host}\n{visitor}\n{first.isoformat()}".encode()).hexdigest()[:32],
-                    "userid": visitor,
-                    "host": host,
-                    "ts": first,
-                    "length": int((last - first).total_seconds()),
-                    "requests": requests,
-                }
+
+def _sessions_of(
+    visitor: Visitor, moments: Sequence[datetime], begun: Document | None, silence: timedelta
+) -> Iterator[Document]:
+    host, userid = visitor
+    for first, last, requests in _split(moments, silence, begun):
+        yield {
+            "_id": hashlib.sha256(f"{host}\n{userid}\n{first.isoformat()}".encode()).hexdigest()[:32],
+            "userid": userid,
+            "host": host,
+            "ts": first,
+            "length": int((last - first).total_seconds()),
+            "requests": requests,
+        }
 
 
 def _visitor(event: Document) -> str:
@@ -149,10 +177,17 @@ def _visitor(event: Document) -> str:
     return f"{event['host']} {zlib.crc32(agent.encode()):08x}" if agent else str(event["host"])
 
 
-def _split(moments: Iterable[datetime], silence: timedelta) -> Iterator[tuple[datetime, datetime, int]]:
-    """First, last and number of requests of each session."""
+def _split(
+    moments: Iterable[datetime], silence: timedelta, begun: Document | None = None
+) -> Iterator[tuple[datetime, datetime, int]]:
+    """First, last and number of requests of each session; one that is `begun` goes on with what came behind it."""
     first = last = None
     requests = 0
+    if begun is not None:
+        first, requests = begun["ts"], begun["requests"]
+        last = first + timedelta(seconds=begun["length"])
+        counted = last + timedelta(seconds=1)  # lengths are in whole seconds
+        moments = [moment for moment in moments if moment >= counted]
     for moment in moments:
         if first is not None and last is not None and moment - last >= silence:
             yield first, last, requests

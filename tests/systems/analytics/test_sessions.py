@@ -64,6 +64,23 @@ def test_a_late_request_joins_two_sessions(log: EventLog, analytics_db: Db, sess
     assert (year["value"]["total"], year["value"]["count"]) == (55 * 60, 1)
 
 
+def test_a_session_whose_first_events_are_gone_stays_one(log: EventLog, analytics_db: Db) -> None:
+    sessions = Sessions(analytics_db)
+    for minute in range(0, 25, 5):
+        log.record({"time": START + timedelta(minutes=minute, milliseconds=500), "host": "h", "path": "/"})
+        sessions.derive()
+    for minute in range(25, 40, 5):
+        oldest = analytics_db["events"].find_one_and_delete({}, sort=[("time", 1)])  # as TTL does
+        assert oldest is not None
+        log.record({"time": START + timedelta(minutes=minute, milliseconds=500), "host": "h", "path": "/"})
+        sessions.derive()
+        sessions.derive()
+    log.record({"time": START + timedelta(minutes=90), "host": "h", "path": "/"})
+    sessions.derive()
+    found = analytics_db["visit_sessions"].find({"length": {"$exists": True}}).sort("ts", 1)
+    assert [(one["length"], one["requests"]) for one in found] == [(35 * 60, 8), (0, 1)]
+
+
 def test_deriving_twice_changes_nothing(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:
     visit(log, 0)
     assert sessions.derive().changed == 1

@@ -84,6 +84,10 @@ def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(p
         node = pages.patch(url, json={"nonce": node["nonce"], "title": str(number)}).json()
     history = pages.get(f"/site/-/history/{node['id']}").text
     assert history.count("Version ") == 10
+    older = re.search(r'href="(\?cursor=[^"]+)"', history)
+    assert older
+    second = pages.get(f"/site/-/history/{node['id']}{html.unescape(older[1])}").text
+    assert (history + second).count("Restore version") == 11
     assert "+ the same" not in history
 
 
@@ -97,6 +101,19 @@ def test_a_page_tells_no_title_of_a_folder_that_is_hidden(pages: TestClient) -> 
     pages.cookies.clear()
     shown = pages.get("/site/plans/open")
     assert (shown.status_code, "Secret plans" in shown.text) == (200, False)
+
+
+def test_saving_a_text_leaves_others_tags_alone(pages: TestClient) -> None:
+    long = [f"{number:02}{'x' * 40}" for number in range(40)]
+    new_page(pages, tags=", ".join(["mine", "old", *long]))
+    node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    page = pages.get(f"/site/-/edit/{node['id']}").text
+    pages.post(f"/api/content/nodes/{node['id']}/tags", json={"add": ["theirs"], "remove": ["old"]})
+    form = {name: field(page, name) for name in ("nonce", "session", "title", "tags", "had")}
+    form["tags"] = form["tags"].replace("mine", "changed")
+    assert pages.post(f"/site/-/edit/{node['id']}", data={**form, "text": "x"}).status_code == 200
+    tags = pages.get(f"/api/content/nodes/{node['id']}").json()["tags"]
+    assert sorted(tags) == sorted([*long, "theirs", "changed"])
 
 
 def test_a_photo_without_a_file_has_a_page(pages: TestClient) -> None:

@@ -45,6 +45,7 @@ Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
 Text = Annotated[str, Form(max_length=600_000)]
 Short = Annotated[str, Form(max_length=1_000)]
+Tags = Annotated[str, Form(max_length=10_000)]
 WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
 
 
@@ -71,7 +72,7 @@ def create(
     title: Short,
     parent: Short = "",
     text: Text = "",
-    tags: Short = "",
+    tags: Tags = "",
     when: Short = "draft",
     at: Short = "",
 ) -> Response:
@@ -95,7 +96,8 @@ def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
     """The editor for a node."""
     metadata = tree.editable(node_id, viewer_of(request))["metadata"]
     typed = {"nonce": metadata["nonce"], "title": metadata["title"], "text": metadata["detail"]["text"]}
-    return _edit(request, node_id, {**typed, "tags": ", ".join(metadata["tags"])}, new_id())
+    tags = ", ".join(metadata["tags"])
+    return _edit(request, node_id, {**typed, "tags": tags, "had": tags}, new_id())
 
 
 def _edit(
@@ -117,25 +119,29 @@ def save(
     session: Short,
     title: Short,
     text: Text = "",
-    tags: Short = "",
+    tags: Tags = "",
+    had: Tags = "",
 ) -> Response:
-    """Save; where somebody else has saved since, show both and let the person merge."""
+    """Save; where somebody else has saved since, show both and let the person merge.
+
+    Of the tags only what was changed is changed: `had` are those that the form came with.
+    """
     viewer = viewer_of(request)
     changes = {"title": title, "detail": {"text": _plain(text)}}
     try:
         checked_tags(_tags(tags))
         node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
-        _set_tags(tree, node, _tags(tags), viewer)
+        _change_tags(tree, node, _tags(had), _tags(tags), viewer)
     except EditConflict as conflict:
-        return _merge(request, node_id, conflict, title, _plain(text), tags, session)
+        return _merge(request, node_id, conflict, title, _plain(text), tags, had, session)
     except Invalid as error:
-        typed = {"nonce": nonce, "title": title, "text": _plain(text), "tags": tags}
+        typed = {"nonce": nonce, "title": title, "text": _plain(text), "tags": tags, "had": had}
         return _edit(request, node_id, typed, session, error)
     return _to(tree, node)
 
 
 def _merge(
-    request: Request, node_id: str, conflict: EditConflict, title: str, text: str, tags: str, session: str
+    request: Request, node_id: str, conflict: EditConflict, title: str, text: str, tags: str, had: str, session: str
 ) -> Response:
     theirs = conflict.theirs
     base = (conflict.base or theirs)["detail"].get("text", "")
@@ -152,14 +158,14 @@ def _merge(
         titles=(base_title, title, theirs["title"]),
         merged=merged,
         tags=tags,
+        had=had,
         yours=merging.compare(base, text),
         theirs=merging.compare(base, theirs["detail"].get("text", "")),
     )
 
 
-def _set_tags(tree: Nodes, node: Node, wanted: list[str], viewer: Viewer) -> None:
-    have = node["metadata"]["tags"]
-    gone, new = set(have) - set(wanted), [tag for tag in wanted if tag not in have]
+def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], viewer: Viewer) -> None:
+    gone, new = set(had) - set(wanted), [tag for tag in wanted if tag not in had]
     if gone or new:
         tree.change_tags(node, add=new, remove=gone, viewer=viewer)
 

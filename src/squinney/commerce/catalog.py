@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,15 +18,15 @@ from squinney.commerce.errors import ProductReserved, UnknownProduct
 from squinney.commerce.products import TYPES, product_from
 from squinney.commerce.search import Filters
 from squinney.errors import Conflict, Invalid, SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import operation, seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, checks, paging
 from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
 from squinney.patterns.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions
+from squinney.patterns.transactions.attempts import pause
 
 Properties = Mapping[str, Value | Range]
-TRIES = 10
 
 
 class Catalog:
@@ -101,7 +102,8 @@ class Catalog:
         """
         if not isinstance(changes, Mapping) or not changes.keys().isdisjoint({"_id", "sku"}):
             raise Invalid("changes must be an object without the SKU", field="changes")
-        for _ in range(TRIES):
+        until = time.monotonic() + seconds_left() / 2
+        for number in range(1_000_000):
             found = self._primary(sku)
             version = found["version"]
             if expected_version not in (None, version):
@@ -110,7 +112,8 @@ class Catalog:
             stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
             if self._swap(stored, version):
                 return stored
-        raise Busy(f"product {sku} is changed too often; try again", sku=sku)
+            pause(number, until)
+        raise AssertionError("unreachable")
 
     def _swap(self, stored: Product, version: int) -> bool:
         where = {"_id": stored["_id"], "version": version, "txn_lock": None}

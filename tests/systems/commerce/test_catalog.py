@@ -17,6 +17,7 @@ from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 
 from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProduct
 from squinney.errors import Invalid
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes
 from squinney.patterns.transactions import AlreadyExists, Busy, Stale
@@ -94,8 +95,14 @@ def test_a_product_that_a_run_holds_is_busy(catalog: Catalog, shop_db: Db) -> No
         lambda: catalog.replace("00e8da9b", ALBUM, expected_version=1),
         lambda: catalog.patch("00e8da9b", {"title": "x"}),
     ):
-        with pytest.raises(Busy):
+        with operation(0.5), pytest.raises(Busy):
             attempt()
+
+
+def test_many_patches_at_once_all_happen(catalog: Catalog) -> None:
+    catalog.add(product("p", type="Odd"))
+    at_once(32, lambda number: catalog.patch("p", {"details": {f"n{number}": number}}))
+    assert catalog.get("p")["details"] == {f"n{number}": number for number in range(32)}
 
 
 def test_properties_are_patched_by_name(catalog: Catalog) -> None:

@@ -91,6 +91,8 @@ def _too_large(found: str) -> BadMedia:
 def _web(image: Image.Image) -> Image.Image:
     image.load()
     upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I"):  # 16 bits of grey, which a conversion would cut off at 255
+        upright = upright.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     transparent = upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info
     small: Image.Image = upright.convert("RGBA" if transparent else "RGB")
     small.thumbnail((WEB_SIDE, WEB_SIDE))

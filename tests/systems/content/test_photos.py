@@ -154,6 +154,15 @@ def test_a_colour_profile_is_kept_where_it_fits(photos: Photos, colours: str, sp
     assert (web.mode, web.info.get("icc_profile")) == ("RGB", profile if kept else None)
 
 
+def test_sixteen_bits_of_grey_stay_grey(photos: Photos) -> None:
+    original = io.BytesIO()
+    Image.new("I;16", (20, 20), 100 * 257).save(original, "PNG")
+    original.seek(0)
+    node = photos.upload(original, None, "pic", author=ADA)
+    web = Image.open(io.BytesIO(b"".join(photos.open(node).read())))
+    assert web.getpixel((10, 10)) == (100, 100, 100)
+
+
 def test_a_video_is_kept_as_it_is(photos: Photos) -> None:
     body = b"\0\0\0\x18ftypmp42" + bytes(range(256)) * 50
     node = photos.upload(io.BytesIO(body), None, "film", author=ADA, type="video")

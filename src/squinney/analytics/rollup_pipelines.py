@@ -17,6 +17,7 @@ Level = Literal["quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly
 
 # Zones have moved their clocks by up to a day (Samoa, 2011); a margin costs little, as only asked-for buckets are kept.
 MARGIN = timedelta(hours=26)
+UNIONS_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,18 @@ def beginning(date: Any, step: Step, time_zone: str) -> Document:
 
 
 def union(others: Sequence[str], match: Document) -> list[Document]:
-    """The same match over further collections of the same events."""
-    return [{"$unionWith": {"coll": name, "pipeline": [{"$match": match}]}} for name in others]
+    """The same match over further collections of the same events.
+
+    A pipeline has at most 1,000 stages, and years have more days: each of these unions a hundred, by itself and within.
+    """
+    groups = [others[start : start + UNIONS_AT_ONCE] for start in range(0, len(others), UNIONS_AT_ONCE)]
+    return [
+        _union(name, [{"$match": match}, *(_union(one, [{"$match": match}]) for one in rest)]) for name, *rest in groups
+    ]
+
+
+def _union(name: str, stages: list[Document]) -> Document:
+    return {"$unionWith": {"coll": name, "pipeline": stages}}
 
 
 def touched(source: Source, steps: Sequence[Step], match: Document, others: Sequence[str] = ()) -> list[Document]:

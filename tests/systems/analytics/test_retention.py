@@ -342,6 +342,19 @@ def test_roll_ups_span_rotated_days(analytics_db: Db, events: EventLog, retentio
     assert total == sum(range(48)) * 2 + 48_000
 
 
+def test_roll_ups_span_more_days_than_a_pipeline_has_stages(
+    analytics_db: Db, events: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events.record({"time": START, "path": "/", "bytes": 1})
+    days = [START + timedelta(days=n) for n in range(1_100)]  # whose collections are empty: making them takes long
+    partitions = [analytics_db[f"events.{day:d%Y%m%d}"] for day in days]
+    monkeypatch.setattr(Places, "spanning", lambda *_: [analytics_db["events"], *partitions])
+    rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
+    rollups.run()
+    assert list(verify(analytics_db)) == []
+    assert [day["count"] for day in rollups.read("daily", "/", START, END)] == [1]
+
+
 def test_roll_ups_count_once_what_was_in_other_databases(
     analytics_db: Db, events: EventLog, retention: Retention
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from squinney.analytics.documents import VISIT_RUNS
 from squinney.analytics.retention import Retention
 from squinney.analytics.rollups import Rollups
 from squinney.analytics.sessions import Sessions
@@ -23,8 +22,8 @@ def roll_up(db: Db) -> Counter[str]:
     After a crash: the next time goes on.
     """
     done: Counter[str] = Counter()
-    if db[VISIT_RUNS].find_one() is not None:
-        done["sessions"] = Sessions(db).derive().changed
+    for sessions in Sessions.registered(db):
+        done["sessions"] = sessions.derive().changed
     for rollups in Rollups.registered(db):
         try:
             done[rollups.name] = sum(rollups.run().buckets.values())

@@ -18,11 +18,13 @@ from pymongo.errors import BulkWriteError
 from squinney.analytics.documents import VISIT_RUNS, VISITS
 from squinney.analytics.places import DUPLICATE_KEY, Places, refusals
 from squinney.analytics.rollups import OVERLAP_SECONDS, Rollups
+from squinney.errors import Conflict
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
 SILENCE_SECONDS = 30 * 60
+MOST_SILENCE_SECONDS = 30 * 86_400
 SECONDS = 3_600
 HOSTS_AT_ONCE = 200
 
@@ -51,8 +53,16 @@ class Sessions:
     ) -> None:
         self._db = db
         self._places = Places(db, refresh_seconds=0)
-        self._silence = timedelta(seconds=checks.integer(silence_seconds, "silence_seconds", least=1))
+        self._silence_seconds = checks.integer(silence_seconds, "silence_seconds", least=1, most=MOST_SILENCE_SECONDS)
+        self._silence = timedelta(seconds=silence_seconds)
         self._overlap_seconds = overlap_seconds
+
+    @classmethod
+    def registered(cls, db: Db) -> list[Sessions]:
+        """The sessions that were derived once in this database, as they were."""
+        return [
+            cls(db, silence_seconds=known.get("silence_seconds", SILENCE_SECONDS)) for known in db[VISIT_RUNS].find()
+        ]
 
     @operation(reads_only=True)
     def rollups(self, time_zone: str = "UTC") -> Rollups:
@@ -65,11 +75,16 @@ class Sessions:
 
         Atomic: each session by itself, unless a later call wrote it; the watermark's move, while this is the latest.
         After a crash: some sessions are newer than others; the next call derives them again.
+        Raises: `Conflict` where they were derived with another silence: hosts would be told apart by when they came.
         """
         with self._db.client.start_session(causal_consistency=True) as session:
+            taken = {"$inc": {"run": 1}, "$setOnInsert": {"silence_seconds": self._silence_seconds}}
             known: Any = self._db[VISIT_RUNS].find_one_and_update(
-                {"_id": VISITS}, {"$inc": {"run": 1}}, upsert=True, return_document=True, session=session
+                {"_id": VISITS}, taken, upsert=True, return_document=True, session=session
             )
+            silence_seconds = known.get("silence_seconds", SILENCE_SECONDS)
+            if silence_seconds != self._silence_seconds:
+                raise Conflict(f"sessions here end after {silence_seconds} s of silence", field="silence_seconds")
             began = session.operation_time
             since = known.get("watermark") or Timestamp(0, 0)
             hosts = self._hosts(Timestamp(max(0, since.time - self._overlap_seconds), 0), session)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from squinney.analytics import EventLog, Sessions, verify
+from squinney.analytics.jobs import roll_up
+from squinney.errors import Conflict
 from squinney.mongo.schema import Db
 
 START = datetime(2026, 5, 17, 10, tzinfo=UTC)
@@ -79,6 +81,17 @@ def test_a_session_whose_first_events_are_gone_stays_one(log: EventLog, analytic
     sessions.derive()
     found = analytics_db["visit_sessions"].find({"length": {"$exists": True}}).sort("ts", 1)
     assert [(one["length"], one["requests"]) for one in found] == [(35 * 60, 8), (0, 1)]
+
+
+def test_the_job_keeps_to_the_silence_of_the_first(log: EventLog, analytics_db: Db) -> None:
+    short = Sessions(analytics_db, silence_seconds=600)
+    visit(log, 0)
+    short.derive()
+    visit(log, 20)
+    roll_up(analytics_db)
+    assert found(analytics_db) == [(0, 0, 1), (20, 0, 1)]
+    with pytest.raises(Conflict, match="600 s"):
+        Sessions(analytics_db).derive()
 
 
 def test_deriving_twice_changes_nothing(log: EventLog, analytics_db: Db, sessions: Sessions) -> None:

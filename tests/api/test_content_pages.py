@@ -258,3 +258,18 @@ def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
     assert (merged.text.rstrip().split("\n"), merged.conflicts) == (["first", *theirs], 0)
     both = merging.compare("a" + "\n" * 400_000, "b" + "\n" * 300_000 + "c")
     assert Counter(line.kind for line in both) == {"removed": 400_000, "added": 300_001}
+
+
+def test_a_comment_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -> None:
+    node_id = pages.get("/api/content/by-path", params={"path": "/blog/bread"}).json()["id"]
+    long = "line\n" * 2_000
+    said = {"key": "k1", "text": long.replace("\n", "\r\n")}
+    assert pages.post(f"/site/-/comments/{node_id}", data=said).url.path == "/site/blog/bread"
+    refused = pages.post(f"/site/-/comments/{node_id}", data={"key": "k2", "text": "words", "reply_to": "nowhere"})
+    assert (refused.status_code, field(refused.text, "reply_to"), field(refused.text, "key")) == (404, "nowhere", "k2")
+    assert "words</textarea>" in refused.text
+    mine = pages.get(f"/api/comments/nodes/{node_id}").json()["items"][-1]
+    assert mine["text"] == long
+    refused = pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "x" * 10_001})
+    assert (refused.status_code, "xxx</textarea>" in refused.text) == (422, True)
+    assert field(refused.text, "slug") == mine["slug"]

@@ -20,7 +20,7 @@ from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging,
 from squinney.content.rules import TYPES, checked_tags
 from squinney.errors import Invalid, SquinneyError
 from squinney.patterns.ids import new_id
-from squinney.web.content_viewer import author_of, viewer_of
+from squinney.web.content_viewer import as_typed, author_of, viewer_of
 from squinney.web.pages import render as render_page
 from squinney.web.visitor import visitor_of
 
@@ -81,7 +81,7 @@ def create(
     try:
         published = _time(when, at)
         node = tree.create(
-            parent or None, slug, type, title, author_of(request), {"text": _plain(text)}, _tags(tags),
+            parent or None, slug, type, title, author_of(request), {"text": as_typed(text)}, _tags(tags),
             published=published, viewer=viewer,
         )  # fmt: skip
     except SquinneyError as error:
@@ -127,15 +127,15 @@ def save(
     Of the tags only what was changed is changed: `had` are those that the form came with.
     """
     viewer = viewer_of(request)
-    changes = {"title": title, "detail": {"text": _plain(text)}}
+    changes = {"title": title, "detail": {"text": as_typed(text)}}
     try:
         checked_tags(_tags(tags))
         node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
         _change_tags(tree, node, _tags(had), _tags(tags), viewer)
     except EditConflict as conflict:
-        return _merge(request, node_id, conflict, title, _plain(text), tags, had, session)
+        return _merge(request, node_id, conflict, title, as_typed(text), tags, had, session)
     except Invalid as error:
-        typed = {"nonce": nonce, "title": title, "text": _plain(text), "tags": tags, "had": had}
+        typed = {"nonce": nonce, "title": title, "text": as_typed(text), "tags": tags, "had": had}
         return _edit(request, node_id, typed, session, error)
     return _to(tree, node)
 
@@ -173,7 +173,7 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 @router.post("/preview", response_class=JSONResponse)
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it."""
-    return JSONResponse({"html": render.markdown(_plain(text))})
+    return JSONResponse({"html": render.markdown(as_typed(text))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)
@@ -293,8 +293,3 @@ def _time(when: str, at: str) -> datetime | None:
 
 def _tags(text: str) -> list[str]:
     return [tag.strip() for tag in text.split(",") if tag.strip()]
-
-
-def _plain(text: str) -> Any:
-    """Browsers send forms with line ends of their own."""
-    return text.replace("\r\n", "\n")

@@ -10,10 +10,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import noun
+from squinney.api.problems import status_of
 from squinney.content import Comments, Moderation, Node, Nodes
-from squinney.errors import SquinneyError
+from squinney.errors import Invalid, LimitReached, SquinneyError
 from squinney.identity import may_act_as
-from squinney.web.content_viewer import author_of, comment_html, viewer_of
+from squinney.patterns.transactions import Busy
+from squinney.web.content_viewer import as_typed, author_of, comment_html, viewer_of
 from squinney.web.pages import render as render_page
 from squinney.web.security import needs
 from squinney.web.visitor import visitor_of
@@ -35,18 +37,29 @@ def post(
     node = tree.by_id(node_id, viewer=viewer_of(request))
     author = author_of(request)
     try:
-        comment = talk.post(node, author, text, reply_to or None, key=key, scope=author["_id"])
+        comment = talk.post(node, author, as_typed(text), reply_to or None, key=key, scope=author["_id"])
     except SquinneyError as error:
-        visitor_of(request).flash(error.message, "bad")
-        return _to(tree, node)
+        return _again(request, tree, node, text, {"key": key, "reply_to": reply_to}, error)
     return _to(tree, node, comment["slug"])
+
+
+def _again(
+    request: Request, tree: Nodes, node: Node, text: str, hidden: dict[str, str], error: SquinneyError
+) -> Response:
+    """The form as it was typed."""
+    back = f"/site{tree.path_of(node)}#comments"
+    about = {"node": node, "text": as_typed(text), "hidden": hidden, "back": back, "error": error}
+    return render_page(request, "content/comment.html", status=status_of(error), **about)
 
 
 @router.post("/comments/{node_id}/edit")
 def edit(request: Request, tree: Tree, talk: Talk, node_id: str, slug: Short, text: Text) -> Response:
     """Change one's own comment."""
     node = tree.by_id(node_id, viewer=viewer_of(request))
-    talk.edit(node, slug, text, by=author_of(request)["_id"])
+    try:
+        talk.edit(node, slug, as_typed(text), by=author_of(request)["_id"])
+    except (Invalid, LimitReached, Busy) as error:
+        return _again(request, tree, node, text, {"slug": slug}, error)
     return _to(tree, node, slug)
 
 

@@ -385,6 +385,27 @@ def test_what_is_not_decided_cannot_be_spent(jars: Db, mongod: Embedded, mode: M
     assert beans(jars) == [7, 2]
 
 
+def test_two_runs_cannot_each_empty_the_jar_that_the_other_relies_on(jars: Db, mongod: Embedded, mode: Mode) -> None:
+    jars.jars.update_one({"_id": "b"}, {"$set": {"beans": 10}})
+    empty = {"take": {"$inc": {"beans": -10}}, "undo": {"$inc": {"beans": 10}}, "refused": TooLittle}
+
+    def plan(kept: str, emptied: str) -> list[Step]:
+        some, all_of_them = {"beans": {"$gte": 1}}, {"beans": {"$gte": 10}}
+        return [Step("jars", kept, guard=some, refused=TooLittle), Step("jars", emptied, guard=all_of_them, **empty)]
+
+    with stalled_client(mongod, jars, PIN) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(Transactions(slow, "two-phase").run, "empty", plan("a", "b"))
+        assert stall.asleep.wait(10)
+        with pytest.raises(Busy):
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS / 3).run("empty", plan("b", "a"))
+        stall.awake.set()
+        first.result()
+    with pytest.raises(TooLittle):
+        Transactions(jars, mode).run("empty", plan("b", "a"))
+    assert beans(jars) == [10, 0]
+    assert traces(jars) == []
+
+
 # ---- two-phase: recovery ----
 
 

@@ -62,8 +62,13 @@ class Step:
 
     @property
     def exclusive(self) -> bool:
-        """Whether the step must have its document to itself: it does not commute with other steps."""
-        return self.delete or not all(_commutes(update) for update in (self.take, self.undo, self.give) if update)
+        """Whether the step must have its document to itself: it does not commute with other steps.
+
+        Nor does one that only guards: what it looked at must still be so when the operation is decided.
+        """
+        updates = [update for update in (self.take, self.undo, self.give) if update]
+        only_guards = not updates and self.insert is None
+        return self.delete or only_guards or not all(_commutes(update) for update in updates)
 
     @property
     def place(self) -> Document:

@@ -12,6 +12,7 @@ from tests.systems.commerce.conftest import Shop
 from squinney.commerce import (
     CartClosed,
     CartLimit,
+    Carts,
     InadequateInventory,
     UnknownCart,
     UnknownLine,
@@ -20,7 +21,7 @@ from squinney.commerce import (
 )
 from squinney.commerce.documents import MOST_QTY
 from squinney.errors import Invalid
-from squinney.patterns.transactions import Busy, KeyReused
+from squinney.patterns.transactions import Busy, KeyReused, Transactions
 
 
 def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:
@@ -190,6 +191,21 @@ def test_an_expiry_that_was_interrupted_goes_on(shop: Shop) -> None:
     shop.clock.pass_seconds(1)
     assert shop.carts.expire_carts(60) == {"expired": 1}
     assert shop.level("film") == (10, 0, 0)
+
+
+def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
+    """Else a few of them, as the oldest, would use up the job's time at every call."""
+    shop.stock("film", 10)
+    oldest = shop.cart(film=1)
+    shop.db["stock"].update_one({}, {"$set": {"carted": 0}})  # damaged: what it holds cannot go back
+    shop.clock.pass_seconds(10)
+    interrupted = shop.cart()
+    hasty = Transactions(shop.db, shop.mode, timeout_seconds=0.3)
+    carts = Carts(shop.db, payments=shop.gateway, transactions=hasty, clock=shop.clock)
+    shop.clock.pass_seconds(55)
+    assert carts.expire_carts(60) == {"left for later": 1}
+    shop.db["carts"].update_one({"_id": interrupted}, {"$set": {"status": "expiring"}})
+    assert [cart["_id"] for cart in carts.all("expiring").items] == [interrupted, oldest]
 
 
 def test_abandoning_gives_everything_back_at_once(shop: Shop) -> None:

@@ -43,7 +43,7 @@ router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
 Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
-Text = Annotated[str, Form(max_length=600_000)]
+Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]
 WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")

@@ -25,7 +25,7 @@ router = APIRouter(prefix="/site/-")
 Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
-Text = Annotated[str, Form(max_length=20_000)]
+Text = Annotated[str, Form(max_length=1 << 20)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with the server, the schema or the data, and what to do about it."""
+"""What is wrong with the server, the schema, the jobs or the data, and what to do about it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pymongo.errors import OperationFailure
 
 from squinney import assembly
 from squinney.errors import Conflict
+from squinney.jobs import statuses
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -20,6 +21,7 @@ Level = Literal["ok", "notice", "problem"]
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
 LONGEST_TRANSACTION_SECONDS = 15
+FAILURES_THAT_COUNT = 3  # fewer may be MongoDB's absence, which passes
 ADVICE = {
     "different-index": "run `squinney indexes --rebuild` when few are about",
     "different-options": "an option of a collection cannot be changed: copy it into a new one",
@@ -40,11 +42,12 @@ class Finding:
 
 
 def examine(db: Db) -> Iterator[Finding]:
-    """Look at the server, the declared collections and indexes, and every system's data."""
+    """Look at the server, the declared collections and indexes, the jobs, and every system's data."""
     with operation(300, reads_only=True):
         yield from _server(db)
         yield from _schema(db)
         yield from _unused_indexes(db)
+        yield from _jobs(db)
         for system in assembly.SYSTEMS:
             yield from _data(db, system)
 
@@ -104,6 +107,21 @@ def _unused_indexes(db: Db) -> Iterator[Finding]:
             if used["name"] != "_id_" and not used["accesses"]["ops"]:
                 since = f"{used['accesses']['since']:%Y-%m-%d}"
                 yield Finding("notice", "indexes", f"{collection.name}.{used['name']} was not used since {since}")
+
+
+def _jobs(db: Db) -> Iterator[Finding]:
+    """Jobs that fail, or that nobody runs; where none ever ran, a program calls what it needs itself."""
+    jobs = statuses(db, assembly.jobs())
+    for job in jobs:
+        if job.failures:
+            level: Level = "problem" if job.failures >= FAILURES_THAT_COUNT else "notice"
+            told = f"{job.name} failed {job.failures} times in a row: {job.last.get('error', '')}"
+            yield Finding(level, "jobs", told, f"see the log; `squinney jobs run {job.name}` tries it now")
+        elif job.state == "late":
+            told = f"{job.name} has been due for {job.late_seconds:.0f} s"
+            yield Finding("notice", "jobs", told, "run `squinney serve` or `squinney worker`")
+    if not any(job.failures or job.state == "late" for job in jobs):
+        yield Finding("ok", "jobs", "none is late or fails")
 
 
 def _data(db: Db, system: assembly.System) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -111,6 +112,21 @@ def test_documents_that_are_alike_keep_nothing_else_from_being_mended(squinney: 
     assert applied.returncode == 5
     assert "categories: a unique index meets documents that are alike" in applied.stderr
     assert applied.stderr.count("\n") == 1
+
+
+def test_jobs_that_fail_or_that_nobody_runs_are_told(squinney: Any, ready_db: Db) -> None:
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    last = {"outcome": "ok", "finished_at": long_ago, "duration_seconds": 0.1, "result": {}}
+    late = {"_id": "recover-transactions", "next_at": long_ago, "runs": 1, "failures": 0, "last": last}
+    ready_db["jobs"].insert_one(late)
+    result = squinney("doctor")
+    assert result.returncode == 0, "it is late because nobody serves: no fault of the data"
+    assert re.search(r"notice jobs: recover-transactions has been due for 36\d\d s", result.stdout)
+    failed = {**last, "outcome": "failed", "error": "RuntimeError: no"}
+    ready_db["jobs"].update_one({"_id": late["_id"]}, {"$set": {"failures": 3, "last": failed}})
+    assert problems(squinney("doctor", "--json")) == [
+        "recover-transactions failed 3 times in a row: RuntimeError: no",
+    ]
 
 
 def test_recover_is_there_for_hands_too(squinney: Any, ready_db: Db) -> None:

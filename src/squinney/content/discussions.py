@@ -176,7 +176,7 @@ def same(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
 
     Raises: `KeyReused` where other words, or an answer to another comment, come with the key now.
     """
-    if earlier["slug"] != wanted["slug"] or (earlier["version"] == 1 and earlier["text"] != wanted["text"]):
+    if earlier["parent_id"] != wanted["parent_id"] or (earlier["version"] == 1 and earlier["text"] != wanted["text"]):
         raise KeyReused("this key was used with other arguments")
     return earlier
 

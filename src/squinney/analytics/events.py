@@ -113,7 +113,8 @@ class EventLog:
 
         What is no event is kept in `rejects` with its number and the reason. `fields` keeps only some of each event.
         More `processes` than one connect by themselves and need the `uri`. `after_checkpoint` is called with the
-        source each time that some more of it is stored for good.
+        source each time that some more of it is stored for good, and once where there is no more: what died between a
+        checkpoint and this call is made up for.
 
         Atomic: the checkpoint's update, behind each chunk of about a megabyte.
         After a crash: events beyond the checkpoint; importing the file again goes on there and adds none twice.

@@ -84,6 +84,8 @@ def import_stream(
     offset = source["offset"]
     start = _go_to(stream, offset, head, compressed)
     if start is None:
+        if after_checkpoint:
+            after_checkpoint(source)
         return Imported(source, note="all of it was imported before")
     found = chunks(
         stream,
@@ -173,6 +175,8 @@ class _Run:
         self._source = self._finished("incomplete" if note else "done")
         if not note and self._counts.lines and not self._counts.stored:
             note = "no line of it is an event: is this a log?"
+        if not self._counts.lines and self._after_checkpoint:
+            self._after_checkpoint(self._source)
         if not self._counts.lines and not note:
             note = "all of it was imported before"
         return Imported(self._source, self._counts, note)

@@ -99,8 +99,6 @@ def import_logs(
                 after_checkpoint=(lambda known: _feed(db, known)) if hits else None,
                 **options,
             )
-            if hits and imported.source:
-                feed_hits(db, imported.source["_id"])
             results.append((name, imported))
     for name, imported in results:
         _report(name, imported, as_json)

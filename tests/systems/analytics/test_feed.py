@@ -95,6 +95,20 @@ def test_feeding_again_adds_nothing(log: EventLog, analytics_db: Db) -> None:
     assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)
 
 
+def test_what_died_between_checkpoint_and_feed_is_fed_by_the_next_import(
+    log: EventLog, analytics_db: Db, tmp_path: Path
+) -> None:
+    path = tmp_path / "access.log"
+    path.write_text("".join(line(n) for n in range(20)))
+    log.import_file(path, site="s")
+    path.rename(tmp_path / "access.log.1")
+    path.write_text("".join(line(n) for n in range(100, 105)))
+    stop = threading.Event()
+    stop.set()
+    log.follow(path, stop=stop, site="s", after_checkpoint=lambda source: feed_hits(analytics_db, source["_id"]))
+    assert Hits(analytics_db).site_total("s", MAY, JUNE) == 25
+
+
 def test_what_was_recorded_live_is_never_fed(log: EventLog, analytics_db: Db) -> None:
     log.record({"time": MAY, "path": "/live"})
     source = log.import_file(io.BytesIO(line(path="/logged").encode())).source["_id"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from squinney import analytics, commerce, content, identity, ledger
 from squinney.analytics import proof as analytics_proof
 from squinney.commerce import proof as commerce_proof
 from squinney.content import proof as content_proof
+from squinney.errors import Conflict
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -158,6 +161,7 @@ SYSTEMS = (
     ),
 )
 
+DEMO_SECONDS = 60.0
 DEMO = Collection("demo", unsharded="one small document per system")
 CORE = (transactions, sequences, migrations, leases, queue, follow, job_records)
 CORE_COLLECTIONS = [*(collection for pattern in CORE for collection in pattern.COLLECTIONS), DEMO]
@@ -203,15 +207,23 @@ def assemble(db: Db, *, mode: Mode = "auto") -> Assembled:
 
 
 def load_demo(db: Db) -> None:
-    """Load each system's demo data, once per database.
+    """Load each system's demo data, once per database, however many processes begin with it at once.
 
     Atomic: each system's own operations.
     After a crash: the next call goes on.
+    Raises: `Conflict` where others are in the way for a minute.
     """
+    until = time.monotonic() + DEMO_SECONDS
     for system in SYSTEMS:
-        if db["demo"].find_one({"_id": system.name}) is None:
-            system.demo(db)
-            db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
+        while db["demo"].find_one({"_id": system.name}) is None:
+            try:
+                system.demo(db)
+            except Conflict:  # another process loads it too: what is left is done by whoever comes first
+                if time.monotonic() > until:
+                    raise
+                time.sleep(random.uniform(0.1, 0.5))
+            else:
+                db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
 
 
 def system_named(name: str) -> System | None:

@@ -102,6 +102,17 @@ def test_sessions_of_a_year_in_the_zone_asked_for(squinney: Any, tmp_path: Path)
     assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}
 
 
+def test_a_roll_up_is_stopped_by_its_name(squinney: Any, db: Db) -> None:
+    squinney("analytics", "rollup", "--name", "by_path")
+    mistyped = squinney("analytics", "rollup", "--name", "by_pth", "--stop")
+    assert mistyped.returncode != 0
+    assert "nothing is rolled up under the name by_pth" in mistyped.stderr
+    assert "by_pth.daily" not in db.list_collection_names()
+    stopped = squinney("analytics", "rollup", "--name", "by_path", "--stop", "--json")
+    assert json.loads(stopped.stdout) == {"stopped": "by_path"}
+    assert squinney("analytics", "rollup", "--name", "by_path", "--stop").returncode != 0
+
+
 def test_retention_and_advice(squinney: Any, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text("".join(line(n, f"/{n % 150}") for n in range(300)))

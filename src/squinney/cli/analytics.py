@@ -25,8 +25,9 @@ from squinney.analytics.shard_advice import CANDIDATES
 from squinney.cli import analytics_logs as logs
 from squinney.cli.analytics_logs import Json, Site, database, say
 from squinney.cli.context import console, print_json
-from squinney.errors import Invalid
+from squinney.errors import Invalid, NotFound
 from squinney.mongo import schema
+from squinney.mongo.schema import Db
 
 app = typer.Typer(help="Logs, hits and roll-ups.", no_args_is_help=True)
 app.command("import")(logs.import_logs)
@@ -110,17 +111,27 @@ def rollup(
 ) -> None:
     """Bring a roll-up up to date; from then on the background job keeps it so."""
     with database(context) as (db, _):
+        if stop:
+            _stop(db, name, as_json)
+            return
         rollups = Rollups(db, source, key, value, time, time_zone, name=name, finest=cast(Finest, finest))
         schema.apply(db, rollup_collections(name))
-        if stop:
-            rollups.stop()
-            say(f"{name} is not rolled up any more")
-            return
         ran = rollups.run()
     if as_json:
         print_json(asdict(ran))
         return
     say(f"run {ran.run}: " + ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items()))
+
+
+def _stop(db: Db, name: str, as_json: bool) -> None:
+    found = next((rollups for rollups in Rollups.registered(db) if rollups.name == name), None)
+    if found is None:
+        raise NotFound(f"nothing is rolled up under the name {name}", name=name)
+    found.stop()
+    if as_json:
+        print_json({"stopped": name})
+    else:
+        say(f"{name} is not rolled up any more")
 
 
 @app.command()

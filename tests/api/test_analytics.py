@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -120,6 +122,16 @@ def test_the_ends_of_time_are_answered(site: TestClient, until: str) -> None:
     asked = {"start": until, "end": until.replace("01T", "02T").replace("59Z", "59.9Z"), "page": "/"}
     for path in ("series", "series.csv", "events", "events/by-day-and-path", "events/by-status", "rollups/daily?key=a"):
         assert site.get(f"/api/analytics/{path}", params=asked).status_code in (200, 422), path
+
+
+def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly.Assembled) -> None:
+    hits = systems.nouns["analytics"]["hits"]
+    hits.record("s", "", utcnow(), 2)
+    hits.record("s", "/p", utcnow(), 3)
+    assert "Last hour, by minute, /p: 3 in all" in site.get("/analytics", params={"site": "s"}).text
+    link = re.search(r'href="([^"]+)">\(empty\)', site.get("/analytics/top", params={"site": "s"}).text)
+    assert link is not None
+    assert "Last hour, by minute, : 2 in all" in site.get(html.unescape(link[1])).text
 
 
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:

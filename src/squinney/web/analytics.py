@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -74,11 +74,11 @@ class Choice:
         return end - timedelta(days=self.days), end
 
     def query(self, **more: Any) -> str:
-        """The address's query for the same choice."""
+        """The address's query for the same choice, or another in part; None leaves the choice to the page."""
         values = {"site": self.site, "page": self.page, "time_zone": self.time_zone, "days": self.days, **more}
         if self.until:
             values["until"] = self.until.isoformat()
-        return urlencode(values)
+        return urlencode({name: value for name, value in values.items() if value is not None})
 
 
 def choice(
@@ -91,11 +91,11 @@ def choice(
 ) -> Choice:
     """The visitor's choice; the first site and its first page where none is made."""
     chosen = site if site is not None else next(iter(hits.sites()), "")
-    first = Choice(chosen, page or "", until, time_zone, days)
-    if page:
-        return first
-    top = hits.top_pages(chosen, *first.hours(), limit=1)
-    return Choice(chosen, top[0]["page"] if top else "/", until, time_zone, days)
+    given = Choice(chosen, page or "", until, time_zone, days)
+    if page is not None:
+        return given
+    top = hits.top_pages(chosen, *given.hours(), limit=1)
+    return replace(given, page=top[0]["page"] if top else "/")
 
 
 Chosen = Annotated[Choice, Depends(choice)]

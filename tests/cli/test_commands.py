@@ -40,6 +40,21 @@ def test_an_error_is_one_sentence_and_a_code(squinney: Any, ready_db: Db) -> Non
         assert result.stderr.count("\n") == 1
 
 
+def test_what_was_mistyped_is_told_without_a_traceback(squinney: Any) -> None:
+    for arguments, said in [
+        (["nosuch"], "No such command 'nosuch'"),
+        (["ledger", "list", "--limit", "many"], "--limit"),
+        (["ledger", "list", "--lmit", "5"], "No such option"),
+        (["ledger", "transfer", "a"], "Missing argument"),
+    ]:
+        result = squinney(*arguments)
+        assert result.returncode == 2, result.stderr
+        assert said in result.stderr
+        assert "Traceback" not in result.stderr
+    assert squinney("ledger").returncode == 2
+    assert "Traceback" not in squinney("ledger").stderr
+
+
 def test_a_server_that_is_away_is_one_sentence(squinney: Any) -> None:
     result = squinney("ledger", "list", MONGODB_URI="mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200")
     assert result.returncode == 7

@@ -6,9 +6,8 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 from pymongo.errors import OperationFailure, PyMongoError
 
@@ -19,6 +18,9 @@ from squinney.cli.context import errors
 from squinney.cli.errors import INTERRUPTED, exit_code_of
 from squinney.errors import SquinneyError, Unavailable
 from squinney.mongo.connect import is_away
+
+# By way of its child: typer raises click's, or since some version those of a copy that it keeps for itself.
+UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="squinney",
@@ -73,9 +75,9 @@ def main() -> None:
         told, exit_code = _told(error)
         errors.print(f"squinney: {told}", highlight=False, markup=False, soft_wrap=True)
         sys.exit(exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
-    except click.ClickException as error:
+    except UsageError as error:
         error.show()
         sys.exit(error.exit_code)
 

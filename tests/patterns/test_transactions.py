@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
 
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import client_for, operation
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import transactions
@@ -30,6 +32,7 @@ from squinney.patterns.transactions import (
     TimedOut,
     Transactions,
     find_stuck,
+    in_transaction,
     is_open,
     steps,
     two_phase,
@@ -517,3 +520,18 @@ def test_a_slow_majority_leaves_the_outcome_open(own_db: Db, failing: Any, code:
     let_time_pass(own_db)
     run.recover()
     assert own_db.notes.count_documents({}) == 0
+
+
+def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) -> None:
+    """Else the server holds its documents for a minute, for every other process."""
+
+    def work(session: ClientSession) -> None:
+        jars.jars.update_one({"_id": "a"}, {"$inc": {"beans": 1}}, session=session)
+        time.sleep(0.4)
+        jars.jars.find_one({"_id": "a"}, session=session)
+
+    with pytest.raises(Unavailable), operation(0.3):
+        in_transaction(jars, work)
+    with client_for(mongod.uri) as another, operation(5):
+        another[jars.name].jars.update_one({"_id": "a"}, {"$inc": {"beans": 10}})
+    assert jars.jars.find_one({"_id": "a"}) == {"_id": "a", "beans": 20}

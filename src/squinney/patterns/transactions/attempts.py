@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextvars import Context
 from typing import TypeVar
 
+import pymongo
 from pymongo.client_session import ClientSession
 from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
@@ -21,6 +23,7 @@ T = TypeVar("T")
 
 SNAPSHOT = ReadConcern("snapshot")
 MAJORITY = WriteConcern("majority")
+ABORT_SECONDS = 1
 
 
 def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float = 30) -> T:
@@ -55,10 +58,16 @@ def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     try:
         result = work(session)
     except BaseException:
-        session.abort_transaction()
+        Context().run(_abort, session)
         raise
     _commit(session)
     return result
+
+
+def _abort(session: ClientSession) -> None:
+    """In a context of its own, in which our time is not over: else the server would hold the documents for a minute."""
+    with pymongo.timeout(ABORT_SECONDS):
+        session.abort_transaction()
 
 
 def _commit(session: ClientSession) -> None:

@@ -77,6 +77,7 @@ def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     try:
         yield process
@@ -96,6 +97,24 @@ def test_a_worker_runs_the_jobs_and_stops_when_told(mongod: Embedded, ready_db: 
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
     assert ready_db["leases"].count_documents({"token": {"$exists": True}}) == 0, "released"
+
+
+def test_ctrl_c_ends_a_proof_without_a_word_of_its_workers(mongod: Embedded, db: Db) -> None:
+    def proofs() -> list[str]:
+        return [name for name in db.client.list_database_names() if name.startswith("prove_ledger")]
+
+    before = proofs()
+    with running("prove", "ledger", "--json", MONGODB_URI=mongod.uri) as proof:
+        until = time.monotonic() + 60
+        while not [
+            name for name in proofs() if name not in before and "intents" in db.client[name].list_collection_names()
+        ]:
+            assert time.monotonic() < until
+            assert proof.poll() is None
+            time.sleep(0.1)
+        os.killpg(proof.pid, signal.SIGINT)  # as a terminal does
+        said = proof.communicate(timeout=60)[1]
+        assert (proof.returncode, said) == (130, "")
 
 
 def test_serve_refuses_a_uri_without_a_secret(mongod: Embedded, db: Db) -> None:

@@ -85,7 +85,10 @@ class Crew:
         mode = MODES[self._started % 2]
         self._started += 1
         arguments = [*self._command, mode, str(self._started)]
-        return subprocess.Popen(arguments, env=self._environment, stdin=subprocess.DEVNULL)  # noqa: S603
+        # In a session of its own: Ctrl-C is for us alone, and we end the workers.
+        return subprocess.Popen(  # noqa: S603
+            arguments, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
+        )
 
     def kill_one(self) -> None:
         """End a worker as a power cut would, and start another of the other mode."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, SecretStr, ValidationError
 
 from squinney.errors import Invalid
 
@@ -45,8 +45,8 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="The address the service listens on")
     port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")
     log_format: Literal["human", "json"] = Field("human", description="Logs for people or for machines")
-    rate_per_key: float = Field(200, ge=0, description="Requests a second with one API key; 0 is no limit")
-    rate_per_address: float = Field(50, ge=0, description="Requests a second from one address; 0 is no limit")
+    rate_per_key: FiniteFloat = Field(200, ge=0, description="Requests a second with one API key; 0 is no limit")
+    rate_per_address: FiniteFloat = Field(50, ge=0, description="Requests a second from one address; 0 is no limit")
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **overrides: object) -> Self:

@@ -195,6 +195,12 @@ def test_a_body_of_unknown_length_is_cut_off(site: TestClient) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "http-413")
 
 
+def test_an_answer_names_some_wrong_fields_and_not_all_of_many_thousands(site: TestClient) -> None:
+    answer = site.post("/api/ledger/accounts", json={f"field {number}": 1 for number in range(20_000)})
+    assert answer.status_code == 422
+    assert len(answer.json()["details"]["fields"]) == 100
+
+
 def test_a_slow_body_is_cut_off(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET, body_seconds=0.2))
     headers = [(b"authorization", key_for(systems)["Authorization"].encode()), (b"content-type", b"application/json")]

@@ -30,6 +30,8 @@ def test_the_environment_is_read_and_overridden() -> None:
         ("PORT", "x"),
         ("SQUINNEY_TRANSACTIONS", "both"),
         ("SQUINNEY_DATABASE", "a/b"),
+        ("SQUINNEY_RATE_PER_KEY", "inf"),
+        ("SQUINNEY_RATE_PER_ADDRESS", "nan"),
     ],
 )
 def test_a_bad_value_names_its_variable(name: str, value: str) -> None:

@@ -43,6 +43,7 @@ STATUSES: dict[type[SquinneyError], int] = {
 }
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
+MOST_FIELDS = 100  # that are wrong, of one request; a body may have many thousands
 
 
 class ProblemModel(BaseModel):
@@ -118,7 +119,7 @@ def validation_problem(request: Request, error: RequestValidationError) -> JSONR
     """Input that does not fit the route's model."""
     fields = [
         {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
-        for one in error.errors()
+        for one in error.errors()[:MOST_FIELDS]
     ]
     detail = "; ".join(f"{field['field']}: {field['message']}" for field in fields[:3])
     return problem(422, "Invalid", detail, Invalid.code, {"fields": fields})

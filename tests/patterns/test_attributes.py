@@ -98,6 +98,15 @@ def test_a_bad_value_is_refused(value):
         matches({"rpm": value})
 
 
+@pytest.mark.parametrize(("end", "offset"), [("0001-01-01T00:00", "+05:00"), ("9999-12-31T23:59", "-05:00")])
+def test_a_time_beyond_the_ends_of_time_is_refused(end, offset):
+    beyond = datetime.fromisoformat(end + offset)
+    with pytest.raises(Invalid, match=r"properties\.made must be within"):
+        pairs({"made": beyond})
+    with pytest.raises(Invalid, match=r"properties\.made must be within"):
+        matches({"made": Range(at_least=beyond)})
+
+
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\0b", 1, None])
 def test_a_bad_name_is_refused(name):
     with pytest.raises(Invalid, match="properties name"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from squinney.errors import Invalid
@@ -114,6 +114,18 @@ def _check_value(value: Any, field: str) -> Value:
         return checks.integer(value, field)
     if isinstance(value, float) and math.isfinite(value):
         return value
-    if isinstance(value, bool | datetime):
+    if isinstance(value, datetime):
+        return _check_time(value, field)
+    if isinstance(value, bool):
         return value
     raise Invalid(f"{field} must be a string, a finite number, true, false or a time", field=field)
+
+
+def _check_time(value: datetime, field: str) -> datetime:
+    """Near the ends of time a zone's offset leads beyond them, which the driver would find out only when it writes."""
+    try:
+        if value.tzinfo:
+            value.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{field} must be within the years 1 to 9999 in UTC", field=field) from None
+    return value

@@ -67,6 +67,9 @@ def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assemb
     assert (day["total"], day["count"], day["mean"]) == (140, 2, 70)
     page = site.get(f"/analytics/imports/{source['id']}")
     assert "bad &lt;script&gt;" in page.text
+    site.cookies.clear()
+    refused = site.get(f"/analytics/imports/{source['id']}", headers={"Accept": "text/html"}, follow_redirects=False)
+    assert (refused.status_code, refused.headers["location"][:8]) == (303, "/sign-in")
 
 
 @pytest.mark.parametrize(

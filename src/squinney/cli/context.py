@@ -14,6 +14,7 @@ from rich.console import Console
 from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection, connect
+from squinney.mongo.guard import kept_alive
 from squinney.settings import Settings
 
 # What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
@@ -23,8 +24,8 @@ errors = Console(stderr=True, markup=False, emoji=False)
 
 @contextmanager
 def connected(context: typer.Context) -> Iterator[Connection]:
-    """A connection as the global options and the environment say."""
-    with connect(settings_of(context)) as connection:
+    """A connection as the global options and the environment say; an embedded server that dies is started again."""
+    with connect(settings_of(context)) as connection, kept_alive(connection.embedded):
         yield connection
 
 

@@ -20,6 +20,7 @@ from squinney.api.dependencies import noun
 from squinney.clock import utcnow
 from squinney.web.charts import Bar, bar_chart, short
 from squinney.web.pages import render
+from squinney.web.security import needs
 
 router = APIRouter(prefix="/analytics")
 
@@ -143,9 +144,9 @@ def show_top(request: Request, hits: Counters, chosen: Chosen) -> Response:
     return render(request, "analytics/top.html", top=top, chosen=chosen)
 
 
-@router.get("/imports/{source}", response_class=HTMLResponse)
+@router.get("/imports/{source}", response_class=HTMLResponse, dependencies=[needs("editor")])
 def show_rejects(request: Request, log: Log, source: str, cursor: str | None = None) -> Response:
-    """The lines of a source that are no events, and why."""
+    """The lines of a source that are no events, and why; not for everybody, since anything may stand in a log."""
     page = log.rejects(source, cursor=cursor, limit=50)
     return render(request, "analytics/rejects.html", page=page, source=source)
 

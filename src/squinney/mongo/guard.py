@@ -1,0 +1,43 @@
+"""A thread that starts the embedded MongoDB again when it has died under its user."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from squinney.errors import NoServer
+
+if TYPE_CHECKING:
+    from squinney.mongo.embedded import Embedded
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 2.0
+
+
+@contextmanager
+def kept_alive(embedded: Embedded | None, *, every_seconds: float = LOOK_EVERY_SECONDS) -> Iterator[None]:
+    """Look after the server inside the `with`; without an embedded one there is nothing to look after."""
+    if embedded is None:
+        yield
+        return
+    stop = threading.Event()
+    thread = threading.Thread(target=_watch, args=(embedded, stop, every_seconds), name="squinney-guard", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _watch(embedded: Embedded, stop: threading.Event, every_seconds: float) -> None:
+    while not stop.wait(every_seconds):
+        try:
+            if embedded.revive():
+                log.warning("the embedded MongoDB had died and was started again")
+        except (NoServer, OSError) as error:
+            log.error("the embedded MongoDB has died and does not start: %s", error)

@@ -73,6 +73,14 @@ def _edited_or_not(db: Db, state: Any) -> None:
     assert len(_nodes(db).history(state["page"]).items) == node["version"]
 
 
+def _tag(db: Db, mode: Mode, state: Any) -> None:
+    _nodes(db, mode).add_tags(state["page"], ["x", "y"])
+
+
+def _tagged_whole_or_not(db: Db, state: Any) -> None:
+    assert _nodes(db).by_id(state["page"])["metadata"]["tags"] in ([], ["x", "y"])
+
+
 def _restore(db: Db, mode: Mode, state: Any) -> None:
     _nodes(db, mode).restore(state["page"], state["nonce"])
 
@@ -216,6 +224,16 @@ def _flagged(db: Db) -> Any:
     return state
 
 
+def _flag(db: Db, mode: Mode, state: Any) -> None:
+    Moderation(db, _comments(db, mode)).flag(state["node"], state["slugs"][1], "ben", "spam")
+
+
+def _flagged_once(db: Db, state: Any) -> None:
+    _flag(db, "native", state)
+    (entry,) = Moderation(db, _comments(db)).queue().items
+    assert (entry.flag["by"], entry.flag["reasons"]) == (["ben"], ["spam"])
+
+
 def _decide(db: Db, mode: Mode, state: Any) -> None:
     Moderation(db, _comments(db, mode)).decide(state["node"], state["slugs"][1], "remove", by="mod")
 
@@ -258,6 +276,7 @@ CONVERSIONS: list[tuple[Strategy, Strategy]] = [
 CASES = [
     _case("Nodes.create", _tree, _create, _created_once),
     _case("Nodes.edit", _tree, _edit, _edited_or_not),
+    _case("Nodes.add_tags", _tree, _tag, _tagged_whole_or_not, ("native",)),
     _case("Nodes.restore", _tree, _restore, _restored_or_not),
     _case("Nodes.move", _tree, _move, _moved_or_not),
     _case("Nodes.remove", _tree, _remove, _removed_or_not, covers=["Photos.remove"]),
@@ -268,6 +287,7 @@ CASES = [
     *(_case(f"Comments.edit {one}", _talk(one), _change, _changed_or_not) for one in ("separate", "paged")),
     *(_case(f"Comments.delete {one}", _talk(one), _delete, _deleted_or_not) for one in ("separate", "paged")),
     *(_case(f"Comments.convert {one} to {to}", _talk(one), _convert(to), _nothing_lost) for one, to in CONVERSIONS),
+    _case("Moderation.flag", _talk("separate"), _flag, _flagged_once, ("native",)),
     _case("Moderation.decide", _flagged, _decide, _decided_again, ("native",)),
     _case("People.erase", _talk("separate"), _erase, _erased_in_the_end, ("native",)),
     _case("content demo", lambda db: None, _demo, _demo_goes_on, ("native",)),

@@ -32,7 +32,7 @@ def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
 
 def _every(case: Case) -> int:
     """A demo is hundreds of writes of operations that are swept by themselves: every fifth will do in most runs."""
-    return 5 if case.name.endswith(" demo") and not _in_full(case) else 1
+    return 5 if case.name.endswith(" demo") and not IN_FULL else 1
 
 
 SWEEPS = [one for number, case in enumerate(CASES) for one in _sweeps(number, case)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page
+from tests.sizes import IN_FULL, heavy
 
 PUBLIC = [
     *("/", "/sign-in", "/sign-up", "/nowhere", "/api/docs"),
@@ -22,7 +23,8 @@ LEADING_ON = {
     "/shop": "main a[href*='/products/']",
     "/site": "main a[href^='/site/']",
 }
-SIZES = [(1280, 900), (390, 800)]
+DESKTOP, PHONE = (1280, 900), (390, 800)
+LOOKS = [("light", DESKTOP), ("dark", PHONE), *([("dark", DESKTOP), ("light", PHONE)] if IN_FULL else [])]
 
 
 @pytest.fixture(scope="session")
@@ -42,16 +44,16 @@ def serious(page: Page, axe: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@heavy
+@pytest.mark.parametrize(("scheme", "size"), LOOKS)
 def test_nothing_serious_is_wrong_with_public_pages(
     stranger: Page, axe: str, scheme: Any, size: tuple[int, int]
 ) -> None:
     assert _walk(stranger, axe, PUBLIC, scheme, size) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@heavy
+@pytest.mark.parametrize(("scheme", "size"), LOOKS)
 def test_nothing_serious_is_wrong_with_the_admins_pages(
     admin: Page, axe: str, scheme: Any, size: tuple[int, int]
 ) -> None:

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import psutil
 from tests.processes import wait_until_gone
+from tests.sizes import IN_FULL, heavy
 
 from squinney.analytics import EventLog
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
-KILLS = 10
+KILLS = 10 if IN_FULL else 4
+TIMES = 8  # so many times ten thousand lines: enough to die in the midst of
 PROGRAM = """
 import sys
 from squinney.analytics import EventLog
@@ -54,38 +56,40 @@ def run_until_killed(program: str, uri: str, *arguments: str, chance: random.Ran
     return len(started)
 
 
-def test_killed_ten_times_an_import_is_still_exact(
+@heavy
+def test_killed_again_and_again_an_import_is_still_exact(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"
-    path.write_bytes(real_log.read_bytes() * 8)
+    path.write_bytes(real_log.read_bytes() * TIMES)
     chance = random.Random(4)
     stored = []
     for _ in range(KILLS):
         run_until_killed(PROGRAM, mongod.uri, analytics_db.name, str(path), chance=chance)
         stored.append(analytics_db["events"].count_documents({}))
-    assert any(0 < count < 8 * 9_999 for count in stored)  # they died in the middle of it
+    assert any(0 < count < TIMES * 9_999 for count in stored)  # they died in the middle of it
     imported = log.import_file(path)
 
-    assert imported.source["lines"] == 80_000
-    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
-    assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == 8
+    assert imported.source["lines"] == TIMES * 10_000
+    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == TIMES * 9_999
+    assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == TIMES
     assert imported.source["offset"] == path.stat().st_size
 
 
+@heavy
 def test_killed_with_a_second_process_it_is_exact_and_leaves_none_behind(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"
-    path.write_bytes(real_log.read_bytes() * 8)
+    path.write_bytes(real_log.read_bytes() * TIMES)
     chance = random.Random(5)
     started = [
         run_until_killed(SHARED, mongod.uri, analytics_db.name, str(path), chance=chance, longest=1.0) for _ in range(3)
     ]
     assert sum(started) > 0
     imported = log.import_file(path, processes=2, uri=mongod.uri)
-    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
-    assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == 8
+    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == TIMES * 9_999
+    assert imported.source["rejected"] == analytics_db["rejects"].count_documents({}) == TIMES
     assert imported.source["offset"] == path.stat().st_size
 
 
@@ -93,7 +97,7 @@ def test_when_the_second_process_is_killed_the_first_does_its_part(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path, mongod: Embedded
 ) -> None:
     path = tmp_path / "access.log"
-    path.write_bytes(real_log.read_bytes() * 8)
+    path.write_bytes(real_log.read_bytes() * TIMES)
     killed: list[int] = []
 
     def kill(_: object) -> None:
@@ -104,5 +108,5 @@ def test_when_the_second_process_is_killed_the_first_does_its_part(
 
     imported = log.import_file(path, processes=2, uri=mongod.uri, after_checkpoint=kill)
     assert len(killed) == 1
-    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == 8 * 9_999
+    assert imported.source["stored"] == analytics_db["events"].count_documents({}) == TIMES * 9_999
     assert imported.source["state"] == "done"

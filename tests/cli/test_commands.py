@@ -104,7 +104,9 @@ def test_indexes_with_other_options_are_made_anew_when_asked(squinney: Any, read
 
 def test_prove_holds_every_promise(squinney: Any) -> None:
     """A tenth of the full proof, which `make prove` runs."""
-    result = squinney("prove", "ledger", "--operations", "2000", "--seconds", "120", "--kill-every", "2", "--json")
+    result = squinney(
+        "prove", "ledger", "--operations", "2000", "--seconds", "120", "--kill-every", "2", "--workers", "2", "--json"
+    )
     assert result.stdout, result.stderr
     figures = json.loads(result.stdout)
     assert result.returncode == 0, figures

@@ -31,8 +31,12 @@ def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
 
 
 def _every(case: Case) -> int:
-    """A demo is hundreds of writes of operations that are swept by themselves: every fifth will do in most runs."""
-    return 5 if case.name.endswith(" demo") and not IN_FULL else 1
+    """Where it is not in full: every second write; of a demo, hundreds of writes of other cases, every tenth."""
+    if IN_FULL:
+        return 1
+    if case.name.endswith(" demo"):
+        return 10
+    return 1 if _in_full(case) else 2
 
 
 SWEEPS = [one for number, case in enumerate(CASES) for one in _sweeps(number, case)]

@@ -17,7 +17,7 @@ from squinney.mongo.schema import Db
 
 @pytest.mark.timeout(300)
 def test_editors_killed_at_random_break_no_promise(mongod: Embedded) -> None:
-    require_proof(mongod, "content", "--seconds", "60", "--operations", "250", "--kill-every", "1", "--workers", "3")
+    require_proof(mongod, "content", "--seconds", "60", "--operations", "120", "--kill-every", "2", "--workers", "3")
 
 
 def test_the_proof_sees_what_is_broken(site: Db) -> None:

@@ -187,9 +187,10 @@ def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> No
     assert set(month["daily"]) == {str(day) for day in range(1, 32)}
 
 
-def test_many_may_preallocate_the_same(hits: Hits) -> None:
+def test_many_may_preallocate_the_same(hits: Hits, analytics_db: Db) -> None:
     for page in range(20):
         at_once(8, lambda _, page=page: hits.preallocate("s", f"/{page}", AT))
+    assert [analytics_db[name].count_documents({}) for name in ("hits.daily", "hits.monthly")] == [20, 20]
 
 
 def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:

@@ -135,6 +135,29 @@ def test_a_program_edits_the_tree(shop: TestClient) -> None:
     assert ok(shop.delete(f"{API}/categories/films", params={"children": "cascade"})) == {"removed": 2}
 
 
+def test_what_would_hurt_twice_happens_once_per_key(shop: TestClient) -> None:
+    film = {"_id": "new", "type": "Film", "title": "New", "pricing": PRICING}
+    line = {"sku": "x", "price": 10, "qty": 2}
+    order = ok(shop.post(f"{API}/orders", json={"items": [line]}), 201)["id"]
+    writes: list[tuple[str, str, Any]] = [
+        ("POST", "products", film),
+        ("POST", "categories", {"name": "Blues"}),
+        ("POST", "categories/blues/move", {"parent": "music"}),
+        ("POST", f"orders/{order}/items", line),
+        ("PUT", f"orders/{order}/items/x", {"qty": 3}),
+        ("DELETE", f"orders/{order}/items/x", None),
+    ]
+    for method, path, body in writes:
+        first, again = (shop.request(method, f"{API}/{path}", json=body, headers=ONCE) for _ in range(2))
+        assert (first.is_success, again.status_code, again.json()) == (True, first.status_code, first.json()), path
+    assert refused(shop.post(f"{API}/orders/{order}/items", json={**line, "qty": 5}, headers=ONCE)) == (
+        409,
+        "key-reused",
+    )
+    assert ok(shop.get(f"{API}/orders/{order}"))["version"] == 4
+    assert [one["name"] for one in ok(shop.get(f"{API}/categories"))["items"]] == ["Music"]
+
+
 BAD: list[tuple[str, str, Any]] = [
     ("post", "products", {"_id": {"$gt": ""}}),
     ("post", "products", {"_id": "x", "type": "Film", "title": "x", "pricing": PRICING, "$set": 1}),

@@ -191,6 +191,19 @@ def _added_or_not(db: Db, state: Any) -> None:
     assert len(Catalog(db).get_many(["new"])) in (0, 1)
 
 
+def _add_with_key(db: Db, mode: Mode, state: Any) -> None:
+    Catalog(db).add({"_id": "film", "type": "Film", "title": "new", "pricing": PRICING}, key="k")
+
+
+def _removed(db: Db) -> None:
+    _remove_product(db, "native", _abandoned(db))
+
+
+def _added_and_sellable(db: Db, state: Any) -> None:
+    _add_with_key(db, "native", state)
+    assert (Catalog(db).get("film")["title"], inventory(db).level("film").get("removed_at")) == ("new", None)
+
+
 def _remove_product(db: Db, mode: Mode, cart_id: str) -> None:
     Catalog(db, transactions=transactions(db, mode)).remove("film")
 
@@ -311,6 +324,7 @@ CASES = [
     Case("Inventory.receive first", "commerce", lambda db: None, _receive, _received_once),
     Case("Inventory.adjust", "commerce", shop, _adjust, _adjusted_once),
     Case("Catalog.add", "commerce", lambda db: None, _add_product, _added_or_not, modes=["native"]),
+    Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable, modes=["native"]),
     Case("Catalog.remove", "commerce", _abandoned, _remove_product, _removed_or_not),
     Case("Catalog.import_products", "commerce", lambda db: None, _import, _import_goes_on, modes=["native"]),
     Case("commerce demo", "commerce", lambda db: None, _demo, _demo_goes_on, modes=["native"]),

@@ -57,6 +57,15 @@ def _edited(name: str, edit: Callable[[Orders, str], object], *allowed: int) -> 
     return Case(f"Orders.{name}", "commerce", _placed, act, check, modes=["native"])
 
 
+def _add_with_key(db: Db, mode: Mode, order_id: str) -> None:
+    orders(db, mode).add_or_increase(order_id, "x", 99, 3, key="k")
+
+
+def _added_once(db: Db, order_id: str) -> None:
+    _add_with_key(db, "native", order_id)
+    assert orders(db).get(order_id)["total"] == 25
+
+
 def _delete(db: Db, mode: Mode, order_id: str) -> None:
     orders(db, mode).delete(order_id)
 
@@ -129,6 +138,7 @@ CASES = [
     Case("Orders.cancel unpaid", "commerce", _placed, _cancel, _cancel_unpaid, modes=["native"]),
     _edited("add_or_increase", lambda o, order_id: o.add_or_increase(order_id, "x", 99, 3), 16, 25),
     _edited("add_or_increase new line", lambda o, order_id: o.add_or_increase(order_id, "z", 100, 1), 16, 116),
+    Case("Orders.add_or_increase with a key", "commerce", _placed, _add_with_key, _added_once, modes=["native"]),
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
     Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),

@@ -14,6 +14,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
+from tests.racing import at_once
 
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
@@ -24,6 +25,7 @@ from squinney.patterns import transactions
 from squinney.patterns.transactions import (
     AlreadyExists,
     Busy,
+    KeyReused,
     Mode,
     Plan,
     Stale,
@@ -34,6 +36,7 @@ from squinney.patterns.transactions import (
     find_stuck,
     in_transaction,
     is_open,
+    once,
     steps,
     two_phase,
     visible,
@@ -535,3 +538,25 @@ def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) 
     with client_for(mongod.uri) as another, operation(5):
         another[jars.name].jars.update_one({"_id": "a"}, {"$inc": {"beans": 10}})
     assert jars.jars.find_one({"_id": "a"}) == {"_id": "a", "beans": 20}
+
+
+def test_a_transaction_of_ones_own_happens_once_per_key(jars: Db) -> None:
+    """Also where several come with the key at the same moment, and where the first was refused."""
+    refusals = [Conflict("not now")]
+
+    def work(session: ClientSession) -> Any:
+        found = jars.jars.find_one_and_update({"_id": "a"}, {"$inc": {"beans": 1}}, session=session)
+        if refusals:
+            raise refusals.pop()
+        return {"before": found["beans"]}
+
+    def add(amount: int) -> Any:
+        return once(jars, "add", work, key="k", arguments={"amount": amount})
+
+    with pytest.raises(Conflict, match="not now"):
+        add(1)
+    assert at_once(4, lambda _: add(1)) == [{"before": 10}] * 4
+    assert jars.jars.find_one({"_id": "a"}) == {"_id": "a", "beans": 11}
+    with pytest.raises(KeyReused):
+        add(2)
+    assert once(jars, "add", work, key="k", scope="another", arguments={"amount": 1}) == {"before": 11}

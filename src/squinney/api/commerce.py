@@ -112,10 +112,12 @@ def count_facets(
     return catalog.facets(by=by, **filters)
 
 
-@router.post("/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists))
-def add_product(catalog: Products, body: dict[str, Any]) -> Any:
+@router.post(
+    "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
+)
+def add_product(catalog: Products, body: dict[str, Any], caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Add a product; `_id` is its SKU."""
-    return _out(catalog.add(body))
+    return _out(catalog.add(body, key=idempotency_key, scope=caller))
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
@@ -186,11 +188,11 @@ def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cu
     "/categories",
     status_code=201,
     response_model=CategoryModel,
-    responses=responses(UnknownCategory, SlugTaken, DepthLimit, Busy),
+    responses=responses(UnknownCategory, SlugTaken, DepthLimit, KeyReused, Busy),
 )
-def add_category(tree: Tree, body: NewCategory) -> Any:
+def add_category(tree: Tree, body: NewCategory, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Add a category as the last child of its parent."""
-    return _out(tree.add(body.name, body.slug, body.parent))
+    return _out(tree.add(body.name, body.slug, body.parent, key=idempotency_key, scope=caller))
 
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
@@ -216,11 +218,13 @@ def list_subtree(
 @router.post(
     "/categories/{slug}/move",
     response_model=CategoryModel,
-    responses=responses(UnknownCategory, Cycle, DepthLimit, Busy),
+    responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
 )
-def move_category(tree: Tree, slug: str, body: CategoryMove) -> Any:
+def move_category(
+    tree: Tree, slug: str, body: CategoryMove, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
     """Put a category, with everything below it, elsewhere."""
-    return _out(tree.move(slug, body.parent, body.position))
+    return _out(tree.move(slug, body.parent, body.position, key=idempotency_key, scope=caller))
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
@@ -320,7 +324,7 @@ def check_out(carts: Baskets, cart_id: str, body: Checkout) -> Any:
 
 # ---- orders ----
 
-EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit]
+EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused, Busy]
 
 
 @router.get("/orders", response_model=OrderPage, responses=responses())
@@ -351,10 +355,19 @@ def get_order(orders: Sales, order_id: str) -> Any:
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
-def add_order_line(orders: Sales, order_id: str, body: OrderLineChange) -> Any:
+def add_order_line(
+    orders: Sales, order_id: str, body: OrderLineChange, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
     """Add a line, or to the line that is there."""
     changed = orders.add_or_increase(
-        order_id, body.sku, body.price, body.qty, title=body.title or "", currency=body.currency
+        order_id,
+        body.sku,
+        body.price,
+        body.qty,
+        title=body.title or "",
+        currency=body.currency,
+        key=idempotency_key,
+        scope=caller,
     )
     return _out(changed)
 
@@ -362,21 +375,27 @@ def add_order_line(orders: Sales, order_id: str, body: OrderLineChange) -> Any:
 @router.put(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity) -> Any:
+def set_order_quantity(
+    orders: Sales, order_id: str, sku: str, body: Quantity, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
     """Make a line of the order say so many."""
-    return _out(orders.set_quantity(order_id, sku, body.qty))
+    return _out(orders.set_quantity(order_id, sku, body.qty, key=idempotency_key, scope=caller))
 
 
 @router.delete(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def remove_order_line(orders: Sales, order_id: str, sku: str) -> Any:
+def remove_order_line(
+    orders: Sales, order_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
     """Take a line out of the order."""
-    return _out(orders.remove_item(order_id, sku))
+    return _out(orders.remove_item(order_id, sku, key=idempotency_key, scope=caller))
 
 
 @router.post(
-    "/orders/{order_id}/cancel", response_model=OrderModel, responses=responses(*EDIT_ERRORS, PaymentUnsettled, Busy)
+    "/orders/{order_id}/cancel",
+    response_model=OrderModel,
+    responses=responses(UnknownOrder, OrderFixed, PaymentUnsettled, Busy),
 )
 def cancel_order(orders: Sales, order_id: str) -> Any:
     """Cancel an order: refund it and restock its goods."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
+from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 from pymongo.read_preferences import Primary, _ServerMode
 
@@ -23,7 +24,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, checks, paging
 from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
-from squinney.patterns.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions
+from squinney.patterns.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions, once
 from squinney.patterns.transactions.attempts import pause
 
 Properties = Mapping[str, Value | Range]
@@ -57,21 +58,29 @@ class Catalog:
     # ---- one product ----
 
     @operation()
-    def add(self, product: Mapping[str, Any]) -> Product:
-        """Add a product; `_id` is its SKU. What is saved is computed from the prices.
+    def add(self, product: Mapping[str, Any], *, key: str | None = None, scope: str = "") -> Product:
+        """Add a product; `_id` is its SKU. What is saved is computed from the prices. A repeat with `key` is no error.
 
-        Atomic: one insert; another update makes the stock of a SKU that was removed before sellable again.
+        Atomic: one insert; another update makes the stock of a SKU that was removed before sellable again. With a key,
+        both and the key's record in one transaction.
         After a crash: the product is there; `repair` lifts the mark on its stock.
-        Raises: `Invalid`, `AlreadyExists`.
+        Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
         """
         stored = {**product_from(product, self._types), "version": 1}
         try:
-            self._db["products"].insert_one(dict(stored))
+            if key is None:
+                return self._add(stored)
+            arguments = {"product": stored}
+            return once(
+                self._db, "product add", lambda s: self._add(stored, s), key=key, scope=scope, arguments=arguments
+            )
         except DuplicateKeyError as error:
             raise AlreadyExists(f"there is a product {stored['_id']} already", sku=stored["_id"]) from error
-        self._db["stock"].update_one(
-            {"_id": stored["_id"], "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}}
-        )
+
+    def _add(self, stored: Product, session: ClientSession | None = None) -> Product:
+        self._db["products"].insert_one(dict(stored), session=session)
+        removed = {"_id": stored["_id"], "removed_at": {"$ne": None}}
+        self._db["stock"].update_one(removed, {"$unset": {"removed_at": ""}}, session=session)
         return stored
 
     @operation()

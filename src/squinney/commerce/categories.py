@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from squinney.commerce import queries
 from squinney.commerce.documents import CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
-from squinney.commerce.tree import change_tree, slug_for, take_from_products
+from squinney.commerce.tree import Once, change_tree, slug_for, take_from_products
 from squinney.commerce.tree_import import add_paths
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -78,14 +78,23 @@ class Categories:
     # ---- changing ----
 
     @operation(30)
-    def add(self, name: str, slug: str | None = None, parent: str | None = None) -> Category:
-        """Add a category as the last child of `parent` (a slug), or as the last root.
+    def add(
+        self,
+        name: str,
+        slug: str | None = None,
+        parent: str | None = None,
+        *,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Category:
+        """Add a category as the last child of `parent` (a slug), or as the last root; once per `key`.
 
         Without a slug one is made of the name, with an ending where that is taken.
 
-        Atomic: one transaction.
+        Atomic: one transaction, with the key's record in it.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `Unavailable`.
+        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `Unavailable`; with a key also
+        `KeyReused`.
         """
         checks.text(name, "name", least=1, most=200)
         if slug is not None:
@@ -106,15 +115,26 @@ class Categories:
             self._db["categories"].insert_one(dict(category), session=session)
             return category
 
-        return change_tree(self._db, change)
+        arguments = {"name": name, "slug": slug, "parent": parent}
+        return change_tree(self._db, change, by=_once("add", key, scope, arguments))
 
     @operation(30)
-    def move(self, slug: str, new_parent: str | None, position: int | None = None) -> Category:
+    def move(
+        self,
+        slug: str,
+        new_parent: str | None,
+        position: int | None = None,
+        *,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Category:
         """Put a category, with everything below it, under another one (or at the root), last or at `position`.
+
+        With a `key` it moves once: a repeat does not take back what others have moved meanwhile.
 
         Atomic: one transaction, of a constant number of round trips whatever the subtree's size.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownCategory`, `Cycle`, `DepthLimit`, `Busy`, `Unavailable`.
+        Raises: `Invalid`, `UnknownCategory`, `Cycle`, `DepthLimit`, `Busy`, `Unavailable`; with a key also `KeyReused`.
         """
         if position is not None:
             checks.integer(position, "position", least=0, most=10**9)
@@ -129,7 +149,8 @@ class Categories:
             moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": place}
             return self._rewrite(node, moved, session)
 
-        return change_tree(self._db, change)
+        arguments = {"slug": slug, "parent": new_parent, "position": position}
+        return change_tree(self._db, change, by=_once("move", key, scope, arguments))
 
     @operation(30)
     def rename(self, slug: str, name: str) -> Category:
@@ -255,3 +276,7 @@ class Categories:
         self._shift(node["_id"], {"$gte": 0}, others, session)
         lifted = CATEGORY_TREE.lifted(node)
         self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)
+
+
+def _once(kind: str, key: str | None, scope: str, arguments: Mapping[str, Any]) -> Once | None:
+    return None if key is None else Once(f"category {kind}", key, scope, arguments)

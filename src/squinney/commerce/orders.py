@@ -6,39 +6,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from pymongo.client_session import ClientSession
+
 from squinney.clock import Clock, utcnow
-from squinney.commerce import queries, rules
-from squinney.commerce.documents import (
-    CURRENCY,
-    MOST_LINES,
-    MOST_PRICE,
-    MOST_QTY,
-    MOST_TOTAL,
-    Cart,
-    Order,
-    OrderLine,
-    Payment,
-)
-from squinney.commerce.errors import (
-    OrderFixed,
-    OrderLimit,
-    PaymentUnsettled,
-    UnknownLine,
-    UnknownOrder,
-    UnknownPayment,
-    WrongCurrency,
-)
+from squinney.commerce import order_lines, queries, rules
+from squinney.commerce.documents import CURRENCY, Cart, Order, Payment
+from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder, UnknownPayment
+from squinney.commerce.order_lines import EDITABLE, Edit, checked_lines, fixed
 from squinney.commerce.payments import Attempt, PaymentGateway
-from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import Plan, Stale, Step, Transactions
-
-# The lines of an order that came from a cart stand for goods and money that have moved: they do not change alone.
-EDITABLE = {"status": "placed", "payment_id": None, "txn_stub": None, "txn_lock": None}
+from squinney.patterns.transactions import Plan, Stale, Step, Transactions, once
 
 
 class Orders:
@@ -78,7 +59,7 @@ class Orders:
         After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
         Raises: `Invalid`, `OrderLimit`; with a key also `KeyReused` and `StillRunning`.
         """
-        lines = _checked_lines(items)
+        lines = checked_lines(items)
         order: Order = {
             "_id": new_id(),
             "items": lines,
@@ -126,8 +107,11 @@ class Orders:
 
         Raises: `UnknownOrder`.
         """
+        return self._get(order_id)
+
+    def _get(self, order_id: str, session: ClientSession | None = None) -> Order:
         checks.identifier(order_id, "order")
-        order = self._db["orders"].find_one(queries.ORDER(order_id=order_id))
+        order = self._db["orders"].find_one(queries.ORDER(order_id=order_id), session=session)
         if order is None:
             raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
         return cast(Order, order)
@@ -151,70 +135,68 @@ class Orders:
 
     @operation()
     def add_or_increase(
-        self, order_id: str, sku: str, price: int, qty: int, *, title: str = "", currency: str | None = None
+        self,
+        order_id: str,
+        sku: str,
+        price: int,
+        qty: int,
+        *,
+        title: str = "",
+        currency: str | None = None,
+        key: str | None = None,
+        scope: str = "",
     ) -> Order:
-        """Add a line, or `qty` to the line that is there, whose price stays.
+        """Add a line, or `qty` to the line that is there, whose price stays; once per `key`.
 
-        Atomic: one update that computes lines and total on the server.
+        Atomic: one update that computes lines and total on the server; with a key, in one transaction with its record.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownOrder`, `OrderFixed`, `OrderLimit`, `WrongCurrency`.
+        Raises: `Invalid`, `UnknownOrder`, `OrderFixed`, `OrderLimit`, `WrongCurrency`; with a key also `KeyReused`
+        and `Busy`.
         """
-        line = _checked_line({"sku": sku, "price": price, "qty": qty, "title": title or sku})
-        more = {"$cond": [_is(sku), {"$mergeObjects": ["$$line", {"qty": _plus("$$line.qty", qty)}]}, "$$line"]}
-        lines = {
-            "$cond": [
-                {"$in": [sku_literal(sku), "$items.sku"]},
-                {"$map": {"input": "$items", "as": "line", "in": more}},
-                {"$concatArrays": ["$items", [{"$literal": line}]]},
-            ]
-        }
-        return self._edit(order_id, lines, currency=currency)
+        line = {"sku": sku, "price": price, "qty": qty, "title": title or sku}
+        return self._edit(order_id, order_lines.adding(line, currency), key, scope)
 
     @operation()
-    def set_quantity(self, order_id: str, sku: str, qty: int) -> Order:
+    def set_quantity(self, order_id: str, sku: str, qty: int, *, key: str | None = None, scope: str = "") -> Order:
         """Make a line say `qty`, which is at least 1.
 
         Atomic: as `add_or_increase`.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`, `OrderLimit`.
+        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`, `OrderLimit`; with a key also `KeyReused` and
+        `Busy`.
         """
-        checks.integer(qty, "qty", least=1, most=MOST_QTY)
-        changed = {"$cond": [_is(sku), {"$mergeObjects": ["$$line", {"qty": qty}]}, "$$line"]}
-        return self._edit(order_id, {"$map": {"input": "$items", "as": "line", "in": changed}}, needs=sku)
+        return self._edit(order_id, order_lines.setting(sku, qty), key, scope)
 
     @operation()
-    def remove_item(self, order_id: str, sku: str) -> Order:
+    def remove_item(self, order_id: str, sku: str, *, key: str | None = None, scope: str = "") -> Order:
         """Take a line out.
 
         Atomic: as `add_or_increase`.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`.
+        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`; with a key also `KeyReused` and `Busy`.
         """
-        kept = {"$filter": {"input": "$items", "as": "line", "cond": {"$not": [_is(sku)]}}}
-        return self._edit(order_id, kept, needs=sku)
+        return self._edit(order_id, order_lines.removing(sku), key, scope)
 
-    def _edit(self, order_id: str, lines: Document, *, needs: str | None = None, currency: str | None = None) -> Order:
+    def _edit(self, order_id: str, edit: Edit, key: str | None, scope: str) -> Order:
         checks.identifier(order_id, "order")
-        where: Document = {"_id": order_id, **EDITABLE, "$expr": _within_limits(lines)}
-        if needs is not None:
-            where["items.sku"] = checks.identifier(needs, "sku")
-        if currency is not None:
-            where["currency"] = checks.text(currency, "currency", most=3, pattern=CURRENCY)
-        change = {"items": lines, "total": _sum_of(lines), "version": {"$add": ["$version", 1]}}
-        changed = self._db["orders"].find_one_and_update(where, [{"$set": change}], return_document=True)
-        if changed is None:
-            raise self._why_not(order_id, needs, currency)
-        return cast(Order, changed)
+        if key is None:
+            return self._change(order_id, edit)
+        return once(
+            self._db,
+            f"order {edit.kind}",
+            lambda session: self._change(order_id, edit, session),
+            key=key,
+            scope=scope,
+            arguments={"order": order_id, **edit.arguments},
+        )
 
-    def _why_not(self, order_id: str, sku: str | None, currency: str | None) -> SquinneyError:
-        order = self.get(order_id)
-        if order["status"] != "placed" or order.get("payment_id"):
-            return _fixed(order)
-        if currency is not None and order["currency"] != currency:
-            return WrongCurrency(f"the order is in {order['currency']}, not {currency}", order_id=order_id)
-        if sku is not None and all(line["sku"] != sku for line in order["items"]):
-            return UnknownLine(f"the order has no line with {sku}", sku=sku)
-        return OrderLimit(f"an order has at most {MOST_LINES} lines of {MOST_QTY} units, worth {MOST_TOTAL}")
+    def _change(self, order_id: str, edit: Edit, session: ClientSession | None = None) -> Order:
+        changed = self._db["orders"].find_one_and_update(
+            edit.where(order_id), edit.change, return_document=True, session=session
+        )
+        if changed is None:
+            raise edit.refusal(self._get(order_id, session))
+        return cast(Order, changed)
 
     # ---- ending ----
 
@@ -239,7 +221,7 @@ class Orders:
             where = {"_id": order["_id"], **EDITABLE}
             done = self._db["orders"].update_one(where, {"$set": {"status": "cancelled"}, "$inc": {"version": 1}})
             if not done.matched_count and (now := self.get(order["_id"]))["status"] != "cancelled":
-                raise _fixed(now)
+                raise fixed(now)
             return None
         if self._gateway is None:
             raise OrderFixed("an order that was paid for needs a payment gateway to be cancelled")
@@ -253,7 +235,7 @@ class Orders:
         if order["status"] != "placed":
             return Plan([])
         if payment["state"] != "captured":
-            raise _fixed(order)
+            raise fixed(order)
         return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, {"state": "refunding"})])
 
     def _payment(self, payment_id: str) -> Payment:
@@ -310,7 +292,7 @@ class Orders:
         free = {"$or": [{"status": "cancelled"}, {"status": "placed", "payment_id": None}]}
         where = {"_id": order_id, **free, "txn_stub": None, "txn_lock": None}
         if not self._db["orders"].delete_one(where).deleted_count:
-            raise _fixed(self.get(order_id))
+            raise fixed(self.get(order_id))
 
 
 def order_step(order: Order, change: Mapping[str, Any]) -> Step:
@@ -324,71 +306,6 @@ def order_step(order: Order, change: Mapping[str, Any]) -> Step:
     )
 
 
-def _fixed(order: Order) -> Conflict:
-    if order["status"] == "placed":
-        return OrderFixed("this order was paid for; its lines change only with the goods: cancel it instead")
-    return OrderFixed(f"the order is {order['status']}", order_id=order["_id"], status=order["status"])
-
-
 def _unrefunded(payment: Payment) -> PaymentUnsettled:
     message = "the payment provider has not confirmed the refund; it will be asked again"
     return PaymentUnsettled(message, outcome_unknown=True, payment_id=payment["_id"])
-
-
-# ---- lines as they come in ----
-
-
-def _checked_lines(items: Any) -> list[OrderLine]:
-    if not isinstance(items, Sequence) or isinstance(items, str | bytes) or not 1 <= len(items) <= MOST_LINES:
-        raise Invalid(f"items must be a list of 1 to {MOST_LINES} lines", field="items", limit=MOST_LINES)
-    lines = [_checked_line(item) for item in items]
-    if len({line["sku"] for line in lines}) < len(lines):
-        raise Invalid("items must have one line per SKU", field="items")
-    if rules.total(lines) > MOST_TOTAL:
-        raise OrderLimit(f"an order is worth at most {MOST_TOTAL}")
-    return lines
-
-
-def _checked_line(item: Any) -> OrderLine:
-    if not isinstance(item, Mapping) or not {"sku", "price", "qty"} <= item.keys() <= {"sku", "price", "qty", "title"}:
-        raise Invalid("a line has sku, price, qty and perhaps title, and nothing else", field="items")
-    sku = checks.identifier(item["sku"], "sku")
-    return {
-        "sku": sku,
-        "title": checks.text(item.get("title", sku), "title", most=1_000),
-        "price": checks.integer(item["price"], "price", least=0, most=MOST_PRICE),
-        "qty": checks.integer(item["qty"], "qty", least=1, most=MOST_QTY),
-    }
-
-
-# ---- the server's arithmetic ----
-
-
-def sku_literal(sku: str) -> Document:
-    """A SKU that the server does not take for a field path."""
-    return {"$literal": sku}
-
-
-def _is(sku: str) -> Document:
-    return {"$eq": ["$$line.sku", sku_literal(sku)]}
-
-
-def _plus(value: str, more: int) -> Document:
-    return {"$add": [value, more]}
-
-
-def _sum_of(lines: Document) -> Document:
-    worth = {"$multiply": [{"$toLong": "$$line.price"}, {"$toLong": "$$line.qty"}]}
-    return {"$sum": {"$map": {"input": lines, "as": "line", "in": worth}}}
-
-
-def _within_limits(lines: Document) -> Document:
-    """Whether the lines that an update would leave are ones an order may have."""
-    most = {"$max": {"$map": {"input": lines, "as": "line", "in": "$$line.qty"}}}
-    return {
-        "$and": [
-            {"$lte": [{"$size": lines}, MOST_LINES]},
-            {"$lte": [{"$ifNull": [most, 0]}, MOST_QTY]},
-            {"$lte": [_sum_of(lines), MOST_TOTAL]},
-        ]
-    }

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce.errors import SlugTaken
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import in_transaction
+from squinney.patterns.transactions import in_transaction, once
 
 T = TypeVar("T")
 
 TREE_ID = "categories"
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """The caller's key for a change, and what it stands for."""
+
+    kind: str
+    key: str
+    scope: str
+    arguments: Mapping[str, Any]
 
 
 def slug_for(name: str) -> str:
@@ -25,8 +36,8 @@ def slug_for(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:100].strip("-")
 
 
-def change_tree(db: Db, change: Callable[[ClientSession], T], *, seconds: float = 30) -> T:
-    """Run `change` in a transaction that first increments the tree's own document.
+def change_tree(db: Db, change: Callable[[ClientSession], T], *, by: Once | None = None, seconds: float = 30) -> T:
+    """Run `change` in a transaction that first increments the tree's own document; once for a caller with a key.
 
     Two snapshot transactions could otherwise each see a tree without the other's move, and put A under B and B under
     A. With it, one of two that overlap is turned away by the server and tried again on what the other left.
@@ -39,7 +50,9 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, seconds: float 
         return change(session)
 
     try:
-        return in_transaction(db, work, seconds=seconds)
+        if by is None:
+            return in_transaction(db, work, seconds=seconds)
+        return once(db, by.kind, work, key=by.key, scope=by.scope, arguments=by.arguments, seconds=seconds)
     except DuplicateKeyError as error:  # the slug's index is the only unique one
         raise SlugTaken("another category has this slug") from error
 

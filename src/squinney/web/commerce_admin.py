@@ -99,9 +99,9 @@ def change_stock(
 
 
 @router.post("/categories", response_class=HTMLResponse)
-def add_category(request: Request, nouns: Nouns, tree: Tree, name: Text, parent: Text = "") -> Response:
-    """Add a category."""
-    return _done_or_told(request, nouns, lambda: tree.add(name, parent=parent or None))
+def add_category(request: Request, nouns: Nouns, tree: Tree, name: Text, key: Text, parent: Text = "") -> Response:
+    """Add a category; a form sent twice adds one."""
+    return _done_or_told(request, nouns, lambda: tree.add(name, parent=parent or None, key=key, scope="web"))
 
 
 @router.post("/categories/move", response_class=HTMLResponse)

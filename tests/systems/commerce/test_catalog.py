@@ -20,7 +20,7 @@ from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes
-from squinney.patterns.transactions import AlreadyExists, Busy, Stale
+from squinney.patterns.transactions import AlreadyExists, Busy, KeyReused, Stale
 
 ALBUM = {
     "_id": "00e8da9b",
@@ -55,6 +55,21 @@ def test_a_document_can_be_put_back_as_it_was_read(catalog: Catalog) -> None:
     first = catalog.add(ALBUM)
     second = catalog.replace("00e8da9b", catalog.get("00e8da9b"), expected_version=1)
     assert second == {**first, "version": 2}
+
+
+def test_a_product_is_added_once_per_key(catalog: Catalog, shop_db: Db) -> None:
+    shop_db["stock"].insert_one(
+        {"_id": "f", "received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "removed_at": datetime.now(UTC)}
+    )
+    added = catalog.add(product("f"), key="k")
+    assert "removed_at" not in (shop_db["stock"].find_one() or {})
+    catalog.patch("f", {"title": "later"})
+    assert catalog.add(product("f"), key="k") == added
+    assert catalog.get("f")["title"] == "later"
+    with pytest.raises(AlreadyExists):
+        catalog.add(product("f"), key="k2")
+    with pytest.raises(KeyReused):
+        catalog.add(product("g"), key="k")
 
 
 def test_versions_keep_editors_apart(catalog: Catalog) -> None:

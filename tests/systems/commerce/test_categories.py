@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.commands import Commands
+from tests.racing import at_once
 from tests.systems.commerce.conftest import product
 
 from squinney.commerce import (
@@ -26,7 +27,7 @@ from squinney.commerce.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
-from squinney.patterns.transactions import Stale
+from squinney.patterns.transactions import KeyReused, Stale
 
 
 @pytest.fixture
@@ -144,6 +145,19 @@ def test_whoever_edits_a_product_learns_that_its_category_is_gone(music: Categor
     with pytest.raises(Stale):
         catalog.replace("p", read, expected_version=read["version"])
     assert (catalog.get("p")["category_ids"], catalog.get("p")["version"]) == ([], 2)
+
+
+def test_a_category_is_added_and_moved_once_per_key(music: Categories, shop_db: Db) -> None:
+    added = at_once(4, lambda _: music.add("Blues", key="k"))
+    assert added == [added[0]] * 4
+    assert shop_db["categories"].count_documents({"name": "Blues"}) == 1
+    with pytest.raises(KeyReused):
+        music.add("Soul", key="k")
+    other = music.add("Other")
+    moved = music.move("blues", "music", key="k")
+    music.move("blues", "other")
+    assert music.move("blues", "music", key="k") == moved
+    assert music.get("blues")["parent"] == other["_id"], "the repeat took nothing back"
 
 
 def test_slugs_are_made_and_kept_apart(categories: Categories) -> None:

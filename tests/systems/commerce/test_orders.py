@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import Shop
 
@@ -15,6 +16,7 @@ from squinney.commerce import OrderFixed, OrderLimit, Orders, UnknownLine, Unkno
 from squinney.commerce.documents import MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 from squinney.mongo.schema import Db
+from squinney.patterns.transactions import KeyReused
 
 LINE = {"sku": "film", "price": 500, "qty": 2}
 
@@ -35,6 +37,25 @@ def test_lines_and_total_change_together(shop: Shop) -> None:
     order = shop.orders.remove_item(order_id, "album")
     assert (order["total"], order["version"], len(order["items"])) == (500, 5, 1)
     assert shop.orders.remove_item(order_id, "film")["total"] == 0
+
+
+def test_lines_change_once_per_key(shop: Shop) -> None:
+    order_id = shop.orders.place([LINE])["_id"]
+    added = at_once(4, lambda _: shop.orders.add_or_increase(order_id, "film", 500, 1, key="k"))
+    assert [order["total"] for order in added] == [1500] * 4
+    assert shop.orders.get(order_id) == added[0]
+    with pytest.raises(KeyReused):
+        shop.orders.add_or_increase(order_id, "film", 500, 2, key="k")
+    fewer = shop.orders.set_quantity(order_id, "film", 1, key="k")
+    shop.orders.add_or_increase(order_id, "film", 500, 1, key="k", scope="another")
+    assert shop.orders.set_quantity(order_id, "film", 1, key="k") == fewer
+    assert shop.orders.get(order_id)["total"] == 1000, "the repeat undid nothing"
+    gone = shop.orders.remove_item(order_id, "film", key="k")
+    assert (shop.orders.remove_item(order_id, "film", key="k"), gone["items"]) == (gone, [])
+    with pytest.raises(UnknownLine):
+        shop.orders.remove_item(order_id, "film", key="k2")
+    assert shop.orders.add_or_increase(order_id, "film", 500, 1, key="k") == added[0]
+    assert shop.orders.get(order_id)["items"] == []
 
 
 def test_a_sku_that_looks_like_an_expression_is_a_sku(shop: Shop) -> None:

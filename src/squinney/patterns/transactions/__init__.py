@@ -9,6 +9,7 @@ from squinney.patterns.transactions.errors import (
     StillRunning,
     TimedOut,
 )
+from squinney.patterns.transactions.keyed import once
 from squinney.patterns.transactions.orphans import drop_orphans, find_orphans
 from squinney.patterns.transactions.records import COLLECTIONS, QUERIES, Outcome, is_open
 from squinney.patterns.transactions.runner import Mode, Transactions, find_stuck
@@ -33,5 +34,6 @@ __all__ = [
     "find_stuck",
     "in_transaction",
     "is_open",
+    "once",
     "visible",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,6 @@ from bson import ObjectId
 from pymongo.client_session import ClientSession
 from pymongo.errors import DocumentTooLarge, DuplicateKeyError, PyMongoError, WriteError
 
-from squinney.clock import utcnow
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import duplicates, records
 from squinney.patterns.transactions.attempts import attempt, may_try_again, pause
@@ -41,7 +39,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     message, are they sent one by one, which tells the step that refuses.
     """
     txn = ObjectId()
-    record = _record(kind, txn, plan, key, keep_keys_seconds)
+    record = records.finished(kind, txn, key, plan.result, keep_keys_seconds) if key else None
     send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
     names = names_of(db, plan.steps)
     with db.client.start_session() as session:
@@ -65,23 +63,6 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
                 MEETINGS.met(names)
                 pause(number, until, error)
     raise AssertionError("unreachable")
-
-
-def _record(kind: str, txn: ObjectId, plan: Plan, key: Key | None, keep_seconds: float) -> Document | None:
-    if key is None:
-        return None
-    now = utcnow()
-    return {
-        "_id": key.id,
-        "txn": txn,
-        "kind": kind,
-        "mode": "native",
-        "fingerprint": key.fingerprint,
-        "result": plan.result,
-        "state": "done",
-        "at": now,
-        "expires_at": now + timedelta(seconds=keep_seconds),
-    }
 
 
 def _send_all(

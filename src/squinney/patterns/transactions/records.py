@@ -12,11 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from bson import json_util
+from bson import ObjectId, json_util
+from pymongo.client_session import ClientSession
 
+from squinney.clock import utcnow
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns import checks
@@ -24,6 +26,7 @@ from squinney.patterns.transactions.errors import KeyReused, StillRunning
 
 NAME = "transactions"
 OPEN_STATES = ["new", "commit", "rollback", "tombs"]
+KEEP_KEYS_SECONDS = 7 * 86_400
 
 COLLECTIONS = [
     Collection(
@@ -88,6 +91,22 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json_util.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+def finished(kind: str, txn: ObjectId, key: Key, result: Any, keep_seconds: float) -> Document:
+    """The record of a keyed operation that one native transaction does."""
+    now = utcnow()
+    return {
+        "_id": key.id,
+        "txn": txn,
+        "kind": kind,
+        "mode": "native",
+        "fingerprint": key.fingerprint,
+        "result": result,
+        "state": "done",
+        "at": now,
+        "expires_at": now + timedelta(seconds=keep_seconds),
+    }
+
+
 def is_open(db: Db, txn: Any) -> bool:
     """Whether the run that a marker names has a record that `recover()` will act on."""
     return next(OPEN.find(db, txn=txn, limit=1), None) is not None
@@ -105,10 +124,10 @@ def replay(record: Document, key: Key) -> Outcome:
     return Outcome(record["txn"], record.get("result"), replayed=True)
 
 
-def earlier_outcome(db: Db, key: Key | None) -> Outcome | None:
+def earlier_outcome(db: Db, key: Key | None, session: ClientSession | None = None) -> Outcome | None:
     """What the key's first run answered; None without one, or while its record is not yet visible to a majority.
 
     Raises: `KeyReused`, `StillRunning`.
     """
-    record = db[NAME].find_one({"_id": key.id}) if key else None
+    record = db[NAME].find_one({"_id": key.id}, session=session) if key else None
     return replay(record, key) if key and record else None

@@ -50,7 +50,7 @@ class Transactions:
         timeout_seconds: float = 30,
         margin_seconds: float = 5,
         tombs_for_seconds: float = 300,
-        keep_keys_seconds: float = 7 * 86_400,
+        keep_keys_seconds: float = records.KEEP_KEYS_SECONDS,
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")

@@ -161,6 +161,23 @@ def _all_back(db: Db, cart_id: str) -> None:
     assert (levels(db), levels(db, "album")) == ((10, 0, 0), (10, 0, 0))
 
 
+def _expired_long_ago(db: Db) -> str:
+    cart_id = shop(db)
+    _check_out("decline")(db, "native", cart_id)
+    carts(db).abandon(cart_id)
+    db["carts"].update_many({}, {"$set": {"last_modified": LONG_AGO}})
+    return cart_id
+
+
+def _forget(db: Db, mode: Mode, cart_id: str) -> None:
+    carts(db, mode).forget_carts(30 * 86_400)
+
+
+def _forgotten(db: Db, cart_id: str) -> None:
+    """The job has been here since."""
+    assert (db["carts"].count_documents({}), db["payments"].count_documents({})) == (0, 0)
+
+
 # ---- stock and products ----
 
 
@@ -320,6 +337,15 @@ CASES = [
     Case("Carts.expire_carts", "commerce", _idle, _expire, _given_back_or_not, covers=["job:expire-carts"]),
     Case("Carts.abandon", "commerce", shop, _abandon, _given_back_or_not),
     Case("Carts.return_orphans", "commerce", _orphaned, _return_orphans, _all_back, covers=["job:return-orphans"]),
+    Case(
+        "Carts.forget_carts",
+        "commerce",
+        _expired_long_ago,
+        _forget,
+        _forgotten,
+        modes=["native"],
+        covers=["job:forget-carts"],
+    ),
     Case("Inventory.receive", "commerce", shop, _receive, _received_once),
     Case("Inventory.receive first", "commerce", lambda db: None, _receive, _received_once),
     Case("Inventory.adjust", "commerce", shop, _adjust, _adjusted_once),

@@ -23,6 +23,7 @@ from squinney.commerce.errors import (
     UnknownCategory,
     UnknownLine,
     UnknownOrder,
+    UnknownPayment,
     UnknownProduct,
     WrongCurrency,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "UnknownCategory",
     "UnknownLine",
     "UnknownOrder",
+    "UnknownPayment",
     "UnknownProduct",
     "WrongCurrency",
     "breadcrumbs",

@@ -19,7 +19,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import Busy, Plan, Transactions
+from squinney.patterns.transactions import KEEP_KEYS_SECONDS, Busy, Plan, Transactions
 
 
 class Carts:
@@ -230,6 +230,21 @@ class Carts:
         """
         checks.seconds(timeout_seconds, "timeout_seconds")
         return expiry.return_orphans(self._db, self._transactions, timeout_seconds, self._clock())
+
+    @operation(300)
+    def forget_carts(self, keep_seconds: float) -> Counter[str]:
+        """Delete carts that expired so long ago, at least a week, and their payment attempts; counts of both.
+
+        A cart with an order stays with its attempts as long as the order may be cancelled or repaired, for good, and so
+        does one with an attempt that is open. A week is what idempotency keys are kept for.
+
+        Atomic: each document by itself, the attempts first; safe with any number of workers.
+        After a crash: carts without some of their attempts, with which the next call goes on.
+        Raises: `Invalid`, `Unavailable`.
+        """
+        if checks.seconds(keep_seconds, "keep_seconds") < KEEP_KEYS_SECONDS:
+            raise Invalid(f"keep_seconds must be at least {KEEP_KEYS_SECONDS}, a week", field="keep_seconds")
+        return expiry.forget_carts(self._db, keep_seconds, self._clock())
 
     @operation(reads_only=True)
     def all(self, status: str = "active", *, cursor: str | None = None, limit: int = 50) -> Page[Cart]:

@@ -1,4 +1,4 @@
-"""How carts end without a sale: mark, give back what the reservations say, close."""
+"""How carts end without a sale: mark, give back what the reservations say, close; and much later, forget."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ log = logging.getLogger(__name__)
 
 BATCH = 200
 LONGEST_ENDING_SECONDS = 5
+AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
+FINISHED = ("declined", "cancelled", "refunded")
 
 
 def begin(db: Db, cart_id: str, *, idle_since: datetime | None = None) -> bool:
     """Make an active cart with nothing under way `expiring`; from then on nobody can add to it."""
-    where: Document = {"_id": cart_id, "status": "active", "txns.0": {"$exists": False}, "txn_lock": None}
+    where: Document = {"_id": cart_id, "status": "active", **AT_REST}
     if idle_since is not None:
         where["last_modified"] = {"$lt": idle_since}
     marked = db["carts"].update_one(where, {"$set": {"status": "expiring"}, "$inc": {"version": 1}})
@@ -98,3 +100,24 @@ def _return(db: Db, transactions: Transactions, held: Document, at: datetime) ->
         log.info("reservation %s was not returned: %s", held["_id"], error)
         return "left for later"
     return "returned"
+
+
+def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
+    """Delete carts that expired so long ago, with their payment attempts.
+
+    The attempts go first: a cart is found again until all of it is gone. One with an attempt that is not finished stays
+    whole, and so does one of which a run has something in hand.
+    """
+    counts: Counter[str] = Counter()
+    before = at - timedelta(seconds=keep_seconds)
+    for batch in _batches(queries.IDLE_CARTS.find(db, status="expired", before=before, projection={"_id": 1})):
+        ids = [cart["_id"] for cart in batch]
+        unfinished = queries.UNFINISHED_PAYMENTS.find(
+            db, cart_ids=ids, finished=FINISHED, projection={"_id": 0, "cart_id": 1}
+        )
+        ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})
+        done = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **AT_REST}
+        counts["payments"] += db["payments"].delete_many(done).deleted_count
+        gone = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **AT_REST}
+        counts["carts"] += db["carts"].delete_many(gone).deleted_count
+    return +counts

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from squinney.commerce.carts import Carts
 from squinney.commerce.payments import PaymentGateway, TestGateway
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
 
 STRIPE_KEY = "SQUINNEY_STRIPE_KEY"
+KEEP_CARTS_DAYS = "SQUINNEY_KEEP_CARTS_DAYS"
 CART_SECONDS = 30 * 60
 STALLED_SECONDS = 60
 
@@ -22,6 +24,17 @@ def gateway_for(db: Db, environment: Mapping[str, str] = os.environ) -> PaymentG
 
         return StripeGateway(key)
     return TestGateway(db)
+
+
+def keep_seconds_for(environment: Mapping[str, str] = os.environ) -> int:
+    """How long expired carts are kept: `SQUINNEY_KEEP_CARTS_DAYS`, or 90 days.
+
+    Raises: `Invalid`.
+    """
+    days = environment.get(KEEP_CARTS_DAYS) or "90"
+    if not (days.isascii() and days.isdigit() and len(days) <= 5 and 7 <= int(days) <= 36_500):
+        raise Invalid(f"{KEEP_CARTS_DAYS} must be a whole number from 7 to 36500", field=KEEP_CARTS_DAYS)
+    return int(days) * 86_400
 
 
 JOBS = [
@@ -42,5 +55,11 @@ JOBS = [
         every_seconds=15,
         run=lambda db: Carts(db, payments=gateway_for(db)).settle_payments(STALLED_SECONDS),
         what="learns how stalled payments ended, and completes, reopens or refunds",
+    ),
+    Job(
+        "forget-carts",
+        every_seconds=3_600,
+        run=lambda db: Carts(db, payments=gateway_for(db)).forget_carts(keep_seconds_for()),
+        what="deletes carts that expired long ago, with their payment attempts",
     ),
 ]

@@ -83,6 +83,14 @@ CARTS = Query(
     routing="broadcast",
     reason="lists carts of all shards, a page at a time",
 )
+UNFINISHED_PAYMENTS = Query(
+    "commerce.unfinished-payments",
+    "payments",
+    where=lambda cart_ids, finished: {"cart_id": {"$in": cart_ids}, "state": {"$nin": finished}},
+    example={"cart_ids": ["c", "d"], "finished": ["declined", "refunded"]},
+    routing="broadcast",
+    reason="forget_carts() asks for the attempts of a batch of carts",
+)
 LIVING_CARTS = Query(
     "commerce.carts-by-id",
     "carts",
@@ -189,6 +197,7 @@ QUERIES: list[Query | Pipeline] = [
     IDLE_CARTS,
     CARTS,
     LIVING_CARTS,
+    UNFINISHED_PAYMENTS,
     PAYMENT,
     OPEN_PAYMENTS,
     PAYMENTS_OF_CART,

@@ -14,12 +14,15 @@ from squinney.commerce import (
     CartLimit,
     Carts,
     InadequateInventory,
+    PaymentDeclined,
     UnknownCart,
     UnknownLine,
     UnknownProduct,
     WrongCurrency,
+    find_problems,
 )
 from squinney.commerce.documents import MOST_QTY
+from squinney.commerce.jobs import keep_seconds_for
 from squinney.errors import Invalid
 from squinney.patterns.transactions import Busy, KeyReused, Transactions
 
@@ -99,6 +102,8 @@ REFUSED: list[tuple[Any, Callable[[Shop, str, str], object]]] = [
     (Invalid, lambda s, cart, closed: s.carts.all("nonsense")),
     (Invalid, lambda s, cart, closed: s.carts.expire_carts(-1)),
     (Invalid, lambda s, cart, closed: s.carts.expire_carts(1e12)),
+    (Invalid, lambda s, cart, closed: s.carts.forget_carts(6 * 86_400)),
+    (Invalid, lambda s, cart, closed: s.carts.forget_carts(True)),
     (Invalid, lambda s, cart, closed: s.carts.return_orphans(float("nan"))),
     (Invalid, lambda s, cart, closed: s.carts.settle_payments(True)),
     (Invalid, lambda s, cart, closed: s.inventory.levels([{"$gt": ""}])),  # type: ignore[list-item]
@@ -228,6 +233,50 @@ def test_a_cart_that_another_run_holds_is_busy_and_not_closed(shop: Shop) -> Non
     shop.db["carts"].update_one({"_id": cart_id}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
     with pytest.raises(Busy):
         shop.carts.abandon(cart_id)
+
+
+def test_expired_carts_are_forgotten_with_their_attempts(shop: Shop) -> None:
+    """What an order came from stays, and so does what may still be paid for."""
+    shop.stock("film", 20)
+    shop.gateway.behaviour = "decline"
+    declined, late, young, paid, idle = (shop.cart(film=1) for _ in range(5))
+    for cart_id in (declined, late, young, paid):
+        with pytest.raises(PaymentDeclined):
+            shop.carts.checkout(cart_id, key="k")
+    shop.gateway.behaviour = "capture"
+    shop.carts.checkout(paid, key="k")
+    for cart_id in (declined, late):
+        shop.carts.abandon(cart_id)
+    shop.db["payments"].update_one({"cart_id": late}, {"$set": {"state": "refunding"}})
+    shop.clock.pass_seconds(30 * 86_400)
+    shop.carts.abandon(young)
+    shop.clock.pass_seconds(1)
+    assert shop.carts.forget_carts(30 * 86_400) == {"carts": 1, "payments": 1}
+    with pytest.raises(UnknownCart):
+        shop.carts.get(declined)
+    left = {cart_id: len(shop.carts.payments_of(cart_id)) for cart_id in (declined, late, young, paid, idle)}
+    assert left == {declined: 0, late: 1, young: 1, paid: 2, idle: 0}
+    assert shop.carts.checkout(paid, key="k") == shop.orders.get(paid)
+    assert shop.orders.cancel(paid)["status"] == "cancelled"
+    assert shop.carts.get(idle)["status"] == "active"
+    assert shop.carts.forget_carts(30 * 86_400) == {}
+    assert list(find_problems(shop.db)) == []
+
+
+def test_a_cart_that_a_run_holds_is_not_forgotten(shop: Shop) -> None:
+    cart_id = shop.cart()
+    shop.carts.abandon(cart_id)
+    shop.db["carts"].update_one({"_id": cart_id}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
+    shop.clock.pass_seconds(30 * 86_400)
+    assert shop.carts.forget_carts(7 * 86_400) == {}
+
+
+def test_how_long_carts_are_kept_can_be_set() -> None:
+    assert keep_seconds_for({}) == 90 * 86_400
+    assert keep_seconds_for({"SQUINNEY_KEEP_CARTS_DAYS": "7"}) == 7 * 86_400
+    for days in ("6", "-7", "7.5", "³", "36501", "9" * 5_000):
+        with pytest.raises(Invalid, match="SQUINNEY_KEEP_CARTS_DAYS"):
+            keep_seconds_for({"SQUINNEY_KEEP_CARTS_DAYS": days})
 
 
 def test_orphans_go_back_and_others_stay(shop: Shop) -> None:

@@ -11,12 +11,13 @@ from squinney.patterns.transactions.errors import (
 )
 from squinney.patterns.transactions.keyed import once
 from squinney.patterns.transactions.orphans import drop_orphans, find_orphans
-from squinney.patterns.transactions.records import COLLECTIONS, QUERIES, Outcome, is_open
+from squinney.patterns.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, is_open
 from squinney.patterns.transactions.runner import Mode, Transactions, find_stuck
 from squinney.patterns.transactions.steps import Plan, Step, visible
 
 __all__ = [
     "COLLECTIONS",
+    "KEEP_KEYS_SECONDS",
     "QUERIES",
     "AlreadyExists",
     "Busy",

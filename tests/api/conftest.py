@@ -38,7 +38,7 @@ def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
     _, key = nouns["keys"].create("tests", ["*:admin"])
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
     systems.db["people"].insert_one(admin)
-    token = SIGNED_IN + nouns["sessions"].start("admin")
+    token = SIGNED_IN + nouns["sessions"].start(admin)
     stranger.cookies.set("squinney", token)
     stranger.headers["Authorization"] = f"Bearer {key}"
     stranger.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf

@@ -109,8 +109,9 @@ def test_each_page_that_writes_needs_the_visitors_token(
 
 
 def _session(systems: assembly.Assembled, role: str) -> str:
-    systems.db["people"].insert_one({"_id": role, "login": role, "name": role, "role": role})
-    return SIGNED_IN + str(systems.nouns["identity"]["sessions"].start(role))
+    person = {"_id": role, "login": role, "name": role, "role": role}
+    systems.db["people"].insert_one(person)
+    return SIGNED_IN + str(systems.nouns["identity"]["sessions"].start(person))
 
 
 def test_each_page_answers_strangers_without_failing_and_admin_pages_not_at_all(

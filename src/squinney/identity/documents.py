@@ -8,24 +8,27 @@ from typing import NotRequired, TypedDict
 from squinney.mongo.schema import Collection, Index
 
 ROLES = ("visitor", "member", "editor", "admin")
+WITHOUT_MARKERS = dict.fromkeys(("txns", "tombs", "txn_lock", "txn_stub", "txn_checks"), 0)
 
 
 class Person(TypedDict):
-    """Somebody who can sign in."""
+    """Somebody who can sign in. `credential_id` names the password they have, from the first that was changed on."""
 
     _id: str
     login: str
     name: str
     role: str
     created_at: datetime
+    credential_id: NotRequired[str]
     disabled_at: NotRequired[datetime]
 
 
 class Session(TypedDict):
-    """A signed-in browser. `_id` is the SHA-256 of the cookie's token."""
+    """A signed-in browser, while its credential is the person's. `_id` is the SHA-256 of the cookie's token."""
 
     _id: str
     person_id: str
+    credential_id: NotRequired[str]
     started_at: datetime
     seen_at: datetime
     expires_at: datetime

@@ -8,7 +8,7 @@ from typing import cast
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.identity import passwords, queries
-from squinney.identity.documents import ROLES, Person
+from squinney.identity.documents import ROLES, WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
 from squinney.identity.rules import LOGIN
 from squinney.identity.throttle import Throttle
@@ -51,7 +51,7 @@ class People:
 
     @operation()
     def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
-        """The person with this login and password. Guessing is slowed by login and by address.
+        """The person with this login and password, for `Sessions.start`. Guessing is slowed by login and by address.
 
         Atomic: each count is one update.
         After a crash: the attempt may count.
@@ -70,7 +70,7 @@ class People:
             raise SignInRefused("the login or the password is wrong")
         self._by_login.forget(login)
         self._strengthen(credentials, password)
-        return person
+        return _with_credential(person, credentials)
 
     def _strengthen(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):
@@ -85,7 +85,7 @@ class People:
         """
         person = self._find(checks.identifier(person_id, "person"))
         if person is None:
-            raise UnknownPerson(f"there is no person {person_id}", person_id=person_id)
+            raise _unknown(person_id)
         return person
 
     @operation(reads_only=True)
@@ -104,7 +104,8 @@ class People:
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Person]:
         """Everybody, oldest first."""
-        return cast(Page[Person], page(self._db, queries.PEOPLE, cursor=cursor, limit=limit))
+        found = page(self._db, queries.PEOPLE, cursor=cursor, limit=limit, projection=WITHOUT_MARKERS)
+        return cast(Page[Person], found)
 
     @operation()
     def set_role(self, person_id: str, role: str) -> Person:
@@ -138,19 +139,24 @@ class People:
 
     @operation()
     def set_password(self, person_id: str, password: str) -> Person:
-        """Give a person another password and end all their sessions.
+        """Give a person another password and end all their sessions, also one that is just beginning with the old one.
 
-        Atomic: the password is one update.
-        After a crash: the password is changed; sessions may remain, and end when called again or by themselves.
+        Atomic: the password and the credential that sessions must have been begun with, in one `Transactions` run.
+        After a crash: nothing, or in two-phase mode what `recover-transactions` settles; documents of sessions may
+        remain, which count for nothing, until they run out.
         Raises: `Invalid`, `UnknownPerson`, also where their login is missing; `Unavailable`.
         """
         person = self.get(person_id)
-        stored = passwords.hashed(passwords.checked(password))
-        where = queries.LOGIN(login=person["login"])
-        if not self._db["logins"].update_one(where, {"$set": {"password": stored}}).matched_count:
-            raise UnknownPerson(f"nobody has the login {person['login']}", login=person["login"])
+        stored = {"password": passwords.hashed(passwords.checked(password)), "credential_id": new_id()}
+        missing = UnknownPerson(f"nobody has the login {person['login']}", login=person["login"])
+        guard, credential = {"person_id": person_id}, {"credential_id": stored["credential_id"]}
+        steps = [
+            Step("logins", person["login"], guard=guard, give={"$set": stored}, refused=lambda _: missing),
+            Step("people", person_id, give={"$set": credential}, refused=lambda _: _unknown(person_id)),
+        ]
+        self._transactions.run("set-password", steps)
         self._db["sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id))
-        return person
+        return _with_credential(person, stored)
 
     @operation(reads_only=True)
     def is_there_an_admin(self) -> bool:
@@ -158,14 +164,25 @@ class People:
         return self._db["people"].find_one(queries.ADMINS(), {"_id": 1}) is not None
 
     def _find(self, person_id: str) -> Person | None:
-        return cast(Person | None, self._db["people"].find_one(queries.PERSON(person_id=person_id)))
+        return cast(Person | None, self._db["people"].find_one(queries.PERSON(person_id=person_id), WITHOUT_MARKERS))
 
     def _change(self, person_id: str, update: Document) -> Person:
         where = queries.PERSON(person_id=checks.identifier(person_id, "person"))
-        changed = self._db["people"].find_one_and_update(where, update, return_document=True)
+        changed = self._db["people"].find_one_and_update(where, update, WITHOUT_MARKERS, return_document=True)
         if changed is None:
-            raise UnknownPerson(f"there is no person {person_id}", person_id=person_id)
+            raise _unknown(person_id)
         return cast(Person, changed)
+
+
+def _unknown(person_id: str) -> UnknownPerson:
+    return UnknownPerson(f"there is no person {person_id}", person_id=person_id)
+
+
+def _with_credential(person: Person, credentials: Document) -> Person:
+    """The person with the credential that was looked at: the one that was read may be newer, or older."""
+    plain = {name: value for name, value in person.items() if name != "credential_id"}
+    known = {name: credentials[name] for name in ("credential_id",) if name in credentials}
+    return cast(Person, {**plain, **known})
 
 
 def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datetime) -> tuple[Person, list[Step]]:

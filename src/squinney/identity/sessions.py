@@ -8,7 +8,7 @@ from typing import cast
 
 from squinney.clock import Clock, utcnow
 from squinney.identity import queries
-from squinney.identity.documents import Person, Session
+from squinney.identity.documents import WITHOUT_MARKERS, Person, Session
 from squinney.identity.rules import digest
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -34,8 +34,10 @@ class Sessions:
         self._clock = clock
 
     @operation()
-    def start(self, person_id: str) -> str:
-        """Begin a session; its new token.
+    def start(self, person: Person) -> str:
+        """Begin a session of a person, as signing in or up gave them; its new token.
+
+        Where their password was changed since, the session counts for nothing.
 
         Atomic: one insert.
         After a crash: a session whose token nobody knows, until it runs out.
@@ -44,17 +46,20 @@ class Sessions:
         token, now = new_token(), self._clock()
         session: Session = {
             "_id": digest(token),
-            "person_id": person_id,
+            "person_id": person["_id"],
             "started_at": now,
             "seen_at": now,
             "expires_at": now + LASTS,
         }
+        if "credential_id" in person:
+            session["credential_id"] = person["credential_id"]
         self._db["sessions"].insert_one(dict(session))
         return token
 
     @operation()
     def person(self, token: str) -> Person | None:
-        """Who holds this token; None where it is no session's, ran out, or its person is disabled.
+        """Who holds this token; None where it is no session's, ran out, was begun with a password that is not the
+        person's any more, or the person is disabled.
 
         Atomic: one update, at most once an hour, moves the end of the session on.
         After a crash: it happened or it did not.
@@ -71,8 +76,11 @@ class Sessions:
         if now - session["seen_at"] > SEEN_EVERY:
             moved_on = {"$set": {"seen_at": now, "expires_at": now + LASTS}}
             self._db["sessions"].update_one(queries.SESSION(session_id=session["_id"], now=now), moved_on)
-        person = cast(Person | None, self._db["people"].find_one(queries.PERSON(person_id=session["person_id"])))
-        return None if person is None or person.get("disabled_at") else person
+        where = queries.PERSON(person_id=session["person_id"])
+        person = cast(Person | None, self._db["people"].find_one(where, WITHOUT_MARKERS))
+        if person is None or person.get("disabled_at"):
+            return None
+        return person if person.get("credential_id") == session.get("credential_id") else None
 
     @operation()
     def end(self, token: str) -> None:

@@ -122,10 +122,10 @@ def change_password(request: Request, people: Everybody, sessions: Signed, old: 
         raise Forbidden("sign in first")
     try:
         people.sign_in(person["login"], old, address=request.client.host if request.client else "")
-        people.set_password(person["_id"], new)
+        changed = people.set_password(person["_id"], new)
     except REFUSALS as error:
         return render(request, "identity/account.html", status=status_of(error), error=error)
-    visitor_of(request).sign_in(person, sessions.start(person["_id"]))
+    visitor_of(request).sign_in(changed, sessions.start(changed))
     visitor_of(request).flash("Your password is changed; all other sessions have ended.")
     return RedirectResponse("/account", status_code=303)
 
@@ -135,7 +135,7 @@ def _welcome(request: Request, sessions: Sessions, person: Person, next: str) ->
     visitor = visitor_of(request)
     if visitor.session_token:
         sessions.end(visitor.session_token)
-    visitor.sign_in(person, sessions.start(person["_id"]))
+    visitor.sign_in(person, sessions.start(person))
     visitor.flash(f"Welcome, {person['name']}.")
     return RedirectResponse(_own_path(next), status_code=303)
 

@@ -22,6 +22,7 @@ from squinney.identity import (
     repair,
 )
 from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Transactions
 
 PASSWORD = "correct horse battery"
 
@@ -156,7 +157,7 @@ def test_signing_in_forgets_the_failures(people: People, monkeypatch: pytest.Mon
 
 def test_a_disabled_person_is_told_nothing_and_let_in_when_enabled(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    token = sessions.start(ada["_id"])
+    token = sessions.start(ada)
     people.disable(ada["_id"])
     assert sessions.person(token) is None
     with pytest.raises(SignInRefused):
@@ -167,12 +168,45 @@ def test_a_disabled_person_is_told_nothing_and_let_in_when_enabled(people: Peopl
 
 def test_a_new_password_ends_all_sessions(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    tokens = [sessions.start(ada["_id"]) for _ in range(2)]
+    tokens = [sessions.start(ada) for _ in range(2)]
     people.set_password(ada["_id"], "another password")
     assert [sessions.person(token) for token in tokens] == [None, None]
     assert people.sign_in("ada", "another password")
     with pytest.raises(SignInRefused):
         people.sign_in("ada", PASSWORD)
+
+
+def test_a_session_begun_with_a_password_that_was_just_changed_counts_for_nothing(
+    people: People, sessions: Sessions
+) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    for old, new in ((PASSWORD, "another password"), ("another password", "a third password")):
+        checked = people.sign_in("ada", old)
+        changed = people.set_password(ada["_id"], new)
+        assert sessions.person(sessions.start(checked)) is None
+        assert sessions.person(sessions.start(changed)) == people.sign_in("ada", new) == people.get(ada["_id"])
+
+
+def test_the_password_that_was_checked_counts_and_not_the_one_set_while_it_was(
+    people: People, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+
+    def changed_meanwhile(stored: str | None, password: str) -> bool:
+        monkeypatch.undo()
+        people.set_password(ada["_id"], "another password")
+        return passwords.matches(stored, password)
+
+    monkeypatch.setattr(passwords, "matches", changed_meanwhile)
+    assert sessions.person(sessions.start(people.sign_in("ada", PASSWORD))) is None
+
+
+def test_a_password_set_in_two_phases_shows_none_of_their_marks(ready: Db, sessions: Sessions) -> None:
+    people = People(ready, transactions=Transactions(ready, "two-phase"))
+    ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
+    found = [people.get(ada["_id"]), people.all().items[0], people.set_role(ada["_id"], "member")]
+    assert found == [ada, ada, ada]
+    assert sessions.person(sessions.start(ada)) == ada
 
 
 def test_an_old_hash_is_strengthened_when_its_person_signs_in(people: People, ready: Db) -> None:
@@ -196,7 +230,7 @@ def test_strengthening_a_hash_brings_no_old_password_back(
     monkeypatch.setattr(passwords, "is_outdated", changed_meanwhile)
     people.sign_in("ada", PASSWORD)
     monkeypatch.undo()
-    assert people.sign_in("ada", "another password") == ada
+    assert people.sign_in("ada", "another password")["_id"] == ada["_id"]
 
 
 def test_a_password_is_compared_whole(people: People) -> None:
@@ -276,7 +310,7 @@ def test_nothing_secret_is_logged(people: People, sessions: Sessions, caplog: py
     caplog.set_level(logging.INFO)
     logging.getLogger("squinney").setLevel(logging.DEBUG)
     ada = people.sign_up("ada", PASSWORD)
-    token = sessions.start(ada["_id"])
+    token = sessions.start(ada)
     with pytest.raises(SignInRefused):
         people.sign_in("ada", "a wrong password")
     sessions.person(token)

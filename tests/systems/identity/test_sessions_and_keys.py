@@ -19,7 +19,7 @@ PASSWORD = "correct horse battery"
 
 def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sessions, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    token = sessions.start(ada["_id"])
+    token = sessions.start(ada)
     assert (sessions.person(token) or {})["_id"] == ada["_id"]
     assert token not in str(list(ready["sessions"].find())), "only its digest is stored"
     sessions.end(token)
@@ -31,7 +31,7 @@ def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sess
 def test_each_session_has_a_token_of_its_own_and_none_can_be_brought(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     brought = "a-token-that-somebody-planted-before"
-    tokens = {sessions.start(ada["_id"]) for _ in range(3)}
+    tokens = {sessions.start(ada) for _ in range(3)}
     assert len(tokens) == 3
     assert sessions.person(brought) is None
     assert sessions.end_all(ada["_id"]) == 3
@@ -41,7 +41,7 @@ def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: 
     ada = people.sign_up("ada", PASSWORD)
     sessions = Sessions(ready, clock=clock)
     clock.now = utcnow()
-    used, unused = sessions.start(ada["_id"]), sessions.start(ada["_id"])
+    used, unused = sessions.start(ada), sessions.start(ada)
     clock.advance(days=10)
     assert sessions.person(used)
     clock.advance(days=5)
@@ -51,7 +51,7 @@ def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: 
 
 def test_a_role_counts_at_once(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
-    token = sessions.start(ada["_id"])
+    token = sessions.start(ada)
     people.set_role(ada["_id"], "editor")
     assert (sessions.person(token) or {})["role"] == "editor"
 

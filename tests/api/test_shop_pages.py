@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.api.conftest import SECRET
 
 from squinney import assembly
+from squinney.clock import utcnow
 from squinney.commerce import Carts, TestGateway, demo
+from squinney.web.visitor import SIGNED_IN, Visitor
 
 SKU = "album-2"  # of which there is one
 
@@ -61,6 +64,28 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
     found = shop.get("/shop/cart")
     assert (found.status_code, found.headers["location"]) == (303, f"/shop/orders/{cart_id}")
     assert "nothing in your cart" in shop.get("/shop/cart").text
+
+
+def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> None:
+    """From now on the browser is signed in as somebody."""
+    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(person_id)
+    shop.cookies.set("squinney", token, domain="testserver.local")
+    shop.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
+
+
+def test_a_cart_is_not_the_next_persons_at_the_same_browser(shop: TestClient, systems: assembly.Assembled) -> None:
+    """Who pays for it would not be shown the order, which is the first one's."""
+    ada = {"_id": "ada", "login": "ada", "name": "Ada", "role": "member", "created_at": utcnow()}
+    systems.db["people"].insert_one(ada)
+    cart_id = add(shop).cookies["squinney-cart"]
+    become(shop, systems, "ada")
+    assert "nothing in your cart" in shop.get("/shop/cart").text
+    assert shop.post("/shop/cart/checkout", data={"key": "pay"}).status_code == 409
+    assert shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "0"}).status_code == 409
+    assert (systems.db["orders"].count_documents({}), carted(systems)) == (0, 1)
+    become(shop, systems, "admin")
+    paid = shop.post("/shop/cart/checkout", data={"key": "pay"})
+    assert paid.headers["location"] == f"/shop/orders/{cart_id}"
 
 
 def test_a_hundred_and_more_categories_are_all_shown(shop: TestClient, systems: assembly.Assembled) -> None:

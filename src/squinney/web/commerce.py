@@ -164,8 +164,19 @@ def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)
 
 def _cart(request: Request, carts: Carts) -> Cart | None:
     """The visitor's cart, while it is theirs to change or to look at."""
-    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    cart = _cart_of_browser(request, carts)
     return cart if cart and cart["status"] in LIVING else None
+
+
+def _cart_of_browser(request: Request, carts: Carts) -> Cart | None:
+    """The cart, whatever became of it, unless it belongs to somebody else who was signed in here."""
+    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    return cart if cart and cart.get("customer") in (None, _customer(request)) else None
+
+
+def _customer(request: Request) -> str | None:
+    person = visitor_of(request).person
+    return person["_id"] if person else None
 
 
 def _found(carts: Carts, cart_id: str) -> Cart | None:
@@ -180,9 +191,8 @@ def _own_cart(request: Request, carts: Carts, key: str) -> Cart:
     cart = _cart(request, carts)
     if cart is not None:
         return cart
-    visitor = visitor_of(request)
-    customer = visitor.person["_id"] if visitor.person else None
-    first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor.csrf}")["_id"])
+    customer = _customer(request)
+    first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
     return first if first and first["status"] in LIVING else carts.new(customer=customer)
 
 
@@ -209,17 +219,17 @@ def _quantity(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
 
 
-def _cart_id(request: Request) -> str:
+def _cart_id(request: Request, carts: Carts) -> str:
     """The cart's id, whatever became of it: a checkout that is sent again finds its order by it."""
-    if cart_id := request.cookies.get(CART_COOKIE):
-        return cart_id
+    if cart := _cart_of_browser(request, carts):
+        return cart["_id"]
     raise CartClosed("the cart is empty, or was given up")
 
 
 @router.get("/cart", response_class=HTMLResponse)
 def show_cart(request: Request, carts: Baskets, inventory: Stock) -> Response:
     """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
-    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    cart = _cart_of_browser(request, carts)
     return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, carts, inventory)
 
 
@@ -243,7 +253,7 @@ def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: S
 def set_quantity(request: Request, carts: Baskets, inventory: Stock, sku: Text, qty: Text) -> Response:
     """Change a line; 0 removes it."""
     try:
-        carts.set_quantity(_cart_id(request), sku, _quantity(qty))
+        carts.set_quantity(_cart_id(request, carts), sku, _quantity(qty))
     except SquinneyError as error:
         return _show_cart(request, carts, inventory, error=error)
     return RedirectResponse("/shop/cart", status_code=303)
@@ -260,7 +270,7 @@ def check_out(
 ) -> Response:
     """Pay, and show the order; with the test gateway one may choose to be declined."""
     try:
-        order = _payer(systems, carts, card).checkout(_cart_id(request), key=key)
+        order = _payer(systems, carts, card).checkout(_cart_id(request, carts), key=key)
     except SquinneyError as error:
         return _show_cart(request, carts, inventory, error=error)
     return _to_order(order["_id"])
@@ -285,8 +295,7 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 def show_order(request: Request, orders: Sales, order_id: str) -> Response:
     """An order. Whoever knows a guest's order id may look: it is as long as a password."""
     order = orders.get(order_id)
-    visitor = visitor_of(request)
-    own = visitor.person is not None and visitor.person["_id"] == order.get("customer")
-    if order.get("customer") and not own and not may_act_as(visitor.role, "editor"):
+    strangers = order.get("customer") not in (None, _customer(request))
+    if strangers and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
     return render(request, "commerce/order.html", order=order)

@@ -193,13 +193,13 @@ class Checkout:
     def _act_on(self, payment: Payment, charge: Charge) -> Payment:
         if charge.state == "captured":
             return self._captured(payment, charge)
-        if charge.state in ("declined", "cancelled") and payment["state"] == "started":
+        if charge.state in ("declined", "cancelled", "refunded") and payment["state"] == "started":
             self._reopen(payment, charge)
         return self._payment(payment["_id"])
 
     @operation()
     def _reopen(self, payment: Payment, charge: Charge) -> None:
-        """The attempt failed: the cart is active again."""
+        """The attempt failed, or somebody gave the money back at the provider: the cart is active again."""
 
         def plan() -> Plan:
             found, cart = self._payment(payment["_id"]), self._find_cart(payment["cart_id"])

@@ -116,6 +116,22 @@ def test_captured_but_not_answered_is_one_charge_and_one_order(shop: Shop) -> No
     require_paired(shop)
 
 
+def test_what_was_refunded_at_the_provider_reopens_the_cart(shop: Shop) -> None:
+    """By a person, say, before we learned of the capture."""
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "capture-then-timeout"
+    with pytest.raises(PaymentUnsettled):
+        shop.carts.checkout(cart_id, key="k")
+    shop.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    shop.clock.pass_seconds(100)
+    assert shop.carts.settle_payments(60) == {"refunded": 1}
+    assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("active", (8, 2, 0))
+    shop.gateway.behaviour = "capture"
+    shop.carts.checkout(cart_id, key="k")
+    require_paired(shop)
+
+
 def test_a_repeat_with_the_key_settles_it_too(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)

@@ -92,7 +92,7 @@ class Catalog:
         Raises: `Invalid`, `UnknownProduct`, `Stale` where the product has another version by now, `Busy`.
         """
         checks.identifier(sku, "sku")
-        checks.integer(expected_version, "expected_version", least=1)
+        checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
         if not self._swap(stored, expected_version):
             version = self._primary(sku)["version"]

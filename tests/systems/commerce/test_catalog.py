@@ -93,6 +93,12 @@ def test_versions_keep_editors_apart(catalog: Catalog) -> None:
             attempt()
 
 
+def test_no_product_has_the_last_of_all_versions(catalog: Catalog) -> None:
+    catalog.add(product("f"))
+    with pytest.raises(Invalid, match="expected_version"):
+        catalog.replace("f", product("f"), expected_version=2**63 - 1)
+
+
 def test_changes_ask_the_primary_why_they_failed(shop_db: Db) -> None:
     """Wherever one browses: here there is no secondary at all."""
     catalog = Catalog(shop_db, read_preference=ReadPreference.SECONDARY)

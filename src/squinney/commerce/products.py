@@ -18,6 +18,7 @@ from squinney.patterns import attributes, checks
 SCHEMA_VERSION = 1
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
+LONGEST_FOLDED = 1_000
 TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
 OURS = {"title_lower", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
 
@@ -133,8 +134,11 @@ class Common(Details):
 
 
 def folded(text: str) -> str:
-    """The form in which titles are compared and searched: composed alike, without case."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    """The form in which titles are compared and searched: composed alike, without case.
+
+    Cut, because a letter may become eighteen, and cursors hold the title that a page ends with.
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())[:LONGEST_FOLDED]
 
 
 def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Product:

@@ -148,6 +148,15 @@ def test_titles_are_found_by_prefix_in_any_case_and_script(catalog: Catalog) -> 
     assert skus(catalog.find(title_prefix=".*")) == []
 
 
+def test_titles_that_grow_when_folded_are_paged(catalog: Catalog) -> None:
+    """One letter may become eighteen: the cursor behind such a title was longer than any may be."""
+    for number in range(3):
+        catalog.add(product(f"p{number}", title="\ufdfa" * 1_000))
+    first = catalog.find(sort="title", limit=1)
+    assert skus(catalog.find(sort="title", cursor=first.next)) == ["p1", "p2"]
+    assert len(catalog.find(title_prefix="\ufdfa" * 200).items) == 3
+
+
 def test_words_come_by_relevance_and_page_by_page(full: Catalog) -> None:
     assert {found["title"].split()[1] for found in full.find(words="river").items} == {"River"}
     found: list[str] = []

@@ -27,6 +27,10 @@ def _plain(value: str) -> str:
     return checks.text(value, "text", most=100_000)
 
 
+def _once_each(values: list[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
 Text = Annotated[str, Field(max_length=1_000), AfterValidator(_plain)]
 Short = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
 Names = Annotated[list[Short], Field(max_length=200)]
@@ -125,7 +129,7 @@ class Common(Details):
     title: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
     description: Annotated[str, Field(max_length=50_000), AfterValidator(_plain)] = ""
     asin: Short | None = None
-    category_ids: Annotated[list[Short], Field(max_length=100)] = []
+    category_ids: Annotated[list[Short], Field(max_length=100), AfterValidator(_once_each)] = []
     brand: Short | None = None
     shipping: Shipping | None = None
     pricing: Pricing
@@ -198,6 +202,8 @@ def _free(details: Mapping[str, Any]) -> dict[str, Any]:
         values = checked.get(name, [])
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise Invalid(f"details.{name} must be a list of strings", field=f"details.{name}")
+        if values:
+            checked[name] = _once_each(values)
     if TEXT_LANGUAGE in checked:
         raise Invalid(f"details must not have {TEXT_LANGUAGE}", field=f"details.{TEXT_LANGUAGE}")
     if not isinstance(checked.get("issue_date"), datetime | None):

@@ -39,7 +39,7 @@ class Range:
 
 
 def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "properties") -> list[Document]:
-    """The stored form, by name in order; a list of values becomes a pair for each.
+    """The stored form, by name in order; a list of values becomes a pair for each that differs.
 
     Raises: `Invalid` naming the property, for a bad name, an unsupported value, or more than 200 pairs.
     """
@@ -54,7 +54,7 @@ def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "pr
     ]
     if len(stored) > MOST_PAIRS:
         raise Invalid(f"{field} must have at most {MOST_PAIRS} values", field=field, limit=MOST_PAIRS)
-    return stored
+    return list({(pair["n"], isinstance(pair["v"], bool), pair["v"]): pair for pair in stored}.values())
 
 
 def mapping(stored: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

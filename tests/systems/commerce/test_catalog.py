@@ -175,6 +175,15 @@ def test_a_bad_field_is_named(catalog: Catalog, shop_db: Db, field: str, change:
     assert shop_db["products"].count_documents({}) == 0
 
 
+def test_what_is_said_twice_counts_once(catalog: Catalog, shop_db: Db) -> None:
+    jazz = Categories(shop_db).add("Jazz")["_id"]
+    details = {"genre": ["Jazz", "Bop", "Jazz"], "actor": ["Ida", "Ida"]}
+    catalog.add(product("f", category_ids=[jazz, jazz], details=details, properties={"Color": ["red", "red", "blue"]}))
+    counted = catalog.facets(by=["category", "genre", "actor", "properties"])
+    assert {row["count"] for name, rows in counted.items() if name != "total" for row in rows} == {1}
+    assert catalog.get("f")["details"]["genre"] == ["Jazz", "Bop"], "in the order given"
+
+
 def test_types_of_ones_own_are_checked_and_others_are_free(catalog: Catalog) -> None:
     class Lamp(BaseModel):
         watts: int

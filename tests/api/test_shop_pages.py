@@ -68,7 +68,7 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
 
 def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> None:
     """From now on the browser is signed in as somebody."""
-    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(person_id)
+    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(systems.db["people"].find_one({"_id": person_id}))
     shop.cookies.set("squinney", token, domain="testserver.local")
     shop.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
 

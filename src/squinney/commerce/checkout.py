@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from squinney.commerce.errors import (
     PaymentRefunded,
     PaymentUnsettled,
     UnknownCart,
+    UnknownOrder,
     UnknownPayment,
 )
 from squinney.commerce.orders import Orders
@@ -277,10 +279,18 @@ class Checkout:
         if payment["state"] == "captured":
             return self._orders.get(payment["cart_id"])
         if payment["state"] in ("refunding", "refunded"):
-            raise PaymentRefunded("the goods were gone; the payment was given back", payment_id=payment["_id"])
+            return self._cancelled_order(payment)
         if payment["state"] == "started":
             raise self._unsettled(payment)
         raise PaymentDeclined(payment.get("reason") or "the payment was declined", payment_id=payment["_id"])
+
+    def _cancelled_order(self, payment: Payment) -> Order:
+        """The order that was made of it and cancelled since; there may never have been one."""
+        with suppress(UnknownOrder):
+            order = self._orders.get(payment["cart_id"])
+            if order.get("payment_id") == payment["_id"]:
+                return order
+        raise PaymentRefunded("the goods were gone; the payment was given back", payment_id=payment["_id"])
 
 
 def attempt_of(payment: Payment) -> Attempt:

@@ -249,11 +249,20 @@ class Orders:
 
         Atomic: after the provider's answer, one run over payment, order and stock.
         After a crash: the payment is still `refunding`, and `settle-payments` goes on.
-        Raises: `PaymentUnsettled`, `Busy`, `Unavailable`.
+        Raises: `OrderFixed` where it is not owed: cancel its order; `UnknownPayment`, `PaymentUnsettled`, `Busy`,
+        `Unavailable`.
         """
-        if payment["amount"]:
+        payment = self._owed(payment["_id"])
+        if payment["amount"] and payment["state"] == "refunding":
             self._give_back(payment)
         self._refunded(payment)
+
+    @operation(reads_only=True)
+    def _owed(self, payment_id: str) -> Payment:
+        payment = self._payment(payment_id)
+        if payment["state"] not in ("refunding", "refunded"):
+            raise OrderFixed(f"the payment is {payment['state']}, and nothing is owed", payment_id=payment_id)
+        return payment
 
     def _give_back(self, payment: Payment) -> None:
         attempt = Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))

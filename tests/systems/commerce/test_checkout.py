@@ -11,6 +11,7 @@ from squinney.commerce import (
     CartClosed,
     CartEmpty,
     Charge,
+    OrderFixed,
     PaymentDeclined,
     PaymentRefunded,
     PaymentUnsettled,
@@ -84,6 +85,29 @@ def test_the_same_key_gives_the_same_order_and_another_is_refused(shop: Shop) ->
     with pytest.raises(CartClosed):
         shop.carts.checkout(cart_id, key="other")
     assert charges(shop) == {"captured": 1}
+
+
+def test_the_same_key_gives_the_same_order_also_when_it_was_cancelled(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    cancelled = shop.orders.cancel(cart_id)
+    assert shop.carts.checkout(cart_id, key="k") == cancelled
+    assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
+
+
+def test_only_what_is_owed_is_refunded(shop: Shop) -> None:
+    """A payment whose order stands would be given back, and nothing would say so."""
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    with pytest.raises(OrderFixed, match="captured"):
+        shop.orders.refund(shop.carts.payments_of(cart_id)[0])
+    assert charges(shop) == {"captured": 1}
+    require_paired(shop)
+    shop.orders.cancel(cart_id)
+    shop.orders.refund(shop.carts.payments_of(cart_id)[0])
+    assert charges(shop) == {"refunded": 1}
 
 
 def test_a_decline_reopens_the_cart(shop: Shop) -> None:

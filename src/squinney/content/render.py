@@ -14,6 +14,8 @@ from urllib.parse import urljoin
 import nh3
 from markdown_it import MarkdownIt
 
+from squinney.content import nesting
+
 TAGS = {
     "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",
     "kbd", "li", "ol", "p", "pre", "s", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
@@ -21,25 +23,48 @@ TAGS = {
 ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title"}, "ol": {"start"}, "code": {"class"}}
 COMMENT_TAGS = {"a", "blockquote", "br", "code", "em", "li", "ol", "p", "pre", "strong", "ul"}
 COMMENT_ATTRIBUTES = {"a": {"href"}}
+MOST_STEPS = 1_000_000
 SCHEMES = {"http", "https", "mailto"}
 LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
 
 
 @functools.cache
 def _pages() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable("table")
+    return _ready(MarkdownIt("commonmark").enable("table"))
+
+
+@functools.cache
+def _flat_pages() -> MarkdownIt:
+    """Without what nests to any depth."""
+    return _ready(MarkdownIt("commonmark", {"html": False}).enable("table").disable(["emphasis"]))
 
 
 @functools.cache
 def _comments() -> MarkdownIt:
     """A subset: no HTML, images, headings or tables."""
-    return MarkdownIt("commonmark", {"html": False}).disable(["image", "heading", "lheading", "html_block", "hr"])
+    parser = MarkdownIt("commonmark", {"html": False})
+    return _ready(parser.disable(["image", "heading", "lheading", "html_block", "hr"]))
+
+
+def _ready(parser: MarkdownIt) -> MarkdownIt:
+    """A parser puts its rules together when it is first used, where a second thread finds none and never ends."""
+    parser.render("x")
+    return parser
+
+
+def _page(text: str) -> str:
+    """HTML, not sanitised yet. What would take long to sanitise shows its tags and stars as they were typed."""
+    rendered: str = _pages().render(text)
+    if nesting.steps(rendered) <= MOST_STEPS:
+        return rendered
+    flat: str = _flat_pages().render(text)
+    return flat
 
 
 def markdown(text: str, *, base_url: str | None = None) -> str:
     """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it."""
     return nh3.clean(
-        _pages().render(text),
+        _page(text),
         tags=TAGS,
         attributes=ATTRIBUTES,
         attribute_filter=functools.partial(_attribute, base_url=base_url) if base_url else _attribute,
@@ -62,7 +87,7 @@ def comment(text: str) -> str:
 
 def plain(text: str, most: int = 300) -> str:
     """The first words of a text without any markup, for summaries."""
-    words = html.unescape(nh3.clean(_pages().render(text), tags=set())).split()
+    words = html.unescape(nh3.clean(_page(text[: 10 * most]), tags=set())).split()
     short = " ".join(words)
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 

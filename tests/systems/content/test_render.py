@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.systems.content.vectors import XSS
 
-from squinney.content import render
+from squinney.content import nesting, render
 
 ADDRESSES = {"href", "src"}
 
@@ -65,11 +65,11 @@ def test_no_mixture_of_vectors_survives(parts: list[str]) -> None:
 
 
 def test_what_is_meant_reads_well() -> None:
-    html = render.markdown("# Hi\n\nA [link](https://a.example 'T') and ![pic](/p.jpg)\n\n```python\nx\n```\n")
-    assert "<h1>Hi</h1>" in html
-    assert '<a href="https://a.example" title="T" rel="noopener noreferrer">link</a>' in html
-    assert '<img src="/p.jpg" alt="pic">' in html
-    assert '<code class="language-python">' in html
+    shown = render.markdown("# Hi\n\nA [link](https://a.example 'T') and ![pic](/p.jpg)\n\n```python\nx\n```\n")
+    assert "<h1>Hi</h1>" in shown
+    assert '<a href="https://a.example" title="T" rel="noopener noreferrer">link</a>' in shown
+    assert '<img src="/p.jpg" alt="pic">' in shown
+    assert '<code class="language-python">' in shown
     comment = render.comment("# no *heading* ![no](x.png) [ok](http://a.example) <b>x</b>")
     assert "<h1" not in comment
     assert "<img" not in comment
@@ -77,6 +77,50 @@ def test_what_is_meant_reads_well() -> None:
     assert "&lt;b&gt;" in comment
     assert render.plain("# A *b*\n\nc <i>d</i> & e") == "A b c d & e"
     assert len(render.plain("word " * 500)) <= 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<ul><li>" * 2_000,
+        "<ul><table><tr><td></ul></td></tr></table>" * 1_000,
+        "<i><b title='</b></i>'>" * 2_000,
+        "<div>\n" * 2_000 + "</div>\n" * 2_000,
+        "<p>\n" + "".join(f"<b id={number}>" for number in range(500)) + "\n\n" + "x\n\n" * 2_500,
+        "*a **a " * 700 + "b" + " a** a*" * 700,
+    ],
+)
+def test_what_nests_too_deep_to_be_sanitised_in_time_is_shown_as_it_was_typed(text: str) -> None:
+    shown = render.markdown(text)
+    assert "&lt;" in shown or "*a **a" in shown
+    assert nesting.steps(shown) <= render.MOST_STEPS
+    assert "<ul>" not in shown
+    assert "<em>" not in shown
+    assert dangers(shown, render.TAGS) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("<ul><li>" * 100 + "deep" + "</li></ul>" * 100, "<ul><li>" * 100 + "deep"),
+        ("<table>\n" + "<tr><td>one<td>two\n" * 5_000 + "</table>", "<tr><td>one</td><td>two\n</td></tr>"),
+        ("<dl>" + "<dt>a<dd>b" * 5_000 + "</dl>", "<dt>a</dt><dd>b</dd>"),
+        ("Press <kbd>Enter</kbd>, <kbd title='a > b'>x</kbd> <!-- a-b --> <br>\n\n" * 2_000, "<kbd>Enter</kbd>"),
+    ],
+)
+def test_html_that_is_long_but_sound_is_kept(text: str, kept: str) -> None:
+    assert kept in render.markdown(text)
+
+
+def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser without its rules would leave the text as it is, or never end."""
+    for first in (render._pages, render._comments):
+        first.cache_clear()
+        parser = first()
+        rulers = [parser.core.ruler, parser.block.ruler, parser.inline.ruler, parser.inline.ruler2]
+        for ruler in rulers:
+            monkeypatch.setattr(ruler, "__compile__", lambda: pytest.fail("rules are put together while others render"))
+        assert "<em>b</em>" in parser.render("a *b*\n\n- c\n\n> d `e` [f](g)")
 
 
 @pytest.fixture(scope="session")

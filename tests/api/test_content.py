@@ -271,7 +271,13 @@ def test_comments_over_http(site: TestClient) -> None:
     assert site.post(f"{url}/convert", json={"to": "paged"}).json() == {"count": 2, "strategy": "paged"}
     refused = site.get(url, params={"order": "threaded"})
     assert (refused.status_code, refused.json()["code"]) == (409, "strategy-cannot")
-    assert len(site.get("/api/comments/authors/ada/export").json()) == 2
+    exported = site.get("/api/comments/authors/ada/export")
+    assert [one["text"] for one in exported.json()] == ["better", "third"]
+    assert exported.json()[0] == site.get(f"{url}/comment", params={"slug": slug}).json()
+    assert "content-length" not in exported.headers, "sent while it is read"
+    assert site.head("/api/comments/authors/ada/export").headers["content-type"] == "application/json"
+    assert site.get("/api/comments/authors/nobody/export").json() == []
+    assert site.get(f"/api/comments/authors/{'x' * 300}/export").status_code == 422
     assert site.post("/api/comments/authors/ada/erase").json() == {"comments": 2, "flags": 0}
     assert site.get(f"{url}/count").json()["count"] == 0
     assert site.delete(f"{url}/comment", params={"slug": slug}).status_code == 404

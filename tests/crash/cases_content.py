@@ -250,7 +250,7 @@ def _erase(db: Db, mode: Mode, state: Any) -> None:
 
 def _erased_in_the_end(db: Db, state: Any) -> None:
     _erase(db, "native", state)
-    assert People(db, _comments(db)).export("ada") == []
+    assert list(People(db, _comments(db)).export("ada")) == []
 
 
 def _demo(db: Db, mode: Mode, state: Any) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
 
 from squinney.api.content_models import As
 from squinney.api.cursors import Cursor, Signing
@@ -110,6 +113,9 @@ class CommentModel(BaseModel):
     num_replies: int
     edited: datetime | None = None
     deleted: datetime | None = None
+
+
+ONE = TypeAdapter(CommentModel)
 
 
 class CommentPage(BaseModel):
@@ -255,9 +261,24 @@ def list_by_author(talk: Talk, sign: Signing, author_id: str, cursor: Cursor = N
 
 
 @router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses())
-def export_person(persons: Persons, author_id: str) -> Any:
-    """Every comment of a person, from all strategies."""
-    return [_out(comment) for comment in persons.export(author_id)]
+def export_person(request: Request, persons: Persons, author_id: str) -> Any:
+    """Every comment of a person, from all strategies: one array of any length, sent while it is read.
+
+    Where it breaks off it does not end in a bracket, and is no JSON.
+    """
+    written = _array(persons.export(author_id))
+    if getattr(request.state, "head", False):
+        return Response(media_type="application/json")
+    first = next(written)  # what cannot be read at all is a problem, and no answer that breaks off
+    return StreamingResponse(chain([first], written), media_type="application/json")
+
+
+def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
+    before = b"["
+    for comment in comments:
+        yield before + ONE.dump_json(ONE.validate_python(_out(comment)))
+        before = b",\n"
+    yield b"[]" if before == b"[" else b"]"
 
 
 @router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses())

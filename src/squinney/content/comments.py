@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -231,14 +231,9 @@ class Comments:
         discussions.require(self._strategy, "by_author")
         checks.identifier(author_id, "author")
         found = page(self._db, queries.BY_AUTHOR, cursor=cursor, limit=limit, author_id=author_id)
-        epochs = self._epochs({comment["node_id"] for comment in found.items})
+        epochs = conversion.epochs_of(self._db, {comment["node_id"] for comment in found.items})
         live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]
         return Page([discussions.plain(comment) for comment in live], found.next)
-
-    def _epochs(self, node_ids: Iterable[str]) -> dict[str, int]:
-        fields = {"metadata.discussion.epoch": 1}
-        found = queries.NODES_BY_ID.find(self._db, node_ids=sorted(node_ids), projection=fields)
-        return {node["_id"]: node["metadata"]["discussion"]["epoch"] for node in found}
 
     @operation(reads_only=True)
     def strategy_of(self, node: Node | str) -> Strategy:

@@ -20,6 +20,7 @@ import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError
 
+from squinney.content import queries
 from squinney.content.discussions import Place, Storage
 from squinney.content.documents import (
     COMMENTS,
@@ -144,6 +145,14 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
         if frozen := discussion.get("frozen"):
             thaw_if_expired(db, node_id, frozen, server_now(db))
         time.sleep(random.uniform(0, 0.02))
+
+
+def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:
+    """Of which epoch the live comments of each node are; a node without a discussion has none."""
+    fields = {"metadata.discussion.epoch": 1}
+    found = queries.NODES_BY_ID.find(db, node_ids=sorted(node_ids), projection=fields)
+    talked_about = ((node["_id"], node["metadata"].get("discussion")) for node in found)
+    return {node_id: discussion["epoch"] for node_id, discussion in talked_about if discussion}
 
 
 def _switch(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
+
+from pymongo.cursor import Cursor
 
 from squinney.content import conversion, queries
 from squinney.content.comments import Comments
 from squinney.content.discussions import plain
-from squinney.content.documents import COMMENTS, FLAGS, NODES, PAGES, Comment
+from squinney.content.documents import COMMENTS, FLAGS, PAGES, Comment
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
+BATCH = 20  # few, so that a cursor is asked again before the server forgets it, however slowly somebody reads
 Leftover = tuple[str, Document]
 
 
@@ -24,37 +28,50 @@ class People:
         self._db = db
         self._comments = comments
 
-    @operation(300, reads_only=True)
-    def export(self, author_id: str) -> list[Comment]:
-        """Every comment of a person, in all strategies.
+    def export(self, author_id: str) -> Iterator[Comment]:
+        """Every comment of a person, in all strategies, read as it is asked for: there may be any number.
 
-        Raises: `Invalid`.
+        Those of a discussion that is converted meanwhile may come twice or not at all.
+
+        Raises: `Invalid` at once; `Unavailable` also while it is read.
         """
-        checks.identifier(author_id, "author")
-        return [plain(comment) for comment, leftover in self._all(author_id) if leftover is None]
+        return self._exported(checks.identifier(author_id, "author"))
+
+    def _exported(self, author_id: str) -> Iterator[Comment]:
+        everything = self._all(author_id)
+        while True:
+            with operation(60, reads_only=True):
+                found = next(everything, None)
+            if found is None:
+                return
+            comment, leftover = found
+            if leftover is None:
+                yield plain(comment)
 
     def _all(self, author_id: str) -> Iterator[tuple[Document, Leftover | None]]:
         """Each comment; one that a conversion left behind, with where it is."""
-        for comment in queries.BY_AUTHOR.find(self._db, author_id=author_id):
-            own = {name: comment[name] for name in ("_id", "node_id", "slug", "epoch")}
-            yield comment, self._leftover(COMMENTS, own)
-        for node in queries.EMBEDDED_BY.find(self._db, author_id=author_id, projection={"metadata.comments": 1}):
+        yield from self._with_leftovers(COMMENTS, "slug", queries.BY_AUTHOR.find(self._db, author_id=author_id))
+        nodes = queries.EMBEDDED_BY.find(self._db, author_id=author_id, projection={"metadata.comments": 1})
+        for node in nodes.batch_size(BATCH):
             for comment in node["metadata"]["comments"]:
                 if comment["author"]["_id"] == author_id:
                     yield comment, None
-        for stored in queries.PAGED_BY.find(self._db, author_id=author_id):
-            leftover = self._leftover(PAGES, {name: stored[name] for name in ("_id", "node_id", "page", "epoch")})
+        pages = queries.PAGED_BY.find(self._db, author_id=author_id)
+        for stored, leftover in self._with_leftovers(PAGES, "page", pages):
             for comment in stored["comments"]:
                 if comment["author"]["_id"] == author_id:
                     yield comment, leftover
 
-    def _leftover(self, collection: str, place: Document) -> Leftover | None:
-        return None if self._epoch(place["node_id"]) == place["epoch"] else (collection, place)
-
-    def _epoch(self, node_id: str) -> int | None:
-        found = self._db[NODES].find_one(queries.NODE(node_id=node_id), {"metadata.discussion.epoch": 1})
-        discussion = found["metadata"].get("discussion") if found else None
-        return int(discussion["epoch"]) if discussion else None
+    def _with_leftovers(
+        self, collection: str, name: str, found: Cursor[Document]
+    ) -> Iterator[tuple[Document, Leftover | None]]:
+        """Each document, and where it is if it is of no live discussion: one question for some of them together."""
+        some = found.batch_size(BATCH)
+        while batch := list(islice(some, BATCH)):
+            live = conversion.epochs_of(self._db, {stored["node_id"] for stored in batch})
+            for stored in batch:
+                place = {field: stored[field] for field in ("_id", "node_id", name, "epoch")}
+                yield stored, None if live.get(stored["node_id"]) == stored["epoch"] else (collection, place)
 
     @operation(300)
     def erase(self, author_id: str) -> Counter[str]:
@@ -67,7 +84,7 @@ class People:
         checks.identifier(author_id, "author")
         done: Counter[str] = Counter()
         for _ in range(2):  # a conversion may have left copies behind in the meantime
-            for comment, leftover in list(self._all(author_id)):
+            for comment, leftover in self._all(author_id):
                 if leftover is None:
                     done["comments"] += self._erase(comment)
                 else:

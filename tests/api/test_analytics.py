@@ -28,7 +28,31 @@ def test_events_come_back(site: TestClient) -> None:
     assert [event["time"] for event in page["items"]] == ["2026-03-29T10:00:00Z"] * 2
     assert page["next"] is None
     assert site.get("/api/analytics/events/by-status", params=DAY).json() == {"200": 2}
-    assert site.get("/api/analytics/events/by-day-and-path", params=DAY).json()[0]["count"] == 2
+    (row,) = site.get("/api/analytics/events/by-day-and-path", params=DAY).json()["items"]
+    assert (row["path"], row["count"]) == ("/<b>", 2)
+
+
+def test_days_and_paths_come_in_pages_however_long_a_path_is(site: TestClient) -> None:
+    paths = ["", "/a", "/" + "\U0001f43f" * 5_000, "/" + "\U0001f43f" * 6_000, "/\uffff"]
+    times = ["2026-03-29T12:00:00Z", "2026-03-29T23:59:59Z", "2027-03-29T00:00:00Z"]
+    events = [{"time": time, "path": path} for time in times for path in paths] + [{"time": times[0]}]
+    assert site.post("/api/analytics/events", json={"events": events}).json()["stored"] == 16
+    asked = {"start": "1000-01-01T00:00:00Z", "end": "9990-01-01T00:00:00Z", "limit": 3}
+    rows: list[Any] = []
+    while True:
+        page = site.get("/api/analytics/events/by-day-and-path", params=asked).json()
+        assert len(page["items"]) <= 3
+        rows += [(row["day"][:10], row["path"], row["count"]) for row in page["items"]]
+        if page["next"] is None:
+            break
+        asked["cursor"] = page["next"]
+    long = "/" + "\U0001f43f" * 511
+    expected = {"2026-03-29": [3, 2, 2, 4], "2027-03-29": [1, 1, 1, 2]}
+    assert rows == [
+        (day, path, count)
+        for day, counts in expected.items()
+        for path, count in zip(["", "/a", "/\uffff", long], counts, strict=True)
+    ]
 
 
 def test_a_number_that_is_none_is_named_and_stops_no_reader(site: TestClient) -> None:
@@ -84,6 +108,7 @@ def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assemb
         ("rollups/hundredly", {**DAY, "key": "/"}, "level must be one of"),
         ("events", {**DAY, "path": "/", "host": "h"}, "not both"),
         ("events", {**DAY, "limit": 0}, "limit"),
+        ("events/by-day-and-path", {**DAY, "cursor": "nonsense"}, "cursor"),
         ("imports", {"cursor": "nonsense"}, "cursor"),
     ],
 )

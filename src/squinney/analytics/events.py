@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from squinney.analytics import durability as levels
-from squinney.analytics import imports, parsers, queries, rules
-from squinney.analytics.calendar import floor
+from squinney.analytics import imports, parsers, queries, reports, rules
 from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.durability import Durability
 from squinney.analytics.follow import Follower
@@ -228,18 +227,18 @@ class EventLog:
         return Page(whole, last.isoformat() if last < end else None)
 
     @operation(60, reads_only=True)
-    def count_by_day_and_path(self, start: datetime, end: datetime) -> list[Document]:
-        """How often each path was asked for on each day (UTC): rows of `day`, `path` and `count`, by day and path."""
+    def count_by_day_and_path(
+        self, start: datetime, end: datetime, *, cursor: str | None = None, limit: int = MOST_A_PAGE
+    ) -> Page[Document]:
+        """How often each path was asked for on each day (UTC): rows of `day`, `path` and `count`, by day and path.
+
+        Paths that are alike in their first 512 characters are one.
+
+        Raises: `Invalid`.
+        """
         start, end = rules.checked_range(start, end)
-        counts = self._readers.count(
-            queries.BY_DAY_AND_PATH(start=start, end=end),
-            queries.BETWEEN,
-            start,
-            end,
-            of_row=lambda row: (row["day"], row.get("path") or ""),
-            of_event=lambda event: (floor(event["time"], "day", UTC), event.get("path") or ""),
-        )
-        return [{"day": day, "path": path, "count": count} for (day, path), count in sorted(counts.items())]
+        checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
+        return reports.by_day_and_path(self._readers, start, end, cursor=cursor, limit=limit)
 
     @operation(60, reads_only=True)
     def count_by_status(self, start: datetime, end: datetime) -> dict[int, int]:

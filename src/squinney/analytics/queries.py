@@ -10,6 +10,8 @@ from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 _RANGE: dict[str, Any] = {"start": _START, "end": _END}
+# What of a path is told apart in a report: so much fits into a cursor, and a cursor into an address.
+LONGEST_IN_A_REPORT = 512
 _ALL_PATHS = "events of one time are spread over all paths, and so over all shards"
 
 
@@ -59,11 +61,18 @@ OF_SOURCE = Query(
 )
 
 
-def _by_day_and_path(start: datetime, end: datetime) -> list[Document]:
+def _by_day_and_path(
+    start: datetime, end: datetime, limit: int, behind: tuple[datetime, str] | None = None
+) -> list[Document]:
     day = {"$dateTrunc": {"date": "$time", "unit": "day"}}
+    path = {"$substrCP": [{"$ifNull": ["$path", ""]}, 0, LONGEST_IN_A_REPORT]}
+    rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": behind[0], "path": behind[1]}}}}] if behind else []
     return [
         {"$match": _in_time(start, end)},
-        {"$group": {"_id": {"day": day, "path": "$path"}, "count": {"$sum": 1}}},
+        {"$group": {"_id": {"day": day, "path": path}, "count": {"$sum": 1}}},
+        *rest,
+        {"$sort": {"_id": 1}},
+        {"$limit": limit},
     ]
 
 
@@ -71,7 +80,7 @@ BY_DAY_AND_PATH = Pipeline(
     "events.by-day-and-path",
     "events",
     stages=_by_day_and_path,
-    example=_RANGE,
+    example={**_RANGE, "limit": 1_000, "behind": (_START, "/")},
     routing="broadcast",
     reason=_ALL_PATHS,
 )

@@ -127,6 +127,13 @@ class DayAndPath(BaseModel):
     count: int
 
 
+class DayAndPathPage(BaseModel):
+    """Days and paths, in this order."""
+
+    items: list[DayAndPath]
+    next: str | None
+
+
 class BucketModel(BaseModel):
     """What a key came to in one unit."""
 
@@ -205,10 +212,18 @@ def _event(event: Any) -> dict[str, Any]:
     return {"id": event["_id"], **{name: value for name, value in event.items() if name not in ours}}
 
 
-@router.get("/events/by-day-and-path", response_model=list[DayAndPath], responses=responses())
-def count_events(log: Log, start: Start, end: End) -> Any:
-    """How often each path was asked for on each day."""
-    return log.count_by_day_and_path(start, end)
+@router.get("/events/by-day-and-path", response_model=DayAndPathPage, responses=responses())
+def count_events(
+    log: Log,
+    signed: Signing,
+    start: Start,
+    end: End,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Any:
+    """How often each path was asked for on each day (UTC); paths alike in their first 512 characters are one."""
+    page = log.count_by_day_and_path(start, end, cursor=cursor, limit=limit)
+    return {"items": page.items, "next": signed(page.next)}
 
 
 @router.get("/events/by-status", response_model=dict[int, int], responses=responses())

@@ -10,6 +10,7 @@ from tests.systems.analytics.conftest import JUNE, MAY
 from squinney.analytics import EventLog
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
+from squinney.patterns.paging import cursor_after
 
 AT = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
 
@@ -110,3 +111,24 @@ def test_index_sizes_names_each_index(log: EventLog) -> None:
 def test_status_codes_are_counted(log: EventLog) -> None:
     log.record_many([{"time": AT, "status": status} for status in (200, 200, 404)])
     assert log.count_by_status(MAY, JUNE) == {200: 2, 404: 1}
+
+
+def test_days_and_paths_are_counted_page_by_page(log: EventLog) -> None:
+    days = [AT + timedelta(days=n) for n in (0, 1, 9)]
+    log.record_many([{"time": day, "path": f"/{n}"} for day in days for n in range(4) for _ in range(n + 1)])
+    wanted = [(day.date(), f"/{n}", n + 1) for day in days for n in range(4)]
+    for limit in (1, 3, 5, 1_000):
+        seen, cursor = [], None
+        while not seen or cursor:
+            page = log.count_by_day_and_path(MAY, JUNE, cursor=cursor, limit=limit)
+            assert 0 < len(page.items) <= limit
+            seen += [(row["day"].date(), row["path"], row["count"]) for row in page.items]
+            cursor = page.next
+        assert seen == wanted
+    within = log.count_by_day_and_path(AT + timedelta(hours=20), AT + timedelta(days=8))
+    assert [row["path"] for row in within.items] == ["/0", "/1", "/2", "/3"]
+    for cursor in ("nonsense", cursor_after([("day", 1), ("path", 1)], {"day": 1, "path": "/"})):
+        with pytest.raises(Invalid, match="cursor"):
+            log.count_by_day_and_path(MAY, JUNE, cursor=cursor)
+    with pytest.raises(Invalid, match="limit"):
+        log.count_by_day_and_path(MAY, JUNE, limit=1_001)

@@ -65,7 +65,7 @@ def numbers(log: EventLog) -> list[int]:
     assert found == sorted(found)
     by_path = [event["bytes"] for n in range(3) for event in log.by_path(f"/{n}")]
     assert sorted(by_path) == found
-    assert sum(row["count"] for row in log.count_by_day_and_path(START, END)) == len(found)
+    assert sum(row["count"] for row in log.count_by_day_and_path(START, END).items) == len(found)
     assert log.count() == len(found)
     return found
 
@@ -146,7 +146,7 @@ class Traffic:
 
     def _read_counts(self) -> None:
         before = len(self.written)
-        counted = sum(row["count"] for row in self._log().count_by_day_and_path(START, END))
+        counted = sum(row["count"] for row in self._log().count_by_day_and_path(START, END).items)
         if not 48 + before <= counted <= 48 + len(self.written) + 1:
             self.wrong.append(("count", before, counted, len(self.written)))
 

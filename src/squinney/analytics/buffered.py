@@ -15,9 +15,10 @@ from typing import Any, Self
 from pymongo.errors import PyMongoError
 
 from squinney.analytics.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
-from squinney.errors import Unavailable
+from squinney.errors import SquinneyError, Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Busy
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class BufferedHits:
         Atomic: one transaction for up to 500 pages and days.
         After a crash: some pages have their part, others not.
         Raises: `Unavailable`; up to 500 pages' hits are then in `lost`, and the others are kept for the next time.
+        `Busy`; all are kept then.
         """
         with self._flushing:
             with self._lock:
@@ -93,6 +95,9 @@ class BufferedHits:
             try:
                 with operation(30):
                     transact(self._db, partial(part.write, self._db))
+            except Busy:  # nothing of it was written
+                self._keep(parts[number:])
+                raise
             except (Unavailable, PyMongoError):
                 self.lost += part.hits
                 self._keep(parts[number + 1 :])
@@ -141,7 +146,7 @@ class BufferedHits:
             self._wake.clear()
             try:
                 self.flush()
-            except (Unavailable, PyMongoError):
+            except (SquinneyError, PyMongoError):
                 log.exception("a flush of hits failed; %d may be lost so far", self.lost)
 
 

@@ -16,20 +16,20 @@ import bson
 from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
-from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import rules
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
+from squinney.patterns.transactions import in_transaction
 
 R = TypeVar("R")
 
 MOST_HITS = 10**12
 PAGES_AT_ONCE = 500
 DUPLICATE_KEY = 11000
+SECONDS = 60
 
 
 class Hit(NamedTuple):
@@ -157,15 +157,14 @@ def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True
     """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
 
     Two writers that make the same document at the same moment race, and the loser's upsert is refused as a duplicate.
-    That ends its transaction like any conflict, but the driver does not know it. Where `work` inserts rather than
+    That ends its transaction like any conflict, but the server does not say so. Where `work` inserts rather than
     upserts, a duplicate is its own to interpret.
+
+    Raises: `Busy`, and nothing was changed; `Unavailable`.
     """
     while True:
         try:
-            with db.client.start_session() as session:
-                return session.with_transaction(
-                    work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority")
-                )
+            return in_transaction(db, work, seconds=SECONDS)
         except OperationFailure as error:
             if not upserts or not is_duplicate(error) or seconds_left() < 1:
                 raise

@@ -6,6 +6,7 @@ import random
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,9 +16,13 @@ from tests.racing import at_once
 
 from squinney.analytics import BufferedHits, Hits
 from squinney.analytics.calendar import floor
+from squinney.analytics.documents import HIT_COLLECTIONS
 from squinney.analytics.increments import id_of
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
+from squinney.mongo import schema
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Busy
 
 AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -218,6 +223,34 @@ def test_threads_that_meet_in_a_new_document_lose_nothing(analytics_db: Db) -> N
     start = AT.replace(hour=0, minute=0, second=0)
     assert hits.site_total("s", start, start + DAY) == 80
     assert all(row["hits"] == 8 for row in hits.top_pages("s", start, start + DAY))
+
+
+@pytest.fixture
+def own_hits(own_db: Db) -> Hits:
+    """Counters on the server that only this worker uses."""
+    schema.apply(own_db, HIT_COLLECTIONS)
+    return Hits(own_db)
+
+
+def test_a_hit_that_ran_out_of_time_holds_up_no_other(own_hits: Hits, own_db: Db, failing: Any) -> None:
+    """Else the server keeps the page's day to itself for a minute."""
+    own_hits.record("s", "/p", AT)
+    too_slow = {"mode": {"skip": 1}, "blockConnection": True, "blockTimeMS": 600}
+    with failing(["update"], **too_slow), pytest.raises(Unavailable), operation(0.3):
+        own_hits.record("s", "/p", AT)
+    with operation(5):
+        own_hits.record("s", "/p", AT)
+    assert own_db["hits.daily"].find_one()["total"] == 2
+
+
+def test_buffered_hits_that_met_others_all_the_time_are_kept(own_hits: Hits, own_db: Db, failing: Any) -> None:
+    conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
+    buffered = BufferedHits(own_db, flush_after_seconds=3_600)
+    buffered.record("s", "/p", AT, 3)
+    with failing(["update"], **conflict), pytest.raises(Busy), operation(0.3):
+        buffered.flush()
+    buffered.close()
+    assert (own_db["hits.daily"].find_one()["total"], buffered.lost) == (3, 0)
 
 
 def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) -> None:

@@ -76,6 +76,20 @@ def test_hits_are_counted_and_read_as_series(site: TestClient) -> None:
     assert site.get("/api/analytics/top", params=whole).json() == [{"page": "/p", "hits": 3}]
 
 
+def test_a_key_stores_and_counts_once(site: TestClient) -> None:
+    once = {"Idempotency-Key": "k"}
+    events, hit = {"events": [EVENT, {**EVENT, "$x": 1}]}, {"site": "s", "page": "/p", "at": EVENT["time"], "count": 3}
+    stored = [site.post("/api/analytics/events", json=events, headers=once) for _ in range(2)]
+    counted = [site.post("/api/analytics/hits", json={"hits": [hit]}, headers=once) for _ in range(2)]
+    assert [(answer.status_code, answer.json()["stored"]) for answer in stored] == [(201, 1)] * 2
+    assert [(answer.status_code, answer.json()) for answer in counted] == [(201, {"hits": 3})] * 2
+    assert len(site.get("/api/analytics/events", params=DAY).json()["items"]) == 1
+    whole = {"start": "2026-03-28T00:00:00Z", "end": "2026-03-30T00:00:00Z", "site": "s"}
+    assert site.get("/api/analytics/top", params=whole).json() == [{"page": "/p", "hits": 3}]
+    other = site.post("/api/analytics/hits", json={"hits": [{**hit, "count": 4}]}, headers=once)
+    assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+
+
 def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assembled) -> None:
     line = '203.0.113.7 - - [29/Mar/2026:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
     EventLog(systems.db).import_file(io.BytesIO(f"{line}bad <script>\n{line}worse\n".encode()))

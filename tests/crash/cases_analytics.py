@@ -7,16 +7,28 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, retention, verify
+from squinney.analytics import (
+    BufferedHits,
+    EventLog,
+    Hits,
+    Retention,
+    Rollups,
+    Sessions,
+    feed_hits,
+    increments,
+    retention,
+    verify,
+)
 from squinney.analytics.imports import Options, import_stream
 from squinney.analytics.places import Places
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions import Mode
-from tests.crash.case import Case
+from tests.crash.case import Case, transactions
 
 START = datetime(2026, 3, 30, 22, tzinfo=UTC)
 NATIVE: list[Mode] = ["native"]
 LINES = 12
+increments.PAGES_AT_ONCE = 2  # three pages are two transactions
 retention.SETTLE_SECONDS = 0  # no reader needs to learn here that events move
 
 
@@ -74,6 +86,15 @@ def _record_hit(db: Db, mode: Mode, state: Any) -> None:
 
 def _record_hits(db: Db, mode: Mode, state: Any) -> None:
     Hits(db).record_many([("s", "/p", START, 1), ("s", "/q", START, 2)])
+
+
+def _record_hits_by_key(db: Db, mode: Mode, state: Any) -> None:
+    Hits(db).record_many([("s", f"/{page}", START, page) for page in range(1, 4)], key="k")
+
+
+def _counted_once(db: Db, state: Any) -> None:
+    _record_hits_by_key(db, "native", state)
+    assert {day["metadata"]["page"]: day["total"] for day in db["hits.daily"].find()} == {"/1": 1, "/2": 2, "/3": 3}
 
 
 def _flush_hits(db: Db, mode: Mode, state: Any) -> None:
@@ -171,6 +192,16 @@ def _record_rotated(db: Db, mode: Mode, state: Any) -> None:
     EventLog(db).record_many([{"time": START + timedelta(days=day), "path": "/", "bytes": day} for day in range(3)])
 
 
+def _record_by_key(db: Db, mode: Mode, state: Any) -> None:
+    events = [{"time": START + timedelta(days=day), "path": "/", "bytes": day} for day in range(3)]
+    EventLog(db, transactions=transactions(db, mode)).record_many(events, key="k")
+
+
+def _recorded_once(db: Db, state: Any) -> None:
+    _record_by_key(db, "native", state)
+    assert [event["bytes"] for event in EventLog(db).between(START, START + timedelta(days=3))] == [0, 1, 2]
+
+
 def _ready_to_rotate(db: Db) -> Any:
     _nothing(db)
     Retention(db).switch("rotate")
@@ -187,9 +218,11 @@ CASES = [
         "EventLog.import_file", "analytics", _nothing, _import, _imported_once, NATIVE, covers=["EventLog.follow"]
     ),
     Case("EventLog.record_many", "analytics", _ready_to_rotate, _record_rotated, _some_recorded, NATIVE),
+    Case("EventLog.record_many by key", "analytics", _ready_to_rotate, _record_by_key, _recorded_once),
     Case("feed_hits", "analytics", _with_log, _feed, _fed_once, NATIVE),
     Case("Hits.record", "analytics", _nothing, _record_hit, _counted_whole_or_not, NATIVE),
     Case("Hits.record_many", "analytics", _nothing, _record_hits, _counted_whole_or_not, NATIVE),
+    Case("Hits.record_many by key", "analytics", _nothing, _record_hits_by_key, _counted_once, NATIVE),
     Case("BufferedHits.flush", "analytics", _nothing, _flush_hits, _counted_whole_or_not, NATIVE),
     Case("Hits.preallocate", "analytics", _nothing, _preallocate, _counted_whole_or_not, NATIVE),
     Case("Rollups.run", "analytics", _with_log, _roll_up, _rolled_up, NATIVE, covers=["job:roll-up-events"]),

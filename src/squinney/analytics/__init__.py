@@ -31,15 +31,16 @@ from squinney.analytics.sessions import Sessions
 from squinney.analytics.shard_advice import Advice, advise_shard_key
 from squinney.analytics.verify import verify
 from squinney.mongo.schema import Db
+from squinney.patterns.transactions import Transactions
 
 COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
 QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
 
 
-def build(db: Db, transactions: object = None) -> dict[str, Any]:
+def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
     """The nouns of this system, by name."""
     return {
-        "events": EventLog(db),
+        "events": EventLog(db, transactions=transactions),
         "hits": Hits(db),
         "rollups": Rollups(db, key="path", value="bytes", time="time"),
         "retention": Retention(db),

@@ -30,6 +30,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
+from squinney.patterns.transactions import Plan, Transactions
 
 MOST_AT_ONCE = 10_000
 MOST_A_PAGE = 1_000
@@ -46,8 +47,16 @@ class Recorded:
 class EventLog:
     """The log store: events recorded one by one, in batches, or imported from log files exactly once."""
 
-    def __init__(self, db: Db, *, places: Places | None = None, clock: Clock = utcnow) -> None:
+    def __init__(
+        self,
+        db: Db,
+        *,
+        places: Places | None = None,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+    ) -> None:
         self._db = db
+        self._transactions = transactions or Transactions(db)
         self._places = places or Places(db)
         self._readers = Readers(self._places)
         self._clock = clock
@@ -55,40 +64,66 @@ class EventLog:
     # ---- writing ----
 
     @operation(60)
-    def record(self, event: Mapping[str, object], *, durability: Durability = "replicated") -> Event:
-        """Store one event and return it; its `time` must be given, with its zone.
+    def record(
+        self,
+        event: Mapping[str, object],
+        *,
+        durability: Durability = "replicated",
+        key: str | None = None,
+        scope: str = "",
+    ) -> Event:
+        """Store one event, once per `key`, and return it; its `time` must be given, with its zone.
 
-        Atomic: one insert.
-        After a crash: it is stored or it is not.
-        Raises: `Invalid`; also for an event older than retention keeps.
+        Atomic: one insert; with a key, first the key's record, which has the event's id.
+        After a crash: it is stored or it is not; a repeat with the key stores it where it is not.
+        Raises: `Invalid`; also for an event older than retention keeps; with a key also `KeyReused`, `StillRunning`.
         """
-        document = made_ready(rules.checked_event(event), new_id())
-        failures = self._places.insert([document], levels.write_concern(durability))
+        concern = levels.write_concern(durability)
+        (document,) = self._identified([rules.checked_event(event)], key, scope)
+        failures = self._places.insert([document], concern)
         if failures:
             raise Invalid(failures[0].reason, field="event")
         return cast(Event, document)
 
     @operation(60)
-    def record_many(self, events: Iterable[Mapping[str, object]], *, durability: Durability = "replicated") -> Recorded:
-        """Store up to 10,000 events, and report every one that cannot be.
+    def record_many(
+        self,
+        events: Iterable[Mapping[str, object]],
+        *,
+        durability: Durability = "replicated",
+        key: str | None = None,
+        scope: str = "",
+    ) -> Recorded:
+        """Store up to 10,000 events, once per `key`, and report every one that cannot be.
 
-        Atomic: each event by itself, in no order.
-        After a crash: some are stored; there is no telling which. Import a file where that matters.
-        Raises: `Invalid` for too many; what is wrong with single events is in the answer.
+        Atomic: each event by itself, in no order; with a key, first the key's record, from which their ids follow.
+        After a crash: some are stored; a repeat with the key stores the others. Without one there is no telling which.
+        Raises: `Invalid` for too many; what is wrong with single events is in the answer. With a key also `KeyReused`
+        and `StillRunning`.
         """
         concern = levels.write_concern(durability)
-        documents: list[tuple[int, Document]] = []
+        checked: list[tuple[int, Document]] = []
         failures: list[Failure] = []
         for index, event in enumerate(events):
             if index >= MOST_AT_ONCE:
                 raise Invalid(f"at most {MOST_AT_ONCE} events at once", field="events", limit=MOST_AT_ONCE)
             try:
-                documents.append((index, made_ready(rules.checked_event(event), new_id())))
+                checked.append((index, rules.checked_event(event)))
             except Invalid as error:
                 failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
-        refused = self._places.insert([document for _, document in documents], concern) if documents else []
-        failures += [Failure(documents[failure.index][0], failure.reason, failure.document) for failure in refused]
+        documents = self._identified([event for _, event in checked], key, scope)
+        refused = self._places.insert(documents, concern) if documents else []
+        failures += [Failure(checked[failure.index][0], failure.reason, failure.document) for failure in refused]
         return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
+
+    def _identified(self, events: list[Document], key: str | None, scope: str) -> list[Document]:
+        """The events with ids: new ones, or those that the key's first use gave them."""
+        if key is None:
+            return [made_ready(event, new_id()) for event in events]
+        plan = Plan([], result=new_id())
+        arguments = {"events": events}
+        first = self._transactions.run("record-events", plan, key=key, scope=scope, arguments=arguments).result
+        return [made_ready(event, f"{first}{index:04d}") for index, event in enumerate(events)]
 
     @operation(None)
     def import_file(

@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError
 from squinney.analytics import increments, queries, rules, series
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
-from squinney.analytics.increments import Increments, checked, place_of
+from squinney.analytics.increments import Hit, Increments, checked, place_of
 from squinney.analytics.series import Frame, Point
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
@@ -46,35 +46,40 @@ class Hits:
     # ---- counting ----
 
     @operation()
-    def record(self, site: str, page: str, at: datetime, count: int = 1) -> None:
-        """Count some views of a page.
+    def record(
+        self, site: str, page: str, at: datetime, count: int = 1, *, key: str | None = None, scope: str = ""
+    ) -> None:
+        """Count some views of a page, once per `key`.
 
-        Atomic: one transaction of two upserts, the day's document and the month's.
+        Atomic: one transaction of two upserts, the day's document and the month's, and of the key's record.
         After a crash: it is counted in both or in none.
-        Raises: `Invalid`.
+        Raises: `Invalid`, `Busy`; with a key also `KeyReused`.
         """
         hit = checked(site, page, at, count)
-        increments.apply(self._db, Increments([hit]))
+        increments.apply(self._db, Increments([hit]), key=key, scope=scope)
         if self._preallocate:
             self._perhaps_preallocate(hit)
 
     @operation(60)
-    def record_many(self, hits: Iterable[tuple[Any, ...]]) -> int:
-        """Count many views, given as (site, page, at) or (site, page, at, count), with one upsert per document.
+    def record_many(self, hits: Iterable[tuple[Any, ...]], *, key: str | None = None, scope: str = "") -> int:
+        """Count many views, given as (site, page, at) or (site, page, at, count), once per `key`.
 
-        Atomic: one transaction for up to 500 pages and days; nothing is written where one of them is invalid.
-        After a crash: some pages have their part, others not.
-        Raises: `Invalid`.
+        Hits of one page and day are summed first, for one upsert per document.
+
+        Atomic: one transaction for up to 500 pages and days, with the key's record for these; nothing is written where
+        one of them is invalid.
+        After a crash: some pages have their part, others not; a repeat with the key counts those others.
+        Raises: `Invalid`, `Busy`; with a key also `KeyReused`.
         """
         summed = Increments()
         for number, hit in enumerate(hits):
             if number >= MOST_AT_ONCE:
                 raise Invalid(f"at most {MOST_AT_ONCE} hits at once", field="hits", limit=MOST_AT_ONCE)
-            summed.add(checked(*hit))
-        increments.apply(self._db, summed)
+            summed.add(_hit(hit))
+        increments.apply(self._db, summed, key=key, scope=scope)
         return summed.hits
 
-    def _perhaps_preallocate(self, hit: increments.Hit) -> None:
+    def _perhaps_preallocate(self, hit: Hit) -> None:
         """About twice in a day's worth of the page's hits, whatever its rate: yesterday's total says which."""
         yesterday = hit.at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
         found = self._db[DAILY_HITS].find_one(place_of(yesterday, hit.site, hit.page), {"total": 1})
@@ -99,7 +104,7 @@ class Hits:
         daily = {str(number): 0 for number in range(1, days + 1)}
         self._set_on_insert(MONTHLY_HITS, first, hit, {"total": 0, "daily": daily})
 
-    def _set_on_insert(self, name: str, date: datetime, hit: increments.Hit, zeros: dict[str, Any]) -> None:
+    def _set_on_insert(self, name: str, date: datetime, hit: Hit, zeros: dict[str, Any]) -> None:
         place = place_of(date, hit.site, hit.page)
         with suppress(DuplicateKeyError):  # another made it at the same moment
             self._db[name].update_one(place, {"$setOnInsert": zeros}, upsert=True)
@@ -199,6 +204,12 @@ class Hits:
 _DAYS = {"_id": 0, "metadata.date": 1, "daily": 1}
 _HOURS = {"_id": 0, "metadata.date": 1, "hourly": 1}
 _MINUTES = {"_id": 0, "metadata.date": 1, "minute": 1}
+
+
+def _hit(hit: Any) -> Hit:
+    if not isinstance(hit, tuple | list) or not 3 <= len(hit) <= 4:
+        raise Invalid("a hit is (site, page, at) or (site, page, at, count)", field="hits")
+    return checked(*hit)
 
 
 def _check_names(site: str, page: str) -> None:

@@ -22,7 +22,7 @@ from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE,
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
-from squinney.patterns.transactions import in_transaction
+from squinney.patterns.transactions import in_transaction, once
 
 R = TypeVar("R")
 
@@ -98,6 +98,10 @@ class Increments:
             part.hits = sum(sum(minutes.values()) for minutes in chosen.values())
             yield part
 
+    def fingerprint(self) -> str:
+        """What tells these from others."""
+        return hashlib.sha256(bson.encode({"hits": [list(hit) for hit in self]})).hexdigest()
+
     def write(self, db: Db, session: ClientSession) -> None:
         """Send the upserts within a transaction."""
         batches: dict[str, list[UpdateOne]] = defaultdict(list)
@@ -143,30 +147,46 @@ def _month_increments(days: dict[int, int]) -> dict[str, int]:
     return {"total": sum(days.values()), **{f"daily.{day}": count for day, count in days.items()}}
 
 
-def apply(db: Db, increments: Increments) -> None:
+def apply(db: Db, increments: Increments, *, key: str | None = None, scope: str = "") -> None:
     """Write the increments in transactions of up to `PAGES_AT_ONCE` pages, each with its day and its month.
+
+    With a key, each transaction holds a record of it, and those that were done before are passed over.
 
     Atomic: each transaction.
     After a crash: some pages have their part, others not; never a day without its month.
+    Raises: `Busy`, `Unavailable`; with a key also `KeyReused`.
     """
-    for part in increments.parts(PAGES_AT_ONCE):
-        transact(db, partial(part.write, db))
+    arguments = {} if key is None else {"hits": increments.fingerprint()}
+    for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
+        write = partial(part.write, db)
+        if key is None:
+            transact(db, write)
+        else:
+            by_key = partial(once, key=key, scope=scope, arguments=arguments, seconds=SECONDS)
+            _again_for_upserts(partial(by_key, db, f"count-hits {number}", write))
 
 
 def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
     """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
 
-    Two writers that make the same document at the same moment race, and the loser's upsert is refused as a duplicate.
-    That ends its transaction like any conflict, but the server does not say so. Where `work` inserts rather than
-    upserts, a duplicate is its own to interpret.
+    Where `work` inserts rather than upserts, a duplicate is its own to interpret.
 
     Raises: `Busy`, and nothing was changed; `Unavailable`.
     """
+    run = partial(in_transaction, db, work, seconds=SECONDS)
+    return _again_for_upserts(run) if upserts else run()
+
+
+def _again_for_upserts(run: Callable[[], R]) -> R:
+    """Two writers that make the same document at the same moment race, and the loser's is refused as a duplicate.
+
+    That ends its transaction like any conflict, but the server does not say so.
+    """
     while True:
         try:
-            return in_transaction(db, work, seconds=SECONDS)
+            return run()
         except OperationFailure as error:
-            if not upserts or not is_duplicate(error) or seconds_left() < 1:
+            if not is_duplicate(error) or seconds_left() < 1:
                 raise
             time.sleep(random.uniform(0, 0.02))
 

@@ -18,10 +18,11 @@ from squinney.analytics.increments import MOST_HITS
 from squinney.analytics.rollup_pipelines import Level
 from squinney.analytics.series import Point
 from squinney.api.cursors import Cursor, Signing
-from squinney.api.dependencies import noun
+from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
 from squinney.api.routes import OneThreadRoute
 from squinney.errors import Invalid
+from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
 
@@ -185,10 +186,13 @@ class RejectPage(BaseModel):
     next: str | None
 
 
-@router.post("/events", status_code=201, response_model=RecordedModel, responses=responses())
-def record_events(log: Log, body: NewEvents) -> Any:
+@router.post(
+    "/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, StillRunning, Busy)
+)
+def record_events(log: Log, body: NewEvents, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Record events; every one that cannot be stored is named."""
-    recorded = log.record_many([event.model_dump(exclude_none=True) for event in body.events])
+    events = [event.model_dump(exclude_none=True) for event in body.events]
+    recorded = log.record_many(events, key=idempotency_key, scope=caller)
     failures = [{"index": failure.index, "reason": failure.reason} for failure in recorded.failures]
     return {"stored": recorded.stored, "failures": failures}
 
@@ -232,10 +236,11 @@ def count_statuses(log: Log, start: Start, end: End) -> Any:
     return log.count_by_status(start, end)
 
 
-@router.post("/hits", status_code=201, response_model=Counted, responses=responses())
-def record_hits(hits: Counters, body: NewHits) -> Any:
+@router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy))
+def record_hits(hits: Counters, body: NewHits, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Count hits."""
-    return {"hits": hits.record_many([(hit.site, hit.page, hit.at, hit.count) for hit in body.hits])}
+    given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]
+    return {"hits": hits.record_many(given, key=idempotency_key, scope=caller)}
 
 
 @router.get("/series", response_model=list[PointModel], responses=responses())

@@ -12,6 +12,7 @@ from tests.plugins.shelf import Prepared
 
 from squinney.analytics import COLLECTIONS, EventLog
 from squinney.mongo.schema import Db
+from squinney.patterns import transactions
 
 ROOT = Path(__file__).parents[3]
 MAY = datetime(2015, 5, 1, tzinfo=UTC)
@@ -46,6 +47,12 @@ def real_log(real_log_gz: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def analytics_db(prepared: Prepared) -> Db:
     """A database with the analytics collections."""
     return prepared(COLLECTIONS)
+
+
+@pytest.fixture
+def keyed_db(prepared: Prepared) -> Db:
+    """The same with the records of idempotency keys."""
+    return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
 
 
 @pytest.fixture

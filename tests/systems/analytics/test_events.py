@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.racing import at_once
 from tests.systems.analytics.conftest import JUNE, MAY
 
-from squinney.analytics import EventLog
+from squinney.analytics import EventLog, Retention
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import cursor_after
+from squinney.patterns.transactions import KeyReused
 
 AT = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
 
@@ -72,6 +74,23 @@ def test_what_the_server_refuses_is_reported_each(log: EventLog, analytics_db: D
     recorded = log.record_many([{"time": AT, "path": "/bad" if n % 2 else "/good"} for n in range(6)])
     assert recorded.stored == 3
     assert [failure.index for failure in recorded.failures] == [1, 3, 5]
+
+
+def test_events_with_a_key_are_stored_once(keyed_db: Db) -> None:
+    log = EventLog(keyed_db)
+    events = [{"time": AT + timedelta(days=n), "path": "/", "bytes": n} for n in range(20)]
+    events[3]["status"] = "x"
+    answers = at_once(8, lambda _: log.record_many(events, key="k"))
+    assert {(one.stored, one.failures[0].index) for one in answers} == {(19, 3)}
+    Retention(keyed_db, settle_seconds=0).switch("rotate", unit="month")
+    assert EventLog(keyed_db).record_many(events, key="k").stored == 19
+    one = log.record({"time": AT, "path": "/"}, key="k2")
+    assert log.record({"time": AT, "path": "/"}, key="k2")["_id"] == one["_id"]
+    assert len(list(log.by_path("/"))) == 20
+    with pytest.raises(KeyReused):
+        log.record_many(events[:5], key="k")
+    assert log.record_many(events[:5], key="k", scope="another's").stored == 4
+    assert len(list(log.by_path("/"))) == 24
 
 
 def test_readers_are_in_the_order_of_time_and_exclude_the_end(log: EventLog) -> None:

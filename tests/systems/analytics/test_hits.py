@@ -22,7 +22,7 @@ from squinney.errors import Invalid, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Busy
+from squinney.patterns.transactions import Busy, KeyReused
 
 AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -223,6 +223,31 @@ def test_threads_that_meet_in_a_new_document_lose_nothing(analytics_db: Db) -> N
     start = AT.replace(hour=0, minute=0, second=0)
     assert hits.site_total("s", start, start + DAY) == 80
     assert all(row["hits"] == 8 for row in hits.top_pages("s", start, start + DAY))
+
+
+def test_hits_with_a_key_are_counted_once(keyed_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("squinney.analytics.increments.PAGES_AT_ONCE", 3)
+    hits = Hits(keyed_db)
+    views = [("s", f"/{page}", AT + timedelta(seconds=page), 2) for page in range(8)]
+    assert at_once(8, lambda _: hits.record_many(views, key="k")) == [16] * 8
+    hits.record("s", "/0", AT, key="k2")
+    hits.record("s", "/0", AT, key="k2")
+    hits.record("s", "/0", AT, key="k2", scope="another's")
+    start = AT.replace(hour=0, minute=0, second=0)
+    assert hits.site_total("s", start, start + DAY) == 18
+    with pytest.raises(KeyReused):
+        hits.record_many(views[:5], key="k")
+    with pytest.raises(KeyReused):
+        hits.record_many([*views, ("s", "/more", AT)], key="k")
+    with pytest.raises(Invalid, match="key"):
+        hits.record("s", "/0", AT, key="")
+    assert hits.site_total("s", start, start + DAY) == 18
+
+
+@pytest.mark.parametrize("hit", [5, "abc", ("s", "/"), ("s", "/", AT, 1, 1), None])
+def test_what_is_no_hit_is_refused(hits: Hits, hit: Any) -> None:
+    with pytest.raises(Invalid, match="a hit is"):
+        hits.record_many([hit])
 
 
 @pytest.fixture

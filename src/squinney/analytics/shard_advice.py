@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,15 +60,21 @@ def advise_shard_key(
     """
     checks.integer(sample, "sample", least=100, most=1_000_000)
     keys = [_checked(key) for key in candidates]
-    found = [
-        event
-        for place in (places or Places(db)).spanning()
-        for event in place.aggregate([{"$sample": {"size": sample}}], allowDiskUse=True)
-    ]
+    found = list(_sampled(places or Places(db), sample))
     if not found:
         raise Invalid("there are no events yet to judge by", field="sample")
     streams = _streams(found)
     return [_judged(key, found, streams) for key in keys]
+
+
+def _sampled(places: Places, sample: int) -> Iterator[Document]:
+    """About so many events: of each place its share of them, so that a rotated log is judged like any other."""
+    sizes = {place: place.estimated_document_count() for place in places.spanning()}
+    total = sum(sizes.values())
+    for place, size in sizes.items():
+        if size:
+            share = -(-sample * size // total)
+            yield from place.aggregate([{"$sample": {"size": share}}], allowDiskUse=True)
 
 
 def _streams(events: Iterable[Document]) -> list[list[Document]]:

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import EventLog, Hits, Rollups, Sessions, advise_shard_key, find_problems, repair, verify
+from squinney.analytics import (
+    EventLog,
+    Hits,
+    Retention,
+    Rollups,
+    Sessions,
+    advise_shard_key,
+    find_problems,
+    repair,
+    verify,
+)
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
@@ -144,6 +154,15 @@ def test_a_key_that_rises_is_poor_however_the_events_arrived(analytics_db: Db) -
     time, path = advise_shard_key(analytics_db, [{"time": 1}, {"path": 1, "ssk": 1}])
     assert (time.monotonic, time.verdict) == (True, "poor")
     assert (path.monotonic, path.verdict) == (False, "good")
+
+
+def test_a_sample_is_as_large_as_asked_for_however_many_days_there_are(log: EventLog, analytics_db: Db) -> None:
+    Retention(analytics_db, settle_seconds=0).switch("rotate")
+    for day, events in enumerate((200, 10, 10, 10, 10)):
+        log.record_many([{"time": AT + timedelta(days=day), "path": f"/{day}"} for _ in range(events)])
+    (advice,) = advise_shard_key(analytics_db, [{"path": 1}], sample=120)
+    assert 120 <= advice.sampled <= 125
+    assert (advice.hottest, round(advice.hottest_share, 1)) == ("/0", 0.8)
 
 
 def test_shard_keys_need_events_and_keys(analytics_db: Db) -> None:

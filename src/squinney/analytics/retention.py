@@ -127,12 +127,15 @@ class Retention:
 
     def _move(self) -> int:
         """Move what is not where the policy wants it, when all readers know that it moves."""
-        moved = 0
-        if moving.anything_to_move(self._places, self.policy()):
+        moved, policy = 0, self.policy()
+        if moving.anything_to_move(self._places, policy):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
-            moved = moving.move_all(self._places, self.policy())
-        self._db["retention"].update_one({"_id": EVENTS, "moving": True}, {"$set": {"moving": False}})
+            policy = self.policy()
+            moved = moving.move_all(self._places, policy)
+        # Under a policy that came meanwhile another moves on; what was never set is as the policy has it.
+        unchanged = {name: {"$in": [getattr(policy, name), None]} for name in ("strategy", "unit")}
+        self._db["retention"].update_one({"_id": EVENTS, "moving": True, **unchanged}, {"$set": {"moving": False}})
         return moved
 
     def _close(self) -> int:

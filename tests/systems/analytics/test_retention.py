@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, repair, verify
-from squinney.analytics.places import Places
+from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, moving, repair, verify
+from squinney.analytics.places import Places, Policy
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, Unavailable
 from squinney.mongo.schema import Db, apply
@@ -178,6 +178,35 @@ def test_two_movers_at_once_lose_and_double_nothing(analytics_db: Db, events: Ev
         for thread in threads:
             thread.join()
         assert numbers(events) == list(range(48))
+
+
+def test_a_move_that_ends_does_not_end_a_later_one(
+    analytics_db: Db, events: EventLog, retention: Retention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else readers would no longer know that events move, and see some twice or not at all."""
+    fill(events)
+    under_way, go_on = threading.Event(), threading.Event()
+    later = threading.Thread(target=lambda: Retention(analytics_db, settle_seconds=0).switch("keep"))
+    move_all = moving.move_all
+
+    def slowly(places: Places, policy: Policy) -> int:
+        if policy.strategy == "keep":
+            under_way.set()
+            assert go_on.wait(30)
+            return move_all(places, policy)
+        moved = move_all(places, policy)
+        later.start()
+        assert under_way.wait(30)
+        return moved
+
+    monkeypatch.setattr(moving, "move_all", slowly)
+    retention.switch("rotate")
+    is_moving = retention.policy().moving
+    go_on.set()
+    later.join()
+    assert is_moving
+    assert retention.policy() == Policy("keep")
+    assert numbers(events) == list(range(48))
 
 
 def test_nothing_is_deleted_that_too_few_members_have(own_db: Db, failing: Failing) -> None:

@@ -103,6 +103,8 @@ def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assemb
         "/api/analytics/rollups/daily", params={**DAY, "key": "/p", "start": "2026-03-28T00:00:00Z"}
     ).json()
     assert (day["total"], day["count"], day["mean"]) == (140, 2, 70)
+    unknown = site.get("/api/analytics/imports/0000000000000000/rejects")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown-source")
     page = site.get(f"/analytics/imports/{source['id']}")
     assert "bad &lt;script&gt;" in page.text
     site.cookies.clear()

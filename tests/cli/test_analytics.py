@@ -36,6 +36,8 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
 
     source = json.loads(squinney("analytics", "imports", "--json").stdout)["items"][0]["_id"]
     assert "line 301: not the combined format" in squinney("analytics", "rejects", source).stdout
+    mistyped = squinney("analytics", "rejects", source[:-1])
+    assert (mistyped.returncode, mistyped.stderr.count("nothing was imported under")) == (3, 1)
     top = json.loads(squinney("analytics", "top", "s", *RANGE, "--json").stdout)
     assert top == [{"page": f"/{n}", "hits": 100} for n in range(3)]
     hours = squinney("analytics", "series", "/1", "--site", "s", "--by", "hour", *RANGE).stdout.splitlines()

@@ -16,6 +16,7 @@ from squinney.analytics import durability as levels
 from squinney.analytics import imports, parsers, queries, reports, rules
 from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.durability import Durability
+from squinney.analytics.errors import UnknownSource
 from squinney.analytics.follow import Follower
 from squinney.analytics.imports import Imported, Options, Progress
 from squinney.analytics.places import Events, Failure, Places
@@ -310,8 +311,15 @@ class EventLog:
 
     @operation(reads_only=True)
     def rejects(self, source: str, *, cursor: str | None = None, limit: int = 50) -> Page[Reject]:
-        """The lines of a source that are no events, in the order of the file."""
-        return cast(Page[Reject], page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source))
+        """The lines of a source that are no events, in the order of the file.
+
+        Raises: `Invalid`, `UnknownSource`.
+        """
+        checks.identifier(source, "source")
+        found = page(self._db, queries.REJECTS, cursor=cursor, limit=limit, source=source)
+        if not found.items and self._db["imports"].find_one({"_id": source}, {"_id": 1}) is None:
+            raise UnknownSource(f"nothing was imported under {source}", source=source)
+        return cast(Page[Reject], found)
 
 
 def _title(path: str | Path | BinaryIO) -> str:

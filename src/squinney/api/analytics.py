@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from squinney.analytics import EventLog, Hits, Rollups
 from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEXT
+from squinney.analytics.errors import UnknownSource
 from squinney.analytics.increments import MOST_HITS
 from squinney.analytics.rollup_pipelines import Level
 from squinney.analytics.series import Point
@@ -317,7 +318,7 @@ def read_imports(log: Log, signed: Signing, cursor: Cursor = None, limit: Limit 
     return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}
 
 
-@router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses())
+@router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses(UnknownSource))
 def read_rejects(log: Log, signed: Signing, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The lines of a source that are no events, and why."""
     page = log.rejects(source, cursor=cursor, limit=limit)

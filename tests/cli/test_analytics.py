@@ -82,6 +82,7 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["import", str(binary)], "not a log"),
         (["import", str(binary), "--format", "iis"], "format must be one of"),
         (["import", str(binary), "--durability", "fire-and-forget"], "fire and forget"),
+        (["import", str(binary), "--durability", "²"], "durability must be one of"),
         (["retention", "burn"], "strategy must be one of"),
         (["retention", "--keep-days", "30"], "name the strategy"),
         (["retention", "ttl", "--keep-days", "nan"], "keep-days must be"),

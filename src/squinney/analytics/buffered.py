@@ -15,9 +15,10 @@ from typing import Any, Self
 from pymongo.errors import PyMongoError
 
 from squinney.analytics.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
-from squinney.errors import SquinneyError, Unavailable
+from squinney.errors import Invalid, SquinneyError, Unavailable
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
+from squinney.patterns import checks
 from squinney.patterns.transactions import Busy
 
 log = logging.getLogger(__name__)
@@ -29,12 +30,16 @@ class BufferedHits:
     What `kill -9` loses is what was recorded within the last `flush_after_seconds`, plus the time of one flush. A flush
     whose outcome is unknown (the connection died under it) is not sent again: hits may be lost then, but never counted
     twice; `lost` says how many at most. Close it, or use it in a `with`.
+
+    Raises: `Invalid`.
     """
 
     def __init__(self, db: Db, *, flush_after_seconds: float = 1.0, most_documents: int = 5_000) -> None:
         self._db = db
-        self._flush_after_seconds = flush_after_seconds
-        self._most_documents = most_documents
+        self._flush_after_seconds = checks.seconds(flush_after_seconds, "flush_after_seconds")
+        if flush_after_seconds == 0:
+            raise Invalid("flush_after_seconds must be more than 0", field="flush_after_seconds")
+        self._most_documents = checks.integer(most_documents, "most_documents", least=1)
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._wake = threading.Event()

@@ -198,6 +198,7 @@ class EventLog:
         Raises: as `import_file`, but waits while MongoDB is away.
         """
 
+        checks.seconds(poll_seconds, "poll_seconds")
         if "source" in options:
             raise Invalid("a log that is followed is known by its content, not by a name", field="source")
 

@@ -62,7 +62,7 @@ def _import_options(
         "format": format,
         "fields": set(fields) if fields else None,
         "field_map": {ours: theirs for ours, _, theirs in pairs} or None,
-        "durability": int(durability) if durability.isdigit() else durability,
+        "durability": int(durability) if durability.isdecimal() else durability,
         "site": site,
     }
 

@@ -178,3 +178,6 @@ def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
         log.follow(tmp_path)
     with pytest.raises(Invalid, match="known by its content"):
         log.follow(tmp_path / "access.log", source="web")
+    for span in (float("nan"), -1, "1"):
+        with pytest.raises(Invalid, match="poll_seconds"):
+            log.follow(tmp_path / "access.log", poll_seconds=span)  # type: ignore[arg-type]

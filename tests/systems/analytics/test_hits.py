@@ -298,6 +298,14 @@ def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) 
 
 
 @pytest.mark.parametrize(
+    "options", [{"flush_after_seconds": span} for span in (0, -1, float("nan"), "1")] + [{"most_documents": 0}]
+)
+def test_a_buffer_that_could_not_flush_is_refused(analytics_db: Db, options: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=next(iter(options))):
+        BufferedHits(analytics_db, **options)
+
+
+@pytest.mark.parametrize(
     ("arguments", "why"),
     [
         ((["s"], "/", AT), "site"),

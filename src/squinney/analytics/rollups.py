@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, Literal, cast, get_args
 
 from bson.timestamp import Timestamp
@@ -35,6 +36,7 @@ Finest = Literal["hour", "quarter"]
 OVERLAP_SECONDS = 90
 BUCKETS_AT_ONCE = 1_000
 MOST_KEYS = 1_000
+MOST_BUCKETS = 100_000
 SECONDS = 3_600
 DUPLICATE_KEY, UNKNOWN_TIME_ZONE = 11000, 40485
 # What a level's collection may begin with, what a collection may be called, and where a field may be.
@@ -294,7 +296,7 @@ class Rollups:
         In another `time_zone` than the roll-up's own they are regrouped from the finest level, whole buckets only of
         what lies between the two times.
 
-        Raises: `Invalid`.
+        Raises: `Invalid`; also for more than 100,000 buckets.
         """
         start, end = rules.checked_range(start, end)
         step = self._step(level)
@@ -305,7 +307,11 @@ class Rollups:
             self._require_zone(time_zone)
             stages = pipelines.regrouped(key, start, end, step, time_zone)
             found = self._db[f"{self.name}.{self.steps[0].level}"].aggregate(stages)
-        return [_bucket(document) for document in found]
+        buckets = [_bucket(document) for document in islice(found, MOST_BUCKETS + 1)]
+        if len(buckets) > MOST_BUCKETS:
+            said = f"at most {MOST_BUCKETS} buckets at once: ask for a shorter time or a coarser level"
+            raise Invalid(said, field="end", limit=MOST_BUCKETS)
+        return buckets
 
     def _find(self, level: Level, key: Any, start: datetime, end: datetime) -> Iterator[Document]:
         where = pipelines.READ(key=key, start=start, end=end)

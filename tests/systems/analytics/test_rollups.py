@@ -329,3 +329,18 @@ def test_a_zone_that_the_server_does_not_know_is_refused(analytics_db: Db, rollu
 def test_top_keys_are_limited(rollups: Rollups, limit: int) -> None:
     with pytest.raises(Invalid, match="limit"):
         rollups.top_keys("daily", START, limit=limit)
+
+
+@pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin"])
+def test_a_long_time_in_small_buckets_is_refused(
+    analytics_db: Db, rollups: Rollups, monkeypatch: pytest.MonkeyPatch, time_zone: str
+) -> None:
+    monkeypatch.setattr("squinney.analytics.rollups.MOST_BUCKETS", 3)
+    for day in range(4):
+        add(analytics_db, "ann", 1, day * 86_400)
+    rollups.run()
+    end = START + timedelta(days=9)
+    with pytest.raises(Invalid, match="at most 3 buckets"):
+        rollups.read("daily", "ann", START, end, time_zone=time_zone)
+    assert len(rollups.read("daily", "ann", START, START + timedelta(days=3), time_zone=time_zone)) == 3
+    assert len(rollups.read("monthly", "ann", START - timedelta(days=30), end, time_zone=time_zone)) == 1

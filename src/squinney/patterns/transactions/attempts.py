@@ -24,6 +24,7 @@ T = TypeVar("T")
 SNAPSHOT = ReadConcern("snapshot")
 MAJORITY = WriteConcern("majority")
 ABORT_SECONDS = 1
+SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for undoing what it holds and saying so
 
 
 def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float = 30) -> T:
@@ -36,7 +37,7 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
     Raises: what `work` raises; `Busy`; `Unavailable`, where `outcome_unknown` says that the commit got no answer.
     """
     with operation(seconds), db.client.start_session() as session:
-        until = time.monotonic() + seconds_left()
+        until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
         for number in range(1_000_000):
             try:
                 return attempt(session, work)

@@ -20,7 +20,7 @@ from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation, seconds_left, server_now
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import native, records, two_phase
+from squinney.patterns.transactions import attempts, native, records, two_phase
 from squinney.patterns.transactions.errors import Stale
 from squinney.patterns.transactions.records import Outcome
 from squinney.patterns.transactions.steps import Plan, Step, require_one_step_per_document
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 Mode = Literal["auto", "native", "two-phase"]
 Steps = Sequence[Step] | Plan
 STUCK_AFTER_SECONDS = 60
-SHARE_FOR_WAITING = 0.8  # of a run's time; the rest is for undoing what it holds and saying so
 
 
 class Transactions:
@@ -83,7 +82,7 @@ class Transactions:
         found = records.key_for(kind, key, scope, arguments)
         mode = prefer if self._mode == "auto" else self._mode
         with operation(self._limits.timeout_seconds):
-            until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
+            until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
             while True:
                 try:
                     return self._once(kind, steps, found, mode, until)

@@ -412,6 +412,25 @@ def test_two_runs_cannot_each_empty_the_jar_that_the_other_relies_on(jars: Db, m
     assert traces(jars) == []
 
 
+def test_no_two_runs_pass_one_limit(jars: Db, mongod: Embedded, mode: Mode) -> None:
+    """A two-phase run gives later than it looks: whoever comes in between must wait, and look again."""
+
+    def plan() -> list[Step]:
+        return [Step("jars", "a", guard={"beans": {"$lt": 11}}, give={"$inc": {"beans": 1}}, refused=TooLittle)]
+
+    with stalled_client(mongod, jars, 3) as (slow, stall), ThreadPoolExecutor(1) as pool:  # its flip
+        first = pool.submit(Transactions(slow, "two-phase").run, "grow", plan())
+        assert stall.asleep.wait(10)
+        with pytest.raises(Busy):
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS / 3).run("grow", plan())
+        stall.awake.set()
+        first.result()
+    with pytest.raises(TooLittle):
+        Transactions(jars, mode).run("grow", plan())
+    assert beans(jars) == [11, 0]
+    assert traces(jars) == []
+
+
 # ---- two-phase: recovery ----
 
 

@@ -34,6 +34,24 @@ def test_only_plain_additions_commute() -> None:
     assert Step("things", 1, take={"$inc": {"a": 1}}, undo={"$set": {"a": 0}}).exclusive
 
 
+@pytest.mark.parametrize(
+    "guard",
+    [
+        {"lines.0.qty": 1},
+        {"lines": {"$elemMatch": {"qty": 1}}},
+        {"$or": [{"a": 1}, {"$and": [{"lines.qty": {"$lt": 9}}]}]},
+        {"$expr": {"$lt": ["$lines.0.qty", 9]}},
+    ],
+    ids=repr,
+)
+def test_a_give_to_what_the_guard_looks_at_does_not_commute(guard: dict[str, Any]) -> None:
+    give = {"$inc": {"lines.$[line].qty": 1}}
+    assert Step("things", 1, guard=guard, give=give).exclusive
+    assert not Step("things", 1, guard=guard, give=give, may_overshoot=True).exclusive
+    assert not Step("things", 1, guard={"a": 1, "line": 1}, give=give).exclusive
+    assert not Step("things", 1, guard=guard, take=give, undo={"$inc": {"lines.$[line].qty": -1}}).exclusive
+
+
 def test_updates_merge_into_one() -> None:
     merged = merge({"$inc": {"a": 1, "b": 2}, "$push": {"c": 1}}, {"$inc": {"a": -3}, "$push": {"c": {"$each": [2]}}})
     assert merged == {"$inc": {"a": -2, "b": 2}, "$push": {"c": {"$each": [1, 2]}}}

@@ -11,7 +11,7 @@ Fields that the protocol keeps in the documents it works on:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -36,6 +36,10 @@ class Step:
     is decided. A step may instead `insert` a document under an id known beforehand, or `delete` one. Where the guard
     does not match, the operation is refused with `refused`: an error class, or a callable that gets the document (None
     where there is none) and returns the error. `route` adds shard-key fields to the filter.
+
+    A two-phase run gives later than it looks at the guard, so a step that gives to what its guard looks at has the
+    document to itself until then: no two runs pass one limit. `may_overshoot` lets such runs in together, for a limit
+    with room above it.
     """
 
     collection: str
@@ -50,6 +54,8 @@ class Step:
     array_filters: Sequence[Mapping[str, Any]] = ()
     refused: Refusal = Conflict
     route: Mapping[str, Any] = field(default_factory=dict)
+    may_overshoot: bool = False
+    exclusive: bool = field(init=False, repr=False, compare=False)  # it must have its document to itself
 
     def __post_init__(self) -> None:
         if (self.take is None) != (self.undo is None):
@@ -59,16 +65,7 @@ class Step:
         for update in (self.take, self.undo, self.give):
             if update is not None and not all(operator.startswith("$") for operator in update):
                 raise ValueError("a step's updates are operators only")
-
-    @property
-    def exclusive(self) -> bool:
-        """Whether the step must have its document to itself: it does not commute with other steps.
-
-        Nor does one that only guards: what it looked at must still be so when the operation is decided.
-        """
-        updates = [update for update in (self.take, self.undo, self.give) if update]
-        only_guards = not updates and self.insert is None
-        return self.delete or only_guards or not all(_commutes(update) for update in updates)
+        object.__setattr__(self, "exclusive", _is_exclusive(self))
 
     @property
     def place(self) -> Document:
@@ -94,6 +91,42 @@ class Plan:
 
     steps: Sequence[Step]
     result: Any = None
+
+
+def _is_exclusive(step: Step) -> bool:
+    """Whether the step does not commute with others.
+
+    Nor does one that only guards, or gives to what it guards: what it looked at must still be so when it is decided.
+    """
+    updates = [update for update in (step.take, step.undo, step.give) if update]
+    only_guards = not updates and step.insert is None
+    if step.delete or only_guards or not all(_commutes(update) for update in updates):
+        return True
+    return bool(step.guard and step.give and not step.may_overshoot) and _gives_to_what_it_guards(step)
+
+
+def _gives_to_what_it_guards(step: Step) -> bool:
+    given = [path for fields in (step.give or {}).values() for path in fields]
+    return any(_meet(looked_at, path) for looked_at in _paths(step.guard) for path in given)
+
+
+def _paths(guard: Mapping[str, Any]) -> Iterator[str]:
+    """What the guard looks at. The empty path, of an `$expr` for instance, is the whole document."""
+    for name, value in guard.items():
+        if name in ("$and", "$or", "$nor"):
+            yield from (path for part in value for path in _paths(part))
+        else:
+            yield "" if name.startswith("$") else name
+
+
+def _meet(looked_at: str, given: str) -> bool:
+    """Whether one path leads to or through the other; a place in an array may be any place."""
+    pairs = zip(looked_at.split("."), given.split("."), strict=False)
+    return not looked_at or all(one == other or _is_place(one) or _is_place(other) for one, other in pairs)
+
+
+def _is_place(name: str) -> bool:
+    return name.isdigit() or name.startswith("$")
 
 
 def _commutes(update: Mapping[str, Any]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pymongo import MongoClient
@@ -16,9 +17,10 @@ from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
 from tests.racing import at_once
 
+from squinney import clock
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import client_for, operation
+from squinney.mongo.connect import client_for, operation, server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import transactions
@@ -510,6 +512,17 @@ def test_only_done_records_are_forgotten(jars: Db, monkeypatch: pytest.MonkeyPat
     assert states == {("done", True), ("commit", False)}
     by_time = [index for index in jars.transactions.list_indexes() if "expireAfterSeconds" in index]
     assert [dict(index["key"]) for index in by_time] == [{"expires_at": 1}]
+
+
+def test_keys_are_kept_by_the_servers_clock(jars: Db, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose clock is years behind must not write records that the server forgets at once."""
+    wrong = Mock(wraps=datetime)
+    wrong.now.return_value = LONG_AGO
+    monkeypatch.setattr(clock, "datetime", wrong)
+    Transactions(jars, mode, keep_keys_seconds=60).run("move", move(), key="k", arguments={})
+    (record,) = jars.transactions.find()
+    now = server_now(jars)
+    assert now - timedelta(seconds=30) < record["at"] <= now < record["expires_at"] <= now + timedelta(seconds=60)
 
 
 def test_a_give_that_the_server_refuses_is_reported_and_holds_up_nobody(jars: Db) -> None:

@@ -38,8 +38,8 @@ def once(
         if earlier := records.earlier_outcome(db, found, session):
             return cast(T, earlier.result)
         result = work(session)
-        record = records.finished(kind, ObjectId(), found, result, records.KEEP_KEYS_SECONDS)
-        db[records.NAME].insert_one(record, session=session)
+        record = records.finished(kind, ObjectId(), found, result)
+        records.insert_finished(db, record, records.KEEP_KEYS_SECONDS, session)
         return result
 
     return in_transaction(db, keyed, seconds=seconds)

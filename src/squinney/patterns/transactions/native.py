@@ -39,14 +39,14 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     message, are they sent one by one, which tells the step that refuses.
     """
     txn = ObjectId()
-    record = records.finished(kind, txn, key, plan.result, keep_keys_seconds) if key else None
+    record = records.finished(kind, txn, key, plan.result) if key else None
     send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
     names = names_of(db, plan.steps)
     with db.client.start_session() as session:
         for number in range(1_000_000):
             try:
                 with MEETINGS.in_turn(names):
-                    attempt(session, partial(_send_all, db, send, plan.steps, record))
+                    attempt(session, partial(_send_all, db, send, plan.steps, record, keep_keys_seconds))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
                 if unmatched.step is not None:
@@ -70,16 +70,17 @@ def _send_all(
     send: Callable[[Db, Sequence[Step], ClientSession], None],
     steps: Sequence[Step],
     record: Document | None,
+    keep_keys_seconds: float,
     session: ClientSession,
 ) -> None:
     if record is not None:
-        _insert_record(db, record, session)
+        _insert_record(db, record, keep_keys_seconds, session)
     send(db, steps, session)
 
 
-def _insert_record(db: Db, record: Document, session: ClientSession) -> None:
+def _insert_record(db: Db, record: Document, keep_keys_seconds: float, session: ClientSession) -> None:
     try:
-        db[records.NAME].insert_one(record, session=session)
+        records.insert_finished(db, record, keep_keys_seconds, session)
     except DuplicateKeyError:
         raise Repeated from None
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from bson import ObjectId, json_util
 from pymongo.client_session import ClientSession
 
-from squinney.clock import utcnow
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns import checks
+from squinney.patterns.leases import after
 from squinney.patterns.transactions.errors import KeyReused, StillRunning
 
 NAME = "transactions"
@@ -91,9 +91,8 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json_util.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def finished(kind: str, txn: ObjectId, key: Key, result: Any, keep_seconds: float) -> Document:
-    """The record of a keyed operation that one native transaction does."""
-    now = utcnow()
+def finished(kind: str, txn: ObjectId, key: Key, result: Any) -> Document:
+    """The record of a keyed operation that one native transaction does, but for its times."""
     return {
         "_id": key.id,
         "txn": txn,
@@ -102,9 +101,18 @@ def finished(kind: str, txn: ObjectId, key: Key, result: Any, keep_seconds: floa
         "fingerprint": key.fingerprint,
         "result": result,
         "state": "done",
-        "at": now,
-        "expires_at": now + timedelta(seconds=keep_seconds),
     }
+
+
+def insert_finished(db: Db, record: Document, keep_seconds: float, session: ClientSession) -> None:
+    """An upsert that cannot match: an insert could not tell the server's time, by which the record expires.
+
+    Raises: `DuplicateKeyError` where the key has a record.
+    """
+    times = {"at": "$$NOW", "expires_at": after(keep_seconds)}
+    pipeline = [{"$replaceWith": {"$mergeObjects": [{"$literal": record}, times]}}]
+    unmatched = {"_id": record["_id"], "txn": record["txn"]}
+    db[NAME].update_one(unmatched, pipeline, upsert=True, session=session)
 
 
 def is_open(db: Db, txn: Any) -> bool:

@@ -209,6 +209,29 @@ def test_a_guard_may_ask_about_the_id(jars: Db, mode: Mode) -> None:
     assert beans(jars) == [10, 0]
 
 
+def test_what_cannot_be_encoded_leaves_nothing(jars: Db, mode: Mode) -> None:
+    """Found out only after the takes of a two-phase run; nobody else needs to wait for its deadline."""
+    with pytest.raises(OverflowError):
+        Transactions(jars, mode).run("move", [*move(), Step("notes", "large", insert={"number": 2**70})])
+    assert beans(jars) == [10, 0]
+    assert traces(jars) == []
+
+
+def test_array_filters_are_used_by_paths_and_not_by_values(jars: Db, mode: Mode) -> None:
+    jars.jars.update_one({"_id": "a"}, {"$set": {"lids": [{"n": 1, "turns": 0}]}})
+    labelled = Step(
+        "jars",
+        "a",
+        take={"$push": {"labels": "costs $[n]"}},
+        undo={"$pull": {"labels": "costs $[n]"}},
+        give={"$inc": {"lids.$[lid].turns": 1}},
+        array_filters=[{"lid.n": 1}],
+    )
+    Transactions(jars, mode).run("label", [labelled])
+    jar = jars.jars.find_one({"_id": "a"})
+    assert (jar["labels"], jar["lids"]) == (["costs $[n]"], [{"n": 1, "turns": 1}])
+
+
 def test_stale_steps_are_built_anew(jars: Db, mode: Mode) -> None:
     built: list[int] = []
 
@@ -539,6 +562,15 @@ def test_a_give_that_the_server_refuses_is_reported_and_holds_up_nobody(jars: Db
     jars.jars.update_one({"_id": "c"}, {"$set": {"beans": 0}})
     assert run.recover() == {"finished": 1}
     assert list(find_stuck(jars)) == []
+
+
+def test_a_repeat_gets_the_outcome_though_its_give_is_refused(jars: Db, mode: Mode) -> None:
+    jars.jars.insert_one({"_id": "c", "beans": "many"})
+    plan = Plan([Step("jars", "c", give={"$inc": {"beans": 1}})], result="given")
+    once = {"key": "k", "arguments": {}}
+    first = Transactions(jars, "two-phase").run("bad", plan, **once)
+    again = Transactions(jars, mode).run("bad", plan, **once)
+    assert (again.id, again.result, again.replayed) == (first.id, "given", True)
 
 
 @pytest.mark.parametrize("code", [50, 64])  # MaxTimeMSExpired, WriteConcernFailed

@@ -233,7 +233,8 @@ def stored_form(step: Step) -> Document:
 
 def array_filters_for(update: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     """The array filters where the update uses them: the server refuses unused ones."""
-    return list(filters) if filters and "$[" in repr(update) else None
+    used = any("$[" in path for fields in update.values() for path in fields)
+    return list(filters) if filters and used else None
 
 
 def merge(*updates: Mapping[str, Any]) -> Document:

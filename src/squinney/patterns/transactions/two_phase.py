@@ -17,11 +17,12 @@ from typing import Any, cast
 
 from bson import ObjectId
 from pymongo import DeleteOne, ReturnDocument, UpdateOne
-from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
 
-from squinney.errors import SquinneyError, Unavailable
+from squinney.errors import Unavailable
 from squinney.mongo.connect import server_now
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.leases import after
 from squinney.patterns.transactions import duplicates, records, steps
 from squinney.patterns.transactions.errors import Busy, TimedOut
 from squinney.patterns.transactions.records import Key, Outcome
@@ -52,22 +53,19 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, limits: Limits, *, until
         return _earlier_outcome(db, record, key, limits)
     try:
         _prepare(db, plan.steps, txn, record["deadline"], until)
-    except (SquinneyError, OperationFailure) as error:
+    except Exception as error:
         if isinstance(error, PyMongoError) and _outcome_unknown(error):
             raise
         roll_back(db, record)
         raise
     _flip(db, record)
-    try:
-        finish(db, record, limits.keep_keys_seconds)
-    except PyMongoError as error:
-        # Decided all the same: what is left to give is given by recover().
-        log.warning("transaction %s is committed but not finished: %s", txn, type(error).__name__)
+    _finish_if_possible(db, record, limits.keep_keys_seconds)
     return Outcome(txn, plan.result)
 
 
 def _outcome_unknown(error: PyMongoError) -> bool:
-    return isinstance(error, ConnectionFailure) or error.timeout or error.has_error_label("RetryableWriteError")
+    """Unless the server answered, or nothing was sent: what the driver cannot encode is no `PyMongoError`."""
+    return not isinstance(error, OperationFailure) or error.timeout or error.has_error_label("RetryableWriteError")
 
 
 def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits: Limits) -> Document:
@@ -84,8 +82,8 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits
     }
     times = {
         "at": "$$NOW",
-        "deadline": _after_now(limits.timeout_seconds),
-        "due_at": _after_now(limits.timeout_seconds + limits.margin_seconds),
+        "deadline": after(limits.timeout_seconds),
+        "due_at": after(limits.timeout_seconds + limits.margin_seconds),
     }
     unless_there = {"$cond": [{"$eq": [{"$type": "$state"}, "missing"]}, {"$literal": record}, "$$ROOT"]}
     with_times = {"$cond": [{"$eq": [{"$type": "$at"}, "missing"]}, times, {}]}
@@ -96,9 +94,9 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits
 def _upsert(db: Db, where: Document, pipeline: list[Document]) -> Document:
     for last_try in (False, True):
         try:
-            collection = db[records.NAME]
-            after = ReturnDocument.AFTER
-            found = collection.find_one_and_update(where, pipeline, upsert=True, return_document=after)
+            found = db[records.NAME].find_one_and_update(
+                where, pipeline, upsert=True, return_document=ReturnDocument.AFTER
+            )
             return cast(Document, found)
         except DuplicateKeyError:  # two upserts met; the second try finds the winner's document
             if last_try:
@@ -106,15 +104,19 @@ def _upsert(db: Db, where: Document, pipeline: list[Document]) -> Document:
     raise AssertionError("unreachable")
 
 
-def _after_now(seconds: float) -> Document:
-    return {"$add": ["$$NOW", int(seconds * 1000)]}
-
-
 def _earlier_outcome(db: Db, record: Document, key: Key, limits: Limits) -> Outcome:
     outcome = records.replay(record, key)
     if record["state"] == "commit":
-        finish(db, record, limits.keep_keys_seconds)
+        _finish_if_possible(db, record, limits.keep_keys_seconds)
     return outcome
+
+
+def _finish_if_possible(db: Db, record: Document, keep_keys_seconds: float) -> None:
+    """It is decided all the same: what is left to give is given by `recover()`."""
+    try:
+        finish(db, record, keep_keys_seconds)
+    except PyMongoError as error:
+        log.warning("transaction %s is committed but not finished: %s", record["txn"], type(error).__name__)
 
 
 # ---- prepare ----
@@ -238,7 +240,7 @@ def _close(db: Db, record: Document, keep_keys_seconds: float) -> None:
     if record["fingerprint"] is None:
         db[records.NAME].delete_one(where)
         return
-    done = {"state": "done", "expires_at": _after_now(keep_keys_seconds)}
+    done = {"state": "done", "expires_at": after(keep_keys_seconds)}
     db[records.NAME].update_one({**where, "state": "commit"}, [{"$set": done}, {"$unset": ["steps", "due_at"]}])
 
 

@@ -18,6 +18,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 
 Level = Literal["ok", "notice", "problem"]
+MOST_SECONDS = 300.0
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
 LONGEST_TRANSACTION_SECONDS = 15
@@ -41,9 +42,14 @@ class Finding:
     documents: dict[str, Any] = field(default_factory=dict)
 
 
-def examine(db: Db) -> Iterator[Finding]:
-    """Look at the server, the declared collections and indexes, the jobs, and every system's data."""
-    with operation(300, reads_only=True):
+def examine(db: Db, *, seconds: float | None = MOST_SECONDS) -> Iterator[Finding]:
+    """Look at the server, the declared collections and indexes, the jobs, and every system's data.
+
+    None seconds are as long as it takes: every document is read.
+
+    Raises: `Unavailable`.
+    """
+    with operation(seconds, reads_only=True):
         yield from _server(db)
         yield from _schema(db)
         yield from _unused_indexes(db)
@@ -146,13 +152,14 @@ def _apply_schema(db: Db) -> int:
     return len(before) - len(schema.check(db, declared))
 
 
-def repair(db: Db) -> Counter[str]:
+def repair(db: Db, *, seconds: float | None = MOST_SECONDS) -> Counter[str]:
     """Create what is missing and mend what each system can mend; returns counts.
 
     Atomic: each index and each document by itself.
     After a crash: run it again.
+    Raises: `Unavailable`.
     """
-    with operation(300):
+    with operation(seconds):
         done = Counter({"collections and indexes": _apply_schema(db)})
         for system in assembly.SYSTEMS:
             done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})

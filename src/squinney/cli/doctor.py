@@ -21,8 +21,8 @@ def doctor(
 ) -> None:
     """Examine server, schema and data; exit with 1 where something is wrong."""
     with connected(context) as connection:
-        repaired = dict(checks.repair(connection.db)) if repair else {}
-        findings = list(checks.examine(connection.db))
+        repaired = dict(checks.repair(connection.db, seconds=None)) if repair else {}
+        findings = list(checks.examine(connection.db, seconds=None))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings], "repaired": repaired})
     else:

@@ -56,14 +56,34 @@ TOTAL = Pipeline(
 )
 
 
-def _unlike_entries() -> list[Document]:
+Part = tuple[Any, Any]  # of ids: behind the first, up to the second
+
+
+def _in(part: Part) -> Document:
+    """Ids of every type: a plain comparison passes over those of another type than its bounds."""
+    after, last = ({"$literal": bound} for bound in part)
+    return {"$expr": {"$and": [{"$gt": ["$_id", after]}, {"$lte": ["$_id", last]}]}}
+
+
+ACCOUNT_IDS = Query(
+    "ledger.account-ids",
+    "accounts",
+    where=_in,
+    example={"part": ("a", "b")},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
+
+def _unlike_entries(part: Part) -> list[Document]:
     """Accounts at rest whose balance is not the sum of their entries."""
     entries_of_account: list[Any] = [
         {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},
         {"$group": {"_id": None, "sum": {"$sum": "$amount"}}},
     ]
     return [
-        {"$match": {"txns.0": {"$exists": False}, "txn_lock": None}},
+        {"$match": {**_in(part), "txns.0": {"$exists": False}, "txn_lock": None}},
         {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entries_of_account, "as": "entries"}},
         {"$set": {"sum": {"$ifNull": [{"$first": "$entries.sum"}, 0]}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$balance"]}}},
@@ -75,20 +95,34 @@ UNLIKE_ENTRIES = Pipeline(
     "ledger.unlike-entries",
     "accounts",
     stages=_unlike_entries,
+    example={"part": ("a", "b")},
     routing="broadcast",
     reason="find_problems() reads everything",
 )
 
 
-def _unbalanced() -> list[Document]:
-    """Transfers whose two entries do not cancel out; those that come to light one by one just now do as well."""
+def _unbalanced(part: Part) -> list[Document]:
+    """Transfers that are not two entries, under the two ids that are theirs, which cancel out.
+
+    Those that come to light one by one just now do as well. By their ids a transfer's entries lie next to each other,
+    so that a part has both; one under another id, which may lie in any part, is told by that.
+    """
     one_if_stub = {"$cond": [{"$eq": [{"$ifNull": ["$txn_stub", None]}, None]}, 0, 1]}
-    counts = {"sum": {"$sum": "$amount"}, "entries": {"$sum": 1}, "stubs": {"$sum": one_if_stub}}
+    transfer_id = {"$convert": {"input": "$transfer_id", "to": "string", "onError": ""}}
+    own_ids = [{"$concat": [transfer_id, side]} for side in ("-in", "-out")]
+    one_if_alien = {"$cond": [{"$in": ["$_id", own_ids]}, 0, 1]}
+    counts = {
+        "sum": {"$sum": "$amount"},
+        "entries": {"$sum": 1},
+        "stubs": {"$sum": one_if_stub},
+        "aliens": {"$sum": one_if_alien},
+    }
     accounts = {"written": {"$addToSet": "$account_id"}, "named": {"$addToSet": "$other_id"}}
+    wrong = [{"sum": {"$ne": 0}}, {"entries": {"$ne": 2}}, {"aliens": {"$gt": 0}}]
     return [
-        {"$match": {"transfer_id": {"$ne": None}}},
+        {"$match": {**_in(part), "transfer_id": {"$ne": None}}},
         {"$group": {"_id": "$transfer_id", **counts, **accounts}},
-        {"$match": {"stubs": 0, "$or": [{"sum": {"$ne": 0}}, {"entries": {"$ne": 2}}]}},
+        {"$match": {"stubs": 0, "$or": wrong}},
     ]
 
 
@@ -96,6 +130,36 @@ UNBALANCED = Pipeline(
     "ledger.unbalanced",
     "entries",
     stages=_unbalanced,
+    example={"part": ("a", "b")},
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
+
+def _missing(part: Part) -> list[Document]:
+    """Accounts that are gone though their entries are there. Entries name them by texts, so a plain comparison will do,
+    for which the server reads the index alone."""
+    after, last = part
+    entry_of_account: list[Any] = [
+        {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},
+        {"$limit": 1},
+    ]
+    return [
+        {"$match": {"account_id": {"$gt": after, "$not": {"$gt": last}}}},
+        {"$group": {"_id": "$account_id"}},
+        {"$lookup": {"from": "accounts", "localField": "_id", "foreignField": "_id", "as": "accounts"}},
+        {"$match": {"accounts": []}},
+        {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entry_of_account, "as": "entries"}},
+        {"$match": {"entries": {"$ne": []}}},
+        {"$project": {"_id": 1}},
+    ]
+
+
+MISSING = Pipeline(
+    "ledger.missing",
+    "entries",
+    stages=_missing,
+    example={"part": ("a", "b")},
     routing="broadcast",
     reason="find_problems() reads everything",
 )
@@ -108,4 +172,4 @@ IMPOSSIBLE = Query(
 )
 
 QUERIES: list[Query | Pipeline] = [ACCOUNT, CURRENCIES, ACCOUNTS, STATEMENT, TOTAL]
-CHECKS: list[Query | Pipeline] = [UNLIKE_ENTRIES, UNBALANCED, IMPOSSIBLE]
+CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE]

@@ -1,46 +1,136 @@
-"""What can be wrong in a ledger, found and mended. The entries are the record; balances follow from them."""
+"""What can be wrong in a ledger, found and mended. The entries are the record; balances follow from them.
+
+A server remembers a snapshot for some minutes, and a ledger may take hours to read. So it is read in parts, each in a
+snapshot of its own: an account with all its entries, a transfer with both of its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
 
-from pymongo.client_session import ClientSession
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+from pymongo.errors import OperationFailure
+from pymongo.read_concern import ReadConcern
 
+from squinney.errors import Unavailable
 from squinney.ledger import queries
+from squinney.ledger.queries import Part
+from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
+ACCOUNTS_A_PART = 100  # with all their entries
+ENTRIES_A_PART = 20_000
+MOST_AT_ONCE = 10_000  # wrong balances, in memory
+EVERYTHING: Part = (MinKey(), MaxKey())
+SNAPSHOT_TOO_OLD = 239
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; reads one snapshot, so live transfers are no problem."""
+    """Everything that breaks an invariant now; live transfers are no problem.
+
+    Raises: `Unavailable` where a single account has more entries than the server can add up in one snapshot.
+    """
     yield from find_stuck(db)
-    with db.client.start_session(snapshot=True) as session:
-        unbalanced = _unbalanced(db, session)
-        yield from map(_unbalanced_problem, unbalanced)
-        for account in db["accounts"].aggregate(queries.UNLIKE_ENTRIES(), session=session):
-            yield _unlike_problem(account, repairable=_entries_say(account, _doubted(unbalanced)))
-        for account in db["accounts"].find(queries.IMPOSSIBLE(), session=session):
-            yield _impossible_problem(account)
+    yield from map(_unbalanced_problem, _unbalanced(db))
+    for wrong in _wrong_balances(db):
+        doubted = _doubted(db, wrong)
+        for account in wrong:
+            yield _unlike_problem(account, repairable=_entries_say(account, doubted))
+    yield from map(_missing_problem, _missing(db))
+    yield from map(_impossible_problem, db["accounts"].find(queries.IMPOSSIBLE()))
     # Read after the rest, or a run that ends just now would show.
     yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
-def _unbalanced(db: Db, session: ClientSession) -> list[Document]:
-    return list(db["entries"].aggregate(queries.UNBALANCED(), session=session))
+def _doubted(db: Db, accounts: Sequence[Document]) -> set[str]:
+    """Those that have lost an entry, or have one too many: theirs cannot tell what they hold.
 
-
-def _doubted(unbalanced: list[Document]) -> set[str]:
-    """Accounts that have lost an entry, or have one too many: theirs cannot tell what they hold."""
-    return {account_id for transfer in unbalanced for account_id in (*transfer["written"], *transfer["named"])}
+    Looked for after the balances were read, so that no entry is missing there that is not missed here.
+    """
+    named = (name for transfer in _unbalanced(db) for name in (*transfer["written"], *transfer["named"]))
+    return {account["_id"] for account in accounts}.intersection(named)
 
 
 def _entries_say(account: Document, doubted: set[str]) -> bool:
     """Whether the account's entries can be taken for what it holds."""
     return account["sum"] >= 0 and account["_id"] not in doubted
+
+
+# ---- reading in parts ----
+
+
+def _unbalanced(db: Db) -> Iterator[Document]:
+    for part in _parts(db, "entries", ENTRIES_A_PART):
+        yield from _read(db, queries.UNBALANCED, part)
+
+
+def _wrong_balances(db: Db) -> Iterator[list[Document]]:
+    """As many at once as fit into memory."""
+    wrong = (account for part in _parts(db, "accounts", ACCOUNTS_A_PART) for account in _unlike_entries(db, part))
+    while batch := list(islice(wrong, MOST_AT_ONCE)):
+        yield batch
+
+
+def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
+    """One by one where the accounts of the part are too much for one snapshot."""
+    try:
+        yield from _read(db, queries.UNLIKE_ENTRIES, part)
+    except OperationFailure as error:
+        if error.code != SNAPSHOT_TOO_OLD:
+            raise
+        after = part[0]
+        for account in queries.ACCOUNT_IDS.find(db, part=part, projection={"_id": 1}):
+            yield from _unlike_its_entries(db, after, account["_id"])
+            after = account["_id"]
+
+
+def _unlike_its_entries(db: Db, after: Any, account_id: Any) -> list[Document]:
+    try:
+        return _read(db, queries.UNLIKE_ENTRIES, (after, account_id))
+    except OperationFailure as error:
+        if error.code != SNAPSHOT_TOO_OLD:
+            raise
+        advice = "give the server a larger minSnapshotHistoryWindowInSeconds"
+        raise Unavailable(f"account {account_id} has too many entries for one snapshot: {advice}") from error
+
+
+def _missing(db: Db) -> Iterator[Document]:
+    for part in _parts(db, "accounts", ACCOUNTS_A_PART):
+        yield from _read(db, queries.MISSING, part)
+
+
+def _read(db: Db, pipeline: Pipeline, part: Part) -> list[Document]:
+    """All that is wrong in the part, at one moment; whoever is told may take as long as he likes."""
+    collection = db[pipeline.collection].with_options(read_concern=ReadConcern("snapshot"))
+    return list(collection.aggregate(pipeline(part=part)))
+
+
+def _parts(db: Db, name: str, size: int) -> Iterator[Part]:
+    """Parts with about `size` documents each, which together have all ids there can be."""
+    after, last = EVERYTHING
+    ids = db[name].find({}, {"_id": 1}).sort("_id", 1).hint("_id_").skip(size).limit(1)
+    while found := next(ids.clone().min([("_id", after)]), None):
+        end = _with_twin(found["_id"])
+        yield after, end
+        after = end
+    yield after, last
+
+
+def _with_twin(entry_id: object) -> object:
+    """Behind both entries of a transfer, which follow each other."""
+    if isinstance(entry_id, str) and entry_id.endswith("-in"):
+        return entry_id.removesuffix("-in") + "-out"
+    return entry_id
+
+
+# ---- telling ----
 
 
 def _unlike_problem(account: Document, *, repairable: bool) -> Problem:
@@ -74,6 +164,17 @@ def _unbalanced_problem(transfer: Document) -> Problem:
     )
 
 
+def _missing_problem(account: Document) -> Problem:
+    return Problem(
+        "missing-account",
+        f"account {account['_id']} is gone, though it has entries",
+        documents={"accounts": account["_id"]},
+    )
+
+
+# ---- mending ----
+
+
 def repair(db: Db) -> Counter[str]:
     """Settle unfinished transfers, drop orphan markers and stubs, and set each wrong balance to the sum of its entries.
 
@@ -81,20 +182,16 @@ def repair(db: Db) -> Counter[str]:
 
     Atomic: each account by itself, only where it is still as it was found.
     After a crash: run it again.
+    Raises: `Unavailable`, as `find_problems` does.
     """
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    for account in _wrong_balances(db):
-        done["balances set"] += _set_balance(db, account)
+    for wrong in _wrong_balances(db):
+        doubted = _doubted(db, wrong)
+        for account in wrong:
+            if _entries_say(account, doubted):
+                done["balances set"] += _set_balance(db, account)
     return +done
-
-
-def _wrong_balances(db: Db) -> list[Document]:
-    """Accounts and entries of one moment: a transfer between two reads would look like a wrong balance."""
-    with db.client.start_session(snapshot=True) as session:
-        doubted = _doubted(_unbalanced(db, session))
-        unlike = list(db["accounts"].aggregate(queries.UNLIKE_ENTRIES(), session=session))
-    return [account for account in unlike if _entries_say(account, doubted)]
 
 
 def _set_balance(db: Db, account: Document) -> int:

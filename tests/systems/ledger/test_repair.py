@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -10,13 +11,23 @@ import pytest
 from bson import ObjectId
 from tests.commands import watched
 
-from squinney.ledger import Accounts, find_problems, repair
+from squinney.errors import Unavailable
+from squinney.ledger import COLLECTIONS, Accounts, find_problems, repair
 from squinney.ledger import accounts as accounts_module
+from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.patterns import transactions
 from squinney.patterns.transactions import Transactions, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that end everywhere."""
+    for name in ("ACCOUNTS_A_PART", "ENTRIES_A_PART", "MOST_AT_ONCE"):
+        monkeypatch.setattr(sys.modules["squinney.ledger.repair"], name, 1)
 
 
 @pytest.fixture
@@ -128,6 +139,60 @@ def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeyp
         {"account_id": two[0], "txn_stub": {"$ne": None}}, {"$unset": {"txn_stub": "", "txn_lock": ""}}
     )
     assert codes(ledger_db) == []
+
+
+def test_an_account_that_is_gone_is_reported(ledger_db: Db, two: Any) -> None:
+    ledger_db["accounts"].delete_one({"_id": two[0]})
+    found = list(find_problems(ledger_db))
+    assert [(problem.code, problem.repairable) for problem in found] == [("missing-account", False)]
+    assert found[0].documents == {"accounts": two[0]}
+    assert not repair(ledger_db)
+
+
+@pytest.mark.parametrize("ids", [("0", "1"), ("zza", "zzb"), (ObjectId(), ObjectId()), (7, 8)], ids=str)
+def test_entries_too_many_are_reported_wherever_they_lie(ledger_db: Db, two: Any, ids: Any, small: None) -> None:
+    """Also two that cancel out: the transfer has its own."""
+    copy = dict(ledger_db["entries"].find_one({"account_id": two[1], "amount": 200}))
+    ledger_db["entries"].insert_many([{**copy, "_id": ids[0], "amount": 5}, {**copy, "_id": ids[1], "amount": -5}])
+    assert set(codes(ledger_db)) == {"unbalanced-transfer"}
+    assert not repair(ledger_db)
+
+
+def test_parts_are_each_of_one_moment_and_together_everything(ledger_db: Db, mongod: Embedded, small: None) -> None:
+    accounts = Accounts(ledger_db)
+    ids = [accounts.open("EUR", 1_000)["_id"] for _ in range(6)]
+    for number in range(12):
+        accounts.transfer(ids[number % 6], ids[(number + 1) % 6], 10)
+    with watched(mongod.uri, ledger_db.name) as (db, commands):
+        assert list(find_problems(db)) == []
+    moments = [sent["readConcern"] for name, sent in commands.sent if name == "aggregate"]
+    assert {moment["level"] for moment in moments} == {"snapshot"}
+    assert not any("atClusterTime" in moment for moment in moments)  # none is bound to another's
+    ledger_db["accounts"].update_many({"_id": {"$in": ids[1:4]}}, {"$inc": {"balance": 1}})
+    lost = ledger_db["entries"].find_one_and_delete({"account_id": ids[1], "amount": -10})
+    ledger_db["accounts"].delete_one({"_id": ids[5]})
+    found = sorted(
+        (problem.code, *problem.documents.values(), problem.repairable) for problem in find_problems(ledger_db)
+    )
+    assert found == [
+        ("missing-account", ids[5], False),
+        ("unbalanced-transfer", lost["transfer_id"], False),
+        ("wrong-balance", ids[1], False),
+        ("wrong-balance", ids[2], False),
+        ("wrong-balance", ids[3], True),
+    ]
+    assert repair(ledger_db) == {"balances set": 1}
+
+
+def test_accounts_that_are_too_much_for_a_snapshot_are_read_one_by_one(own_db: Db, failing: Any) -> None:
+    schema.apply(own_db, [*transactions.COLLECTIONS, *COLLECTIONS])
+    ids = [Accounts(own_db).open("EUR", 1_000)["_id"] for _ in range(3)]
+    own_db["accounts"].update_many({}, {"$inc": {"balance": 1}})
+    too_old = {"errorCode": 239, "namespace": f"{own_db.name}.accounts"}
+    with failing(["aggregate"], mode={"times": 1}, **too_old):
+        assert [problem.documents["accounts"] for problem in find_problems(own_db)] == ids
+    with failing(["aggregate"], mode={"times": 2}, **too_old), pytest.raises(Unavailable, match=ids[0]):
+        list(find_problems(own_db))
 
 
 def test_repair_compares_balances_and_entries_of_one_moment(ledger_db: Db, two: Any, mongod: Embedded) -> None:

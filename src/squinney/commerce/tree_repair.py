@@ -27,9 +27,8 @@ def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
             yield _problem("category-cycle", node, "it is below itself")
         elif node.get("ancestors") != found.ancestors[node["_id"]]:
             yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
-    for change in _renumbered(nodes):
-        node = next(node for node in nodes if node["_id"] == change["_id"])
-        yield _problem("wrong-position", node, f"it should be number {change['position']} among its siblings")
+    for node, position in _renumbered(nodes):
+        yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
     for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES(), session=session):
         yield Problem(
             "unknown-category-id",
@@ -50,7 +49,7 @@ def _problem(code: str, node: Document, why: str) -> Problem:
     return Problem(code, f"category {node['slug']}: {why}", documents={"categories": node["_id"]}, repairable=True)
 
 
-def _renumbered(nodes: Iterable[Document]) -> Iterator[Document]:
+def _renumbered(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
     """The nodes whose position is not their place among their siblings, with the right one."""
     siblings: dict[str | None, list[Document]] = {}
     for node in nodes:
@@ -59,7 +58,7 @@ def _renumbered(nodes: Iterable[Document]) -> Iterator[Document]:
         family.sort(key=lambda node: (node["position"], node["_id"]))
         for position, node in enumerate(family):
             if node["position"] != position:
-                yield {"_id": node["_id"], "position": position}
+                yield node, position
 
 
 def repair(db: Db) -> Counter[str]:
@@ -82,8 +81,8 @@ def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
     if changes:
         db["categories"].bulk_write(changes, session=session)
     moved = [
-        UpdateOne({"_id": node["_id"]}, {"$set": {"position": node["position"]}})
-        for node in _renumbered(TREE.find(db, session=session))
+        UpdateOne({"_id": node["_id"]}, {"$set": {"position": position}})
+        for node, position in _renumbered(TREE.find(db, session=session))
     ]
     if moved:
         db["categories"].bulk_write(moved, session=session)

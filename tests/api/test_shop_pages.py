@@ -93,6 +93,15 @@ def test_a_hundred_and_more_categories_are_all_shown(shop: TestClient, systems: 
     assert "Shelf 119" in shop.get("/shop").text
 
 
+def test_the_admin_sees_the_upper_levels_of_a_large_tree(shop: TestClient, systems: assembly.Assembled) -> None:
+    paths = [[f"Shelf {number // 200}", f"Box {number}", "Inside"] for number in range(600)]
+    systems.nouns["commerce"]["categories"].add_paths(paths)
+    page = shop.get("/shop/admin").text
+    assert page.count('draggable="true"') == 500
+    assert f"{3 + 600 + 600 + 8 - 500} further down are not shown" in page
+    assert "Inside" not in page
+
+
 def test_a_quantity_needs_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     refused = shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1"})
     assert (refused.status_code, systems.db["carts"].count_documents({})) == (409, 0)

@@ -58,12 +58,24 @@ def _admin(
         status=status_of(error) if error else 200,
         page=page,
         levels=inventory.levels([product["_id"] for product in page.items]),
-        tree=tree.tree(),
+        **_upper(tree.tree()),
         orders=orders.all(limit=10).items,
-        most=MOST_SHOWN,
         key=new_id(),
         error=error,
     )
+
+
+def _upper(roots: list[Any]) -> dict[str, Any]:
+    """The first `MOST_SHOWN` categories of the tree, level by level, and how many that leaves out."""
+    nodes = list(roots)
+    for node in nodes:  # it grows on the way
+        nodes.extend(node["children"])
+    kept = {node["_id"] for node in nodes[:MOST_SHOWN]}
+    return {"tree": _only(roots, kept), "left_out": len(nodes) - len(kept)}
+
+
+def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
+    return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
 def _done_or_told(request: Request, nouns: Any, change: Callable[[], object]) -> Response:

@@ -135,6 +135,17 @@ def test_a_program_edits_the_tree(shop: TestClient) -> None:
     assert ok(shop.delete(f"{API}/categories/films", params={"children": "cascade"})) == {"removed": 2}
 
 
+def test_the_longest_titles_are_paged(site: TestClient) -> None:
+    """The cursor behind one has to fit into a URL, with its SKU."""
+    for number in range(3):
+        film = {"_id": "\U0001f43f" * 199 + str(number), "type": "Film", "title": "\U0001f43f" * 1_000}
+        ok(site.post(f"{API}/products", json={**film, "pricing": PRICING}), 201)
+    asked: dict[str, Any] = {"sort": "title", "limit": 1}
+    for _ in range(2):
+        asked["cursor"] = ok(site.get(f"{API}/products", params=asked))["next"]
+    assert ok(site.get(f"{API}/products", params=asked))["next"] is None
+
+
 def test_what_would_hurt_twice_happens_once_per_key(shop: TestClient) -> None:
     film = {"_id": "new", "type": "Film", "title": "New", "pricing": PRICING}
     line = {"sku": "x", "price": 10, "qty": 2}

@@ -18,7 +18,7 @@ from squinney.patterns import attributes, checks
 SCHEMA_VERSION = 1
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
-LONGEST_FOLDED = 1_000
+LONGEST_FOLDED = 500  # with the longest SKU beside it, a cursor that fits into a URL
 TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
 OURS = {"title_lower", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from squinney import __version__
+from squinney.ledger import proof
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
@@ -113,6 +117,15 @@ def test_prove_holds_every_promise(squinney: Any) -> None:
     assert figures["operations"] >= 2_000
     assert figures["kills"] >= 3
     assert all(figures["promises"].values())
+
+
+def test_a_worker_whose_starter_died_before_it_ran_ends(mongod: Embedded, ready_db: Db) -> None:
+    proof.prepare(ready_db)
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    worker = [sys.executable, "-m", "squinney.cli.prove_worker", "ledger", "native", "1", str(gone.pid)]
+    environment = {**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": ready_db.name}
+    assert subprocess.run(worker, env=environment, timeout=60, check=False).returncode == 1
 
 
 def test_prove_knows_what_it_can_prove(squinney: Any) -> None:

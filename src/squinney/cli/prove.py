@@ -84,7 +84,7 @@ class Crew:
     def _start(self) -> subprocess.Popen[bytes]:
         mode = MODES[self._started % 2]
         self._started += 1
-        arguments = [*self._command, mode, str(self._started)]
+        arguments = [*self._command, mode, str(self._started), str(os.getpid())]
         # In a session of its own: Ctrl-C is for us alone, and we end the workers.
         return subprocess.Popen(  # noqa: S603
             arguments, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True

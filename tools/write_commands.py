@@ -21,11 +21,6 @@ it, prints JSON on stdout and nothing else.
 ## Options for all commands
 
 Before the command: `squinney --database shop doctor`. They win over the [environment](settings.md)."""
-SAID_ONCE = {
-    "--cursor": "Where the page before ended.",
-    "--limit": "How many.",
-    "--version": "Print the version and end.",
-}
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -66,8 +61,7 @@ def _names(option: click.Parameter) -> str:
 
 
 def _one_line(param: click.Parameter) -> str:
-    said = getattr(param, "help", None) or SAID_ONCE.get(param.opts[0], "")
-    return " ".join(said.split()).replace("|", "\\|").replace("*", "\\*")
+    return " ".join((getattr(param, "help", None) or "").split()).replace("|", "\\|").replace("*", "\\*")
 
 
 def _default(option: click.Parameter) -> str:

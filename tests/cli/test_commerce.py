@@ -78,6 +78,8 @@ def test_carts_are_listed_and_expired(squinney: Squinney, ready_db: Db) -> None:
     cart_id = carts.new()["_id"]
     carts.add_item(cart_id, "a", 2)
     assert "1.80 EUR" in squinney("commerce", "carts").stdout
+    told = squinney("commerce", "expire", "--seconds", "1000000").stdout
+    assert told == "expired: 0, orphans returned: 0, payments: nothing to do\n"
     done = squinney("commerce", "expire", "--seconds", "0", "--json")
     assert json.loads(done.stdout)["expired"] == 1
     assert (

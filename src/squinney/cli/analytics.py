@@ -23,8 +23,8 @@ from squinney.analytics.places import Strategy, Unit
 from squinney.analytics.rollups import Finest
 from squinney.analytics.shard_advice import CANDIDATES
 from squinney.cli import analytics_logs as logs
-from squinney.cli.analytics_logs import Json, Site, database, say
-from squinney.cli.context import console, print_json
+from squinney.cli.analytics_logs import Site, database, say
+from squinney.cli.context import Json, Limit, console, print_json
 from squinney.errors import Invalid, NotFound
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
@@ -57,7 +57,7 @@ def top(
     site: Annotated[str, typer.Argument(help="The site.")] = "",
     start: Start = None,
     end: End = None,
-    limit: int = 10,
+    limit: Limit = 10,
     as_json: Json = False,
 ) -> None:
     """Show the pages with the most hits."""

@@ -22,12 +22,11 @@ from squinney.analytics.documents import Import
 from squinney.analytics.imports import Imported
 from squinney.analytics.imports import Progress as ImportProgress
 from squinney.analytics.storing import as_text
-from squinney.cli.context import connected, console, print_json, settings_of
+from squinney.cli.context import Cursor, Json, Limit, connected, console, print_json, settings_of
 from squinney.errors import Invalid
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Site = Annotated[str, typer.Option(help="The site whose pages these are.")]
 Format = Annotated[str, typer.Option(help="auto, combined, common, nginx, caddy or json.")]
 FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Keep only these fields; repeat it.")]
@@ -180,7 +179,7 @@ def follow(
         EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=show, after_checkpoint=feed, **options)
 
 
-def imports(context: typer.Context, cursor: str | None = None, limit: int = 50, as_json: Json = False) -> None:
+def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List the imported sources, the last used first."""
     with database(context) as (db, _):
         page = EventLog(db).imports(cursor=cursor, limit=limit)
@@ -198,7 +197,7 @@ def imports(context: typer.Context, cursor: str | None = None, limit: int = 50, 
 
 
 def rejects(
-    context: typer.Context, source: str, cursor: str | None = None, limit: int = 50, as_json: Json = False
+    context: typer.Context, source: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
     """Show the lines of a source that are no events, and why."""
     with database(context) as (db, _):

@@ -17,14 +17,13 @@ from rich.text import Text
 from rich.tree import Tree
 
 from squinney.assembly import Assembled
-from squinney.cli.context import console, errors, print_json, ready
+from squinney.cli.context import Cursor, Json, console, errors, listed, print_json, ready
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
 from squinney.errors import Invalid
 from squinney.patterns.money import shown
 
 app = typer.Typer(help="Products, categories, stock and carts.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 
 
@@ -182,7 +181,7 @@ def _trail(category: Any) -> str:
 def carts(
     context: typer.Context,
     status: Annotated[str, typer.Option(help="active, pending, complete, expiring or expired.")] = "active",
-    cursor: Annotated[str | None, typer.Option(help="`next` of the page before.")] = None,
+    cursor: Cursor = None,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     as_json: Json = False,
 ) -> None:
@@ -216,4 +215,4 @@ def expire(
             "orphans returned": nouns.return_orphans(seconds)["returned"],
             "payments": dict(nouns.settle_payments(STALLED_SECONDS)),
         }
-    _show(counts, ", ".join(f"{what}: {count}" for what, count in counts.items()), as_json)
+    _show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)

@@ -8,20 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from squinney.cli.content_folder import Importer, export_folder, find_parent
-from squinney.cli.context import console, print_json, ready
+from squinney.cli.context import Json, console, listed, print_json, ready
 from squinney.content import sweep_uploads
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def _show(counts: Any, as_json: bool) -> None:
     if as_json:
         print_json(dict(counts))
         return
-    told = ", ".join(f"{what}: {count}" for what, count in sorted(counts.items())) or "nothing to do"
-    console.print(told, highlight=False, markup=False, soft_wrap=True)
+    console.print(listed(dict(sorted(counts.items()))), highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command("import")

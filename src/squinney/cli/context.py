@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from bson import json_util
@@ -20,6 +20,11 @@ from squinney.settings import Settings
 # What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
 console = Console(markup=False, emoji=False)
 errors = Console(stderr=True, markup=False, emoji=False)
+
+# Options that many commands have.
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
+Limit = Annotated[int, typer.Option(help="How many.")]
 
 
 @contextmanager
@@ -41,6 +46,11 @@ def ready(context: typer.Context) -> Iterator[assembly.Assembled]:
 def settings_of(context: typer.Context) -> Settings:
     """The settings of this call."""
     return Settings.from_environment(**(context.obj or {}))
+
+
+def listed(counts: Mapping[str, Any]) -> str:
+    """What was done, for people: `finished: 1, swept: 2`."""
+    return ", ".join(f"{what}: {count}" for what, count in counts.items()) or "nothing to do"
 
 
 def print_json(value: Any) -> None:

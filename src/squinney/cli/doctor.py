@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from squinney import doctor as checks
-from squinney.cli.context import connected, console, print_json
+from squinney.cli.context import Json, connected, console, print_json
 from squinney.doctor import Finding
 
 MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]problem[/]"}
@@ -17,7 +17,7 @@ MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]p
 def doctor(
     context: typer.Context,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Examine server, schema and data; exit with 1 where something is wrong."""
     with connected(context) as connection:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from squinney import assembly
-from squinney.cli.context import connected, console, print_json
+from squinney.cli.context import Json, connected, console, print_json
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -20,7 +20,7 @@ def indexes(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Also drop and make anew those with other options.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List every declared index, with its size and its use; exit with 1 where the database differs."""
     with connected(context) as connection:
@@ -67,7 +67,7 @@ def _sizes(db: Db, name: str) -> dict[str, int]:
 
 
 def _show(rows: list[dict[str, Any]], drifts: list[str]) -> None:
-    table = Table("collection", "index", "why", "KiB", "used")
+    table = Table("collection", "index", "why", *(Column(name, justify="right") for name in ("KiB", "used")))
     for row in rows:
         size = "missing" if row["bytes"] is None else str(row["bytes"] // 1024)
         table.add_row(row["collection"], row["index"], row["why"], size, str(row["used"] if row["bytes"] else ""))

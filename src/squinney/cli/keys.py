@@ -9,12 +9,11 @@ import typer
 from rich.table import Column, Table
 
 from squinney.assembly import Assembled
-from squinney.cli.context import console, print_json, ready
+from squinney.cli.context import Cursor, Json, Limit, console, print_json, ready
 from squinney.clock import utcnow
 from squinney.identity import Keys
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def _keys(systems: Assembled) -> Keys:
@@ -25,7 +24,9 @@ def _keys(systems: Assembled) -> Keys:
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Option(help="Which server will use it.")],
-    scope: Annotated[list[str], typer.Option(help="Such as ledger:read or commerce:write; *: is every system.")],
+    scope: Annotated[
+        list[str], typer.Option(help="Such as ledger:read or commerce:write, or *:read for every system; repeat it.")
+    ],
     days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it lasts; for ever without.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +42,7 @@ def create(
 
 
 @app.command("list")
-def list_keys(context: typer.Context, cursor: str | None = None, limit: int = 50, as_json: Json = False) -> None:
+def list_keys(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """Every key, oldest first."""
     with ready(context) as systems:
         page = _keys(systems).all(cursor=cursor, limit=limit)
@@ -59,7 +60,9 @@ def list_keys(context: typer.Context, cursor: str | None = None, limit: int = 50
 
 
 @app.command()
-def revoke(context: typer.Context, key: str) -> None:
+def revoke(
+    context: typer.Context, key: Annotated[str, typer.Argument(help="Its id, as `keys list` shows it.")]
+) -> None:
     """Refuse a key from now on; running services notice within 5 seconds."""
     with ready(context) as systems:
         revoked = _keys(systems).revoke(key)

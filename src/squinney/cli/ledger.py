@@ -8,13 +8,12 @@ import typer
 from rich.table import Column, Table
 
 from squinney.assembly import Assembled
-from squinney.cli.context import console, print_json, ready
+from squinney.cli.context import Cursor, Json, Limit, console, listed, print_json, ready
 from squinney.ledger import Account, Accounts
 from squinney.patterns.money import shown
 
 app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 
 
@@ -37,9 +36,9 @@ def _describe(account: Account) -> str:
 @app.command("open")
 def open_account(
     context: typer.Context,
-    currency: str,
+    currency: Annotated[str, typer.Argument(help="Three letters, such as EUR.")],
     opening: Annotated[int, typer.Argument(help="Money put in, in minor units.")] = 0,
-    name: str = "",
+    name: Annotated[str, typer.Option(help="Whose it is, or what for.")] = "",
     key: Key = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +54,7 @@ def transfer(
     src: str,
     dst: str,
     amount: Annotated[int, typer.Argument(help="In minor units.")],
-    memo: str = "",
+    memo: Annotated[str, typer.Option(help="What it is for; both statements show it.")] = "",
     key: Key = None,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +81,7 @@ def close(context: typer.Context, account: str, as_json: Json = False) -> None:
 
 
 @app.command("list")
-def list_accounts(context: typer.Context, cursor: str | None = None, limit: int = 50, as_json: Json = False) -> None:
+def list_accounts(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List accounts, oldest first."""
     with ready(context) as systems:
         page = _accounts(systems).all(cursor=cursor, limit=limit)
@@ -101,7 +100,7 @@ def list_accounts(context: typer.Context, cursor: str | None = None, limit: int 
 
 @app.command()
 def statement(
-    context: typer.Context, account: str, cursor: str | None = None, limit: int = 50, as_json: Json = False
+    context: typer.Context, account: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
     """Show an account's entries, newest first."""
     with ready(context) as systems:
@@ -131,4 +130,4 @@ def recover(context: typer.Context, as_json: Json = False) -> None:
     """Finish or undo what crashed processes left half done; the background job does this every few seconds."""
     with ready(context) as systems:
         counts = dict(systems.transactions.recover())
-    _show(counts, ", ".join(f"{what}: {count}" for what, count in counts.items()) or "nothing to do", as_json)
+    _show(counts, listed(counts), as_json)

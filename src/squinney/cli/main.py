@@ -58,7 +58,9 @@ def options(
     database: Annotated[str | None, typer.Option(help="The database's name [SQUINNEY_DATABASE].")] = None,
     data: Annotated[Path | None, typer.Option(help="The embedded MongoDB's folder [SQUINNEY_DATA].")] = None,
     debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
 ) -> None:
     """Options for all commands; they win over the environment."""
     context.obj = {"uri": uri, "database": database, "data_folder": data}

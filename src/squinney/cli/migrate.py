@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from squinney import assembly
-from squinney.cli.context import console, print_json, ready
+from squinney.cli.context import Json, console, print_json, ready
 from squinney.cli.errors import INTERRUPTED
 from squinney.errors import NotFound
 from squinney.mongo.schema import Db
@@ -24,7 +24,7 @@ from squinney.patterns.migrations import Migration, Progress
 def migrate(
     context: typer.Context,
     system: Annotated[str | None, typer.Argument(help="One system only.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Upgrade old documents, beside whoever works on them; Ctrl-C leaves the rest to the next run."""
     chosen = [one for one in assembly.SYSTEMS if system in (None, one.name)]

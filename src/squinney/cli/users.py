@@ -8,14 +8,17 @@ import typer
 from rich.table import Column, Table
 
 from squinney.assembly import Assembled
-from squinney.cli.context import console, print_json, ready
+from squinney.cli.context import Cursor, Json, Limit, console, print_json, ready
 from squinney.identity import Invitations, People
 
 app = typer.Typer(help="Add people, and say what they may do.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Password = Annotated[
     str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for where it is not given.")
 ]
+
+
+Name = Annotated[str, typer.Option(help="As others see them; the login without one.")]
+Role = Annotated[str, typer.Option(help="member, editor or admin.")]
 
 
 def _people(systems: Assembled) -> People:
@@ -34,8 +37,8 @@ def add(
     context: typer.Context,
     login: str,
     password: Password,
-    name: str = "",
-    role: str = "member",
+    name: Name = "",
+    role: Role = "member",
     as_json: Json = False,
 ) -> None:
     """Add a person."""
@@ -45,7 +48,11 @@ def add(
 
 
 @app.command()
-def invite(context: typer.Context, role: str = "member", base: str = "http://127.0.0.1:8080") -> None:
+def invite(
+    context: typer.Context,
+    role: Role = "member",
+    base: Annotated[str, typer.Option(help="Where the site is.")] = "http://127.0.0.1:8080",
+) -> None:
     """Print a one-time link with which somebody signs up with this role, within a day."""
     with ready(context) as systems:
         token = cast(Invitations, systems.nouns["identity"]["invitations"]).create(role)
@@ -53,7 +60,7 @@ def invite(context: typer.Context, role: str = "member", base: str = "http://127
 
 
 @app.command("list")
-def list_people(context: typer.Context, cursor: str | None = None, limit: int = 50, as_json: Json = False) -> None:
+def list_people(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """Everybody, oldest first."""
     with ready(context) as systems:
         page = _people(systems).all(cursor=cursor, limit=limit)
@@ -71,7 +78,12 @@ def list_people(context: typer.Context, cursor: str | None = None, limit: int = 
 
 
 @app.command()
-def role(context: typer.Context, login: str, role: str, as_json: Json = False) -> None:
+def role(
+    context: typer.Context,
+    login: str,
+    role: Annotated[str, typer.Argument(help="member, editor or admin.")],
+    as_json: Json = False,
+) -> None:
     """Give a person another role."""
     with ready(context) as systems:
         people = _people(systems)

@@ -11,12 +11,11 @@ import typer
 from rich.table import Column, Table
 
 from squinney import assembly, logs
-from squinney.cli.context import console, print_json, ready, settings_of
+from squinney.cli.context import Json, console, listed, print_json, ready, settings_of
 from squinney.jobs import JobStatus, Worker, statuses
 
 GRACE_SECONDS = 30.0
 jobs_app = typer.Typer(help="Look at the background jobs, or run one now.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 def worker(
@@ -77,4 +76,4 @@ def run_job(context: typer.Context, name: str) -> None:
         console.print(f"{name} failed: {last.get('error')}", highlight=False, markup=False)
         raise typer.Exit(1)
     else:
-        console.print(f"{name}: {dict(last.get('result', {})) or 'nothing to do'}", highlight=False, markup=False)
+        console.print(f"{name}: {listed(last.get('result', {}))}", highlight=False, markup=False)

@@ -9,6 +9,7 @@ import pytest
 import typer
 from tools import write_commands
 
+from squinney import assembly
 from squinney.api.problems import STATUSES
 from squinney.cli.errors import EXIT_CODES
 from squinney.cli.main import app
@@ -54,6 +55,20 @@ def test_every_command_says_what_it_does():
     found = dict(write_commands.commands(typer.main.get_command(app), "squinney"))
     assert len(found) > 10
     assert [name for name, command in found.items() if not command.help] == []
+
+
+def test_every_option_says_what_it_is_for():
+    found = write_commands.commands(typer.main.get_command(app), "squinney")
+    options = [(name, option) for name, command in found for option in command.params if option.opts[0].startswith("-")]
+    assert [f"{name} {option.opts[0]}" for name, option in options if not getattr(option, "help", None)] == []
+
+
+# ---- jobs ----
+
+
+def test_every_job_is_documented():
+    documented = [row for row in rows((DOCS / "operations.md").read_text()) if row[1].endswith(" s")]
+    assert documented == [[job.name, f"{job.every_seconds:g} s", job.what] for job in assembly.jobs()]
 
 
 # ---- errors ----

@@ -139,7 +139,7 @@ def test_the_page_shows_everything_and_its_charts_move(site: TestClient, systems
     hits.record("s", "/<b>", utcnow(), 3)
     page = site.get("/analytics", headers={"accept": "text/html"})
     assert page.status_code == 200
-    for title in ("Last hour, by minute", "Last day, by hour", "Last 30 days", "Last 12 months", "Top pages", "Status"):
+    for title in ("last hour, by minute", "last day, by hour", "last 30 days", "last 12 months", "Top pages", "Status"):
         assert title in page.text
     assert "<b>" not in page.text
     assert page.text.count("<svg") == 4
@@ -172,10 +172,10 @@ def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly
     hits = systems.nouns["analytics"]["hits"]
     hits.record("s", "", utcnow(), 2)
     hits.record("s", "/p", utcnow(), 3)
-    assert "Last hour, by minute, /p: 3 in all" in site.get("/analytics", params={"site": "s"}).text
+    assert "last hour, by minute, /p: 3 in all" in site.get("/analytics", params={"site": "s"}).text
     link = re.search(r'href="([^"]+)">\(empty\)', site.get("/analytics/top", params={"site": "s"}).text)
     assert link is not None
-    assert "Last hour, by minute, : 2 in all" in site.get(html.unescape(link[1])).text
+    assert "last hour, by minute, : 2 in all" in site.get(html.unescape(link[1])).text
 
 
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
@@ -186,7 +186,7 @@ def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.A
     assert "2015-05-18" in page.text
     then = site.get("/analytics", params={"site": "old", "until": "2015-05-18T00:00:00Z"})
     assert "/p, by" not in then.text
-    assert "Last day, by hour, /p: 1 in all" in then.text
+    assert "last day, by hour, /p: 1 in all" in then.text
     assert "data-live" not in then.text
 
 

@@ -167,6 +167,28 @@ def test_a_bad_form_says_why_and_keeps_what_was_typed(pages: TestClient) -> None
     assert "Kept title" in refused.text
 
 
+def test_what_cannot_be_done_is_told_on_the_page(pages: TestClient) -> None:
+    blog = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/blog").text)
+    assert blog
+    told = pages.post(f"/site/-/publish/{blog[1]}", data={"when": "at", "at": ""})
+    assert (told.status_code, told.url.path) == (200, "/site/blog")
+    assert "at must be a date and time" in told.text
+    told = pages.post(f"/site/-/remove/{blog[1]}")
+    assert (told.status_code, told.url.path) == (200, "/site/blog")
+    assert '<p class="notice bad"' in told.text
+    new_page(pages, slug="short-lived", title="Short-lived")
+    node = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/short-lived").text)
+    assert node
+    assert "“Short-lived” is removed." in pages.post(f"/site/-/remove/{node[1]}").text
+
+
+def test_a_new_node_begins_as_what_fits_its_place(pages: TestClient) -> None:
+    blog = re.search(r"/site/-/new\?parent=([^\"]+)", pages.get("/site/blog").text)
+    assert blog
+    assert 'value="blog-entry" selected' in pages.get(f"/site/-/new?parent={blog[1]}").text
+    assert 'value="basic-page" selected' in pages.get("/site/-/new").text
+
+
 def test_comments_replies_flags_and_moderation(pages: TestClient) -> None:
     new_page(pages)
     node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]

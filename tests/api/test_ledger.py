@@ -98,6 +98,28 @@ def test_a_form_whose_outcome_is_not_known_yet_is_sent_again_with_its_key(
     assert 'name="key" value="mine"' not in send(key="mine", amount="1.00"), "another transfer, another key"
 
 
+def test_forms_tell_what_they_did(site: TestClient, systems: assembly.Assembled) -> None:
+    def send(path: str, **form: str) -> str:
+        return site.post(path, data=form, headers={"Accept": "text/html"}).text
+
+    assert "The account is open." in send("/ledger/accounts", name="Mine", currency="EUR", key="a")
+    ada, ben = opened(site, 1_000), opened(site)
+    assert "2.50 EUR has been moved." in send("/ledger/transfers", src=ada, dst=ben, amount="2.50", key="b")
+    send("/ledger/transfers", src=ben, dst=ada, amount="2.50", key="c")
+    assert "The account is closed." in send(f"/ledger/{ben}/close")
+
+
+def test_money_moves_between_accounts_that_no_one_page_shows(site: TestClient, systems: assembly.Assembled) -> None:
+    accounts = systems.nouns["ledger"]["accounts"]
+    ids = [accounts.open("EUR", 100, name=f"Account {number}")["_id"] for number in range(51)]
+    page = site.get("/ledger", headers={"Accept": "text/html"}).text
+    assert '<select name="src"' not in page, "it could not hold them all"
+    assert '<input type="text" name="src"' in page
+    form = {"src": ids[0], "dst": ids[-1], "amount": "1", "key": "k"}
+    site.post("/ledger/transfers", data=form, headers={"Accept": "text/html"})
+    assert accounts.get(ids[-1])["balance"] == 200
+
+
 PATHS = ["/", "/ledger", "/ledger/nobody", "/nowhere", "/healthz", "/readyz", "/static/site.css"]
 
 

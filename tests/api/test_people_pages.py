@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import timedelta
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
 from squinney import assembly
+from squinney.clock import utcnow
 from squinney.web.identity import _own_path
 from squinney.web.visitor import SIGNED_IN
 
@@ -160,6 +163,19 @@ def test_signing_in_leads_back_to_the_page_that_needed_it(stranger: TestClient) 
     assert stranger.get("/account?" + "x" * 600, headers=HTML).status_code == 200
 
 
+def test_the_menus_sign_in_leads_back_to_the_page_one_was_on(stranger: TestClient) -> None:
+    def next_of(page: Any) -> str:
+        return httpx2.URL(re.search(r'<a href="(/sign-in[^"]*)"', page.text)[1]).params["next"]  # type: ignore[index]
+
+    assert next_of(stranger.get("/shop?type=Film&sort=price", headers=HTML)) == "/shop?type=Film&sort=price"
+    for page in ("/sign-in?next=/ledger%3Fcursor%3Dx", "/sign-up?next=/ledger%3Fcursor%3Dx"):
+        assert next_of(stranger.get(page, headers=HTML)) == "/ledger?cursor=x", "not to the form itself"
+    assert next_of(stranger.get("/sign-in", headers=HTML)) == "/"
+    form = {"csrf": csrf_of(stranger), "login": "ada", "password": "wrong password"}
+    referer = {"Referer": "http://testserver/sign-in?next=/ledger"}
+    assert next_of(stranger.post("/sign-in", data=form, headers={**HTML, **referer})) == "/ledger"
+
+
 def test_every_form_of_every_page_carries_the_token(site: TestClient) -> None:
     paths = [
         "/",
@@ -210,11 +226,31 @@ def test_the_admin_makes_and_revokes_keys(site: TestClient, systems: assembly.As
     assert "scope" in site.post("/admin/keys", data={"name": "shop"}, headers=HTML).text
 
 
+def test_a_key_that_is_refused_is_shown_as_it_was_typed(site: TestClient) -> None:
+    refused = site.post("/admin/keys", data={"name": "shop", "scopes": ["ledger:read", "nonsense"]}, headers=HTML)
+    assert refused.status_code == 422
+    assert 'value="shop"' in refused.text
+    assert 'value="ledger:read" checked' in refused.text
+
+
+def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembly.Assembled) -> None:
+    now = utcnow()
+    keys = systems.nouns["identity"]["keys"]
+    keys.create("later", ["ledger:read"], expires_at=now + timedelta(days=3))
+    key, _ = keys.create("sooner", ["ledger:read"], expires_at=now + timedelta(days=1))
+    systems.db["api_keys"].update_one({"_id": key["_id"]}, {"$set": {"expires_at": now - timedelta(days=1)}})
+    page = site.get("/admin/keys", headers=HTML).text
+    assert f"until {now + timedelta(days=3):%Y-%m-%d}" in page
+    assert f"ended {now - timedelta(days=1):%Y-%m-%d}" in page
+    assert 'aria-label="Revoke sooner"' not in page
+
+
 def test_the_admin_changes_people_but_not_themselves(site: TestClient, systems: assembly.Assembled) -> None:
     people = systems.nouns["identity"]["people"]
     ada = people.sign_up("ada", PASSWORD, name="<script>alert(1)</script>")
     page = site.post(f"/admin/people/{ada['_id']}", data={"role": "editor"}, headers=HTML)
     assert people.get(ada["_id"])["role"] == "editor"
+    assert "may sign in as editor." in page.text
     assert "<script>alert" not in page.text
     site.post(f"/admin/people/{ada['_id']}", data={"enabled": "no"}, headers=HTML)
     assert "disabled_at" in people.get(ada["_id"])
@@ -236,5 +272,5 @@ def test_the_admin_sees_and_repairs_problems(site: TestClient, systems: assembly
 def test_error_pages_are_pages(site: TestClient) -> None:
     page = site.get("/nothing", headers=HTML)
     assert page.status_code == 404
-    assert "<h1>" in page.text
+    assert "<h1>There is no such page.</h1>" in page.text
     assert site.get("/nothing").headers["content-type"] == "application/problem+json"

@@ -105,3 +105,20 @@ def test_the_admin_sees_the_upper_levels_of_a_large_tree(shop: TestClient, syste
 def test_a_quantity_needs_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     refused = shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "1"})
     assert (refused.status_code, systems.db["carts"].count_documents({})) == (409, 0)
+
+
+def test_a_member_finds_the_orders_again(shop: TestClient) -> None:
+    assert "None yet." in shop.get("/shop/orders").text
+    cart_id = add(shop).cookies["squinney-cart"]
+    shop.post("/shop/cart/checkout", data={"key": "pay"})
+    assert f"/shop/orders/{cart_id}" in shop.get("/shop/orders").text
+    shop.cookies.delete("squinney")
+    assert shop.get("/shop/orders").headers["location"] == "/sign-in?next=/shop/orders"
+
+
+def test_a_line_can_be_removed(shop: TestClient, systems: assembly.Assembled) -> None:
+    add(shop)
+    assert 'name="qty" value="0"' in shop.get("/shop/cart").text
+    shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "0"})
+    assert carted(systems) == 0
+    assert "nothing in your cart" in shop.get("/shop/cart").text

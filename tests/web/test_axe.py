@@ -15,13 +15,15 @@ PUBLIC = [
 ]
 FOR_ADMINS = [
     *("/account", "/admin", "/admin/jobs", "/admin/keys", "/admin/people", "/admin/problems"),
-    *("/shop/admin", "/site/queue", "/site/new", "/site/upload"),
+    *("/shop/admin", "/shop/orders", "/site/-/queue", "/site/-/new", "/site/blog", "/site/gallery"),
 ]
 # Where a list leads: the first link of a kind stands for all of them.
 LEADING_ON = {
     "/ledger": "main a[href^='/ledger/']",
     "/shop": "main a[href*='/products/']",
     "/site": "main a[href^='/site/']",
+    "/site/gallery": "main a[href*='/-/upload']",
+    "/site/blog": "main a[href*='/-/edit/']",
 }
 DESKTOP, PHONE = (1280, 900), (390, 800)
 LOOKS = [("light", DESKTOP), ("dark", PHONE), *([("dark", DESKTOP), ("light", PHONE)] if IN_FULL else [])]
@@ -65,7 +67,9 @@ def _walk(page: Page, axe: str, paths: list[str], scheme: Any, size: tuple[int, 
     page.emulate_media(color_scheme=scheme)
     found = []
     for path in paths:
-        page.goto(path)
+        answer = page.goto(path)
+        assert answer
+        assert answer.ok or path == "/nowhere", f"{path} answers {answer.status}"
         found += _faults(page, axe)
         if selector := LEADING_ON.get(path):
             page.goto(page.locator(selector).first.get_attribute("href") or "")

@@ -12,6 +12,7 @@ from squinney import assembly, doctor
 from squinney.api.dependencies import assembled, noun
 from squinney.api.problems import status_of
 from squinney.assembly import Assembled
+from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.identity import ROLES, Keys, People
 from squinney.jobs import Worker, statuses
@@ -61,8 +62,8 @@ def _keys_page(
 ) -> Response:
     names = [system.name for system in assembly.SYSTEMS]
     scopes = [f"{name}:{level}" for name in ["*", *names] for level in LEVELS]
-    shown = {"error": None, "shown": None, "page": keys.all(cursor=cursor), "scopes": scopes, **values}
-    return render(request, "admin/keys.html", status=status, **shown)
+    shown = {"error": None, "shown": None, "page": keys.all(cursor=cursor), "scopes": scopes, "typed": {}, **values}
+    return render(request, "admin/keys.html", status=status, now=utcnow(), **shown)
 
 
 @router.post("/keys", response_class=HTMLResponse)
@@ -72,7 +73,8 @@ def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[li
     try:
         _, shown = keys.create(name, scopes, created_by=person["_id"] if person else "")
     except Invalid as error:
-        return _keys_page(request, keys, status=status_of(error), error=error)
+        typed = {"name": name, "scopes": scopes}
+        return _keys_page(request, keys, status=status_of(error), error=error, typed=typed)
     return _keys_page(request, keys, shown=shown)
 
 
@@ -99,7 +101,8 @@ def change_person(request: Request, people: Everybody, person_id: str, role: Tex
     person = people.set_role(person_id, role) if role else people.get(person_id)
     if enabled in ("yes", "no"):
         person = people.enable(person_id) if enabled == "yes" else people.disable(person_id)
-    visitor_of(request).flash(f"{person['name']} is changed.")
+    may = "may not sign in" if person.get("disabled_at") else f"may sign in as {person['role']}"
+    visitor_of(request).flash(f"{person['name']} {may}.")
     return RedirectResponse("/admin/people", status_code=303)
 
 

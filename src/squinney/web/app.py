@@ -25,11 +25,9 @@ from squinney.api.options import Options
 from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 from squinney.web import admin
-from squinney.web.identity import LONGEST_NEXT
-from squinney.web.pages import render
+from squinney.web.pages import render, way_back
 from squinney.web.security import (
     HEADERS,
-    SAFE_METHODS,
     SecurityMiddleware,
     SignInNeeded,
     csrf_checked,
@@ -39,6 +37,8 @@ from squinney.web.security import (
 from squinney.web.visitor import Visiting
 
 STATIC = Path(__file__).parent / "static"
+# What the framework says in two words.
+TOLD = {404: "There is no such page.", 405: "That cannot be done here."}
 
 home = APIRouter(include_in_schema=False)
 
@@ -83,8 +83,13 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
 
 @home.get("/api/docs", response_class=HTMLResponse)
 def show_api(request: Request) -> Response:
-    """The API's documentation, from its OpenAPI document."""
-    return render(request, "api.html", document=request.app.openapi())
+    """The API's documentation, from its OpenAPI document: the operations of each system."""
+    document = request.app.openapi()
+    groups: dict[str, list[tuple[str, str, Any]]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            groups.setdefault(operation.get("tags", ["service"])[0], []).append((method, path, operation))
+    return render(request, "api.html", groups=groups, schemas=document["components"]["schemas"])
 
 
 @home.get("/", response_class=HTMLResponse)
@@ -99,23 +104,13 @@ def for_a_person(request: Request) -> bool:
     return not request.url.path.startswith("/api") and "text/html" in request.headers.get("accept", "")
 
 
-def _way_back(request: Request) -> str:
-    """Where to go on after signing in: this page, or the one that a form was on. What a form is sent to is no page."""
-    if request.method in SAFE_METHODS:
-        path, query = request.url.path, request.url.query
-        page = f"{path}?{query}" if query else path
-    else:
-        page = "/" + request.headers.get("referer", "").partition(f"://{request.headers.get('host')}/")[2]
-    return page if len(page) <= LONGEST_NEXT else "/"
-
-
 def show_error(request: Request, error: SquinneyError) -> Response:
     """Our own errors, as a page or as a problem."""
     told = problems.squinney_problem(request, error)
     if not for_a_person(request):
         return told
     if isinstance(error, SignInNeeded):
-        return RedirectResponse(f"/sign-in?next={quote(_way_back(request))}", status_code=303)
+        return RedirectResponse(f"/sign-in?next={quote(way_back(request))}", status_code=303)
     page = render(request, "error.html", status=told.status_code, message=error.message, code=error.code)
     if "retry-after" in told.headers:
         page.headers["Retry-After"] = told.headers["retry-after"]
@@ -133,7 +128,8 @@ def show_http_error(request: Request, error: HTTPException) -> Response:
     """What the framework refuses: unknown pages, wrong methods."""
     if not for_a_person(request):
         return problems.http_problem(request, error)
-    return render(request, "error.html", status=error.status_code, message=str(error.detail), code="")
+    message = TOLD.get(error.status_code, str(error.detail))
+    return render(request, "error.html", status=error.status_code, message=message, code="")
 
 
 def show_failure(request: Request, error: Exception) -> Response:

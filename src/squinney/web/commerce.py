@@ -33,6 +33,7 @@ from squinney.identity import may_act_as
 from squinney.patterns.ids import new_id
 from squinney.web import commerce_admin
 from squinney.web.pages import render
+from squinney.web.security import needs
 from squinney.web.visitor import visitor_of
 
 router = APIRouter(prefix="/shop")
@@ -289,6 +290,16 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 
 
 # ---- orders ----
+
+
+@router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_orders(
+    request: Request, orders: Sales, cursor: Annotated[str | None, Query(max_length=20_000)] = None
+) -> Response:
+    """The visitor's own orders."""
+    person = visitor_of(request).person
+    page = orders.by_customer(person["_id"] if person else "", cursor=cursor, limit=25)
+    return render(request, "commerce/orders.html", page=page)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)

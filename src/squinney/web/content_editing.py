@@ -18,7 +18,7 @@ from squinney.api.limits import MOST_FORM_BYTES
 from squinney.api.problems import status_of
 from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging, render
 from squinney.content.rules import TYPES, checked_tags
-from squinney.errors import Invalid, SquinneyError
+from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.patterns.ids import new_id
 from squinney.web.content_viewer import as_typed, author_of, viewer_of
 from squinney.web.pages import render as render_page
@@ -50,9 +50,10 @@ WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
 
 
 @router.get("/new", response_class=HTMLResponse)
-def show_new(request: Request, tree: Tree, parent: str = "", type: str = "blog-entry") -> Response:
-    """The editor for a new node."""
+def show_new(request: Request, tree: Tree, parent: str = "", type: str = "") -> Response:
+    """The editor for a new node: in a blog an entry, elsewhere a page, until another type is chosen."""
     above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
+    type = type or ("blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page")
     typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "when": "draft", "at": ""}
     return _new(request, above, typed)
 
@@ -200,10 +201,13 @@ def restore(request: Request, tree: Tree, node_id: str, nonce: Short) -> Respons
 def publish(request: Request, tree: Tree, node_id: str, when: Short = "now", at: Short = "") -> Response:
     """Publish now, schedule, or take back."""
     viewer = viewer_of(request)
-    published = _time(when, at)
-    if published is None:
-        return _to(tree, tree.unpublish(node_id, viewer=viewer))
-    return _to(tree, tree.publish(node_id, published, viewer=viewer))
+    node = tree.editable(node_id, viewer)
+    try:
+        published = _time(when, at)
+        node = tree.publish(node_id, published, viewer=viewer) if published else tree.unpublish(node_id, viewer=viewer)
+    except Invalid as error:
+        visitor_of(request).flash(error.message, "bad")
+    return _to(tree, node)
 
 
 @router.post("/move/{node_id}")
@@ -223,8 +227,14 @@ def move(request: Request, tree: Tree, node_id: str, slug: Short, folder: Short 
 def remove(request: Request, tree: Tree, node_id: str) -> Response:
     """Remove a node without children."""
     viewer = viewer_of(request)
-    above = tree.ancestors(tree.editable(node_id, viewer))
-    tree.remove(node_id, viewer=viewer)
+    node = tree.editable(node_id, viewer)
+    above = tree.ancestors(node)
+    try:
+        tree.remove(node_id, viewer=viewer)
+    except Conflict as error:
+        visitor_of(request).flash(error.message, "bad")
+        return _to(tree, node)
+    visitor_of(request).flash(f"“{node['metadata']['title']}” is removed.")
     return _to(tree, above[0]) if above else RedirectResponse("/site", status_code=303)
 
 

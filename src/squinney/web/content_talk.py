@@ -69,6 +69,7 @@ def delete(request: Request, tree: Tree, talk: Talk, node_id: str, slug: Short) 
     node = tree.by_id(node_id, viewer=viewer_of(request))
     moderates = may_act_as(visitor_of(request).role, "editor")
     talk.delete(node, slug, by=None if moderates else author_of(request)["_id"])
+    visitor_of(request).flash("The comment is deleted.")
     return _to(tree, node)
 
 
@@ -98,6 +99,7 @@ def decide(
 ) -> Response:
     """Keep or remove a comment."""
     queue.decide(node_id, slug, verdict, by=author_of(request)["_id"])
+    visitor_of(request).flash("The comment stays." if verdict == "keep" else "The comment is removed.")
     return RedirectResponse("/site/-/queue", status_code=303)
 
 

@@ -12,7 +12,7 @@ from squinney.api.dependencies import noun
 from squinney.api.problems import status_of
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.identity import Invitations, People, Person, Sessions
-from squinney.web.pages import render
+from squinney.web.pages import LONGEST_NEXT, render
 from squinney.web.security import needs
 from squinney.web.visitor import visitor_of
 
@@ -23,7 +23,6 @@ Everybody = Annotated[People, Depends(noun("identity", "people", People))]
 Signed = Annotated[Sessions, Depends(noun("identity", "sessions", Sessions))]
 Links = Annotated[Invitations, Depends(noun("identity", "invitations", Invitations))]
 Text = Annotated[str, Form(max_length=1_000)]
-LONGEST_NEXT = 500
 Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
 REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
 

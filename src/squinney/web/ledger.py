@@ -16,6 +16,7 @@ from squinney.patterns import money
 from squinney.patterns.ids import new_id
 from squinney.patterns.transactions import KeyReused
 from squinney.web.pages import render
+from squinney.web.visitor import visitor_of
 
 router = APIRouter(prefix="/ledger")
 WRITES_NEED = "member"
@@ -41,6 +42,7 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         page=page,
         totals=totals,
         error=error,
+        shows_all=page.next is None and values.get("cursor") is None,
         typed=values.get("typed", {}),
         key=_key_after(error, values.get("key", "")),
     )
@@ -62,6 +64,7 @@ def open_account(
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
         return _index(request, ledger, error=error, typed=typed, key=key)
+    visitor_of(request).flash("The account is open.")
     return RedirectResponse(f"/ledger/{account['_id']}", status_code=303)
 
 
@@ -72,10 +75,11 @@ def transfer(
     """Move money and show where it came from; a form sent twice moves it once."""
     try:
         minor = _amount(amount, ledger.get(src)["currency"], "amount")
-        ledger.transfer(src, dst, minor, memo=memo, key=key, scope="web")
+        done = ledger.transfer(src, dst, minor, memo=memo, key=key, scope="web")
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
+    visitor_of(request).flash(f"{money.shown(done['amount'], done['currency'])} has been moved.")
     return RedirectResponse(f"/ledger/{src}", status_code=303)
 
 
@@ -113,4 +117,5 @@ def close(request: Request, ledger: Ledger, account_id: str) -> Response:
         ledger.close(account_id)
     except SquinneyError as error:
         return _account(request, ledger, account_id, error=error)
+    visitor_of(request).flash("The account is closed.")
     return RedirectResponse(f"/ledger/{account_id}", status_code=303)

@@ -239,7 +239,7 @@ def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembl
     keys.create("later", ["ledger:read"], expires_at=now + timedelta(days=3))
     key, _ = keys.create("sooner", ["ledger:read"], expires_at=now + timedelta(days=1))
     systems.db["api_keys"].update_one({"_id": key["_id"]}, {"$set": {"expires_at": now - timedelta(days=1)}})
-    page = site.get("/admin/keys", headers=HTML).text
+    page = re.sub("<[^>]*time[^>]*>", "", site.get("/admin/keys", headers=HTML).text)
     assert f"until {now + timedelta(days=3):%Y-%m-%d}" in page
     assert f"ended {now - timedelta(days=1):%Y-%m-%d}" in page
     assert 'aria-label="Revoke sooner"' not in page

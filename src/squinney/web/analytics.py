@@ -49,7 +49,7 @@ CHARTS = [
     Chart("minute", "Hits in the last hour, by minute", timedelta(minutes=60), timedelta(minutes=1), "%H:%M"),
     Chart("hour", "Hits in the last day, by hour", timedelta(hours=24), timedelta(hours=1), "%H:00"),
     Chart("day", "Hits in the last 30 days", timedelta(days=30), timedelta(days=1), "%d %b"),
-    Chart("month", "Hits in the last 12 months", timedelta(days=365), timedelta(days=31), "%b %Y"),
+    Chart("month", "Hits in the last 12 months", timedelta(days=365), timedelta(days=31), "%b"),
 ]
 RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 

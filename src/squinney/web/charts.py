@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 720, 208
-LEFT, RIGHT, TOP, BOTTOM = 52, 8, 14, 34
-LABELS = 8
+LEFT, RIGHT, TOP, BOTTOM = 58, 8, 14, 38
+LABELS = 6
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ LONGEST_NEXT = 500
 SIGNING_IN = ("/sign-in", "/sign-up", "/welcome")
 
 
-def _when(value: datetime) -> str:
-    return f"{value:%Y-%m-%d %H:%M} UTC"
+def _when(value: datetime) -> Markup:
+    return Markup('<time datetime="{0:%Y-%m-%dT%H:%MZ}">{0:%Y-%m-%d %H:%M} UTC</time>').format(value)
 
 
 def _span(seconds: float) -> str:

@@ -4,7 +4,7 @@ const shown = [...document.querySelectorAll("[data-stock]")];
 function show(levels) {
   for (const place of shown) {
     const left = levels[place.dataset.stock] ?? 0;
-    place.textContent = left ? `${left} available` : "Out of stock";
+    place.textContent = left ? `${left.toLocaleString("en")} available` : "Out of stock";
     place.classList.toggle("none", !left);
   }
   for (const button of document.querySelectorAll("[data-needs]")) {

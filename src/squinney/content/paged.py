@@ -1,6 +1,7 @@
 """Comments in numbered pages of about a hundred: few documents, few bytes, no threads.
 
-Within a page the order is that of time; across pages that of arrival.
+Within a page the order is that of time; across pages that of arrival. Those who write while a page becomes full still
+write there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.patterns.transactions import Plan, Stale, Step, Transactions
+from squinney.patterns.turns import Turns
 
 SORT = [("page", 1), ("_id", 1)]
 _BY_ID = itemgetter("_id")
@@ -28,6 +30,7 @@ class Paged:
     def __init__(self, db: Db, transactions: Transactions) -> None:
         self._db = db
         self._transactions = transactions
+        self._turns = Turns()
 
     def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
         """One query for as many stored pages as the limit needs; `at` needs one more to find its page."""
@@ -57,22 +60,30 @@ class Paged:
         raise cannot("paged", "discussion")
 
     def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
-        """The node's guard and the last page, or a new page, in one transaction."""
-        arguments = {"node": place.node_id, "text": comment["text"]}
-        plan = Plan(self._post_steps(place, comment), result=recorded(comment))
+        """The node's guard and the last page, or a new page, in one transaction.
+
+        Of the threads that find the last page full one makes the next, and the others look again.
+        """
+        if place.pages and not self._is_full(place, place.pages):
+            return self._run(_push_steps(place, comment), comment, key, scope)
+        with self._turns.of(place.node_id) as crowded:
+            if crowded:
+                raise Stale("the discussion has a new page")
+            return self._run(self._new_page_steps(place, comment), comment, key, scope)
+
+    def _run(self, steps: list[Step], comment: Comment, key: str | None, scope: str) -> Comment:
+        arguments = {"node": comment["node_id"], "text": comment["text"]}
+        plan = Plan(steps, result=recorded(comment))
         outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
         return repeated(outcome.result, comment)
 
-    def _post_steps(self, place: Place, comment: Comment) -> list[Step]:
-        number = place.pages
-        same = {"metadata.num_comment_pages": number}
-        if number and not self._is_full(place, number):
-            return [node_step(place, 1, guard=same), _push(place, number, comment)]
+    def _new_page_steps(self, place: Place, comment: Comment) -> list[Step]:
+        number = place.pages + 1
         # A conversion that lost its claim may have left a page of that number.
         older = {"epoch": {"$lt": place.discussion["epoch"]}}
-        self._db[PAGES].delete_many({"node_id": place.node_id, "page": number + 1, **older})
-        step = node_step(place, 1, guard=same, num_comment_pages=1)
-        return [step, _new_page(place, number + 1, comment)]
+        self._db[PAGES].delete_many({"node_id": place.node_id, "page": number, **older})
+        step = node_step(place, 1, guard={"metadata.num_comment_pages": place.pages}, num_comment_pages=1)
+        return [step, _new_page(place, number, comment)]
 
     def _is_full(self, place: Place, number: int) -> bool:
         where = {"node_id": place.node_id, "page": number, "count": {"$gte": COMMENTS_A_PAGE}}
@@ -121,15 +132,18 @@ def page_id(node_id: str, epoch: int, number: int) -> str:
     return f"{node_id}:{epoch}:{number}"
 
 
-def _push(place: Place, number: int, comment: Comment) -> Step:
-    return Step(
+def _push_steps(place: Place, comment: Comment) -> list[Step]:
+    """Onto the page that had room when it was looked at: if all who write at once were to look again, each page would
+    cost as many refused transactions. It may be twice as long as it should be, and not more."""
+    push = Step(
         PAGES,
-        page_id(place.node_id, place.discussion["epoch"], number),
-        route={"node_id": place.node_id, "page": number},
-        guard={"count": {"$lt": COMMENTS_A_PAGE}},
+        page_id(place.node_id, place.discussion["epoch"], place.pages),
+        route={"node_id": place.node_id, "page": place.pages},
+        guard={"count": {"$lt": 2 * COMMENTS_A_PAGE}},
         give={"$push": {"comments": comment}, "$inc": {"count": 1}},
         refused=lambda _: Stale("the page is full"),
     )
+    return [node_step(place, 1), push]
 
 
 def _new_page(place: Place, number: int, comment: Comment) -> Step:

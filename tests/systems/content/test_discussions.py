@@ -19,6 +19,7 @@ from tests.systems.content.test_comments import STRATEGIES, walk
 from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownComment, conversion, find_problems
 from squinney.content.discussions import new_comment
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
+from squinney.content.paged import Paged
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Busy, KeyReused, Mode, Transactions
@@ -60,6 +61,30 @@ def test_50_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strate
         assert all(page["count"] >= COMMENTS_A_PAGE for page in pages[:-1])
     else:
         assert [comment["_id"] for comment in found] == sorted(comment["_id"] for comment in found)
+
+
+def test_who_writes_while_a_page_becomes_full_still_writes_there_up_to_twice_its_measure(
+    site: Db, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comments = Comments(site, "paged")
+    comments.post(node, ADA, "first")
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    crowd = [new_comment(node["_id"], ADA, "x", None, start + timedelta(seconds=n)) for n in range(COMMENTS_A_PAGE)]
+    _store(site, node, "paged", crowd)
+    looked = Paged._is_full
+    answers = [False] * COMMENTS_A_PAGE
+
+    def looked_before(self: Paged, *place: Any) -> bool:
+        return answers.pop() if answers else looked(self, *place)
+
+    monkeypatch.setattr(Paged, "_is_full", looked_before)
+    late = [comments.post(node["_id"], ADA, "late") for _ in range(COMMENTS_A_PAGE)]
+    answers.append(False)
+    last = comments.post(node["_id"], ADA, "too late")
+    assert [page["count"] for page in site["comment_pages"].find().sort("page")] == [2 * COMMENTS_A_PAGE, 1]
+    assert [comment["_id"] for comment in walk(comments, node["_id"], 50)][COMMENTS_A_PAGE:] == [
+        comment["_id"] for comment in [*late, last]
+    ]
 
 
 @pytest.mark.parametrize("to", STRATEGIES)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 COLUMNS = 200
-SECONDS = 120
+SECONDS = 240
 STREAMS = (("in", os.O_RDONLY), ("out", os.O_WRONLY | os.O_CREAT), ("err", os.O_WRONLY | os.O_CREAT))
 
 children = multiprocessing.get_context("forkserver")

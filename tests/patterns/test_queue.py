@@ -172,7 +172,9 @@ def test_put_again_before_the_last_taker_dies_keeps_it_alive(ready: Db) -> None:
     assert hasty.counts() == {"ready": 0, "dead": 0}, "and runs once"
 
 
-def test_whatever_a_handler_says_fails_its_task_alone(mail: Queue) -> None:
+def test_whatever_a_handler_says_fails_its_task_alone(ready: Db) -> None:
+    mail = Queue(ready, "mail", backoff_seconds=60)
+
     def handle(task: Task) -> None:
         raise ValueError(f"no file {chr(0xDC80)}")
 

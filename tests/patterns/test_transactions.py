@@ -589,6 +589,27 @@ def test_a_slow_majority_leaves_the_outcome_open(own_db: Db, failing: Any, code:
     assert own_db.notes.count_documents({}) == 0
 
 
+def test_a_transaction_that_the_server_ended_is_begun_again_while_time_is_left(own_db: Db, failing: Any) -> None:
+    """Code 290: it took longer than `transactionLifetimeLimitSeconds`, which the embedded server has at ten."""
+    own_db.jars.insert_one({"_id": "a", "beans": 0})
+    steps = [Step("jars", "a", give={"$inc": {"beans": 1}})]
+
+    def work(session: ClientSession) -> None:
+        own_db.jars.update_one({"_id": "a"}, {"$inc": {"beans": 10}}, session=session)
+
+    with failing(["update"], mode={"times": 1}, errorCode=290):
+        Transactions(own_db).run("fill", steps)
+    with failing(["update"], mode={"times": 1}, errorCode=290):
+        in_transaction(own_db, work)
+    assert own_db.jars.find_one() == {"_id": "a", "beans": 11}
+    with failing(["update"], errorCode=290):
+        with pytest.raises(Unavailable):
+            Transactions(own_db, timeout_seconds=0.3).run("fill", steps)
+        with pytest.raises(Unavailable):
+            in_transaction(own_db, work, seconds=0.3)
+    assert own_db.jars.find_one() == {"_id": "a", "beans": 11}
+
+
 def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) -> None:
     """Else the server holds its documents for a minute, for every other process."""
 

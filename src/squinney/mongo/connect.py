@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
+TRANSACTION_TOO_LONG = 290  # transactionLifetimeLimitSeconds; the server does not label it as transient
 
 # What correctness rests on: a URI cannot change these.
 GUARANTEES: dict[str, Any] = {
@@ -227,11 +228,18 @@ def is_away(error: PyMongoError) -> bool:
         return True
     if isinstance(error, BulkWriteError):
         return not (error.details or {}).get("writeErrors")
+    if outlasted_the_server(error):
+        return True
     if isinstance(error, InvalidOperation):  # the client was closed under a running operation
         return "after close" in str(error)
     if isinstance(error, ConfigurationError):  # while no member is known, the driver thinks that none has sessions
         return "Sessions are not supported" in str(error)
     return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
+
+
+def outlasted_the_server(error: PyMongoError) -> bool:
+    """Whether a transaction took longer than the server lets any: it ended it, and nothing of it happened."""
+    return isinstance(error, OperationFailure) and error.code == TRANSACTION_TOO_LONG
 
 
 def server_now(db: Db) -> datetime:

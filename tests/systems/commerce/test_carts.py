@@ -205,7 +205,7 @@ def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
     shop.db["stock"].update_one({}, {"$set": {"carted": 0}})  # damaged: what it holds cannot go back
     shop.clock.pass_seconds(10)
     interrupted = shop.cart()
-    hasty = Transactions(shop.db, shop.mode, timeout_seconds=0.3)
+    hasty = Transactions(shop.db, shop.mode, timeout_seconds=1)
     carts = Carts(shop.db, payments=shop.gateway, transactions=hasty, clock=shop.clock)
     shop.clock.pass_seconds(55)
     assert carts.expire_carts(60) == {"left for later": 1}

@@ -15,7 +15,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import operation, seconds_left
+from squinney.mongo.connect import operation, outlasted_the_server, seconds_left
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions.errors import Busy
 
@@ -49,8 +49,10 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
 
 
 def may_try_again(error: PyMongoError) -> bool:
-    """Whether the transaction met another, or a server that went away, and nothing of it happened."""
-    return not error.timeout and error.has_error_label("TransientTransactionError")
+    """Whether the transaction met another, or a server that went away or ended it, and nothing of it happened."""
+    if error.timeout:
+        return False
+    return error.has_error_label("TransientTransactionError") or outlasted_the_server(error)
 
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
@@ -91,7 +93,7 @@ def pause(number: int, until: float, cause: Exception | None = None) -> None:
     Raises: `Busy` where no time is left.
     """
     if time.monotonic() >= until:
-        if isinstance(cause, ConnectionFailure):
+        if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and outlasted_the_server(cause)):
             raise cause
         raise Busy("the documents stayed in use by other operations; try again") from cause
     time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(number, 10))))

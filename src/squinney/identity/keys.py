@@ -117,6 +117,8 @@ def remembered(keys: Keys, presented: str, now: datetime) -> ApiKey | None:
 
 def _parts(presented: str) -> tuple[str, str]:
     """The key's id, empty where it cannot be one, and its secret."""
+    if not isinstance(presented, str) or not presented.isascii():
+        return "", ""
     prefix, _, rest = presented.partition("_")
     key_id, _, secret = rest.partition("_")
     return (key_id, secret) if prefix == PREFIX and len(key_id) == 26 and len(secret) < 100 else ("", "")

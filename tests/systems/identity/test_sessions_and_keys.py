@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -110,6 +110,11 @@ def test_a_key_is_remembered_for_five_seconds_and_no_longer(
     assert elsewhere.find(shown)
     now[0] += 0.2
     _refusal(elsewhere, shown)
+
+
+def test_whatever_is_no_key_is_refused(keys: Keys) -> None:
+    for nonsense in ("", "sqy", "sqy__", f"sqy_{'0' * 26}", f"sqy_{chr(0xD800) * 26}_x", f"sqy_{chr(0) * 26}_x", None):
+        _refusal(keys, cast(str, nonsense))
 
 
 def test_secrets_are_compared_in_constant_time(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

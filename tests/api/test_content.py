@@ -68,7 +68,25 @@ def test_comments_obey_on_whose_behalf_one_asks(site: TestClient) -> None:
     url = f"/api/comments/nodes/{page['id']}/comment?slug={slug}"
     assert site.delete(url, headers=zoe).status_code == 403
     assert site.patch(url, json={"text": "hers"}, headers=zoe).status_code == 403
-    assert site.delete(url, headers={"On-Behalf-Of": "ada"}).status_code == 204
+    assert len(site.get("/api/comments/authors/ada").json()["items"]) == 2
+    assert [one["node_id"] for one in site.get("/api/comments/authors/ada", headers=zoe).json()["items"]] == [
+        page["id"]
+    ]
+    comment = url.replace("/comment?", "/{}?")
+    flag, verdict = {"by": "zoe"}, {"by": "zoe", "verdict": "remove"}
+    assert site.post(comment.format("flags"), json={"by": "ada"}, headers=zoe).status_code == 403
+    assert site.post(comment.format("flags"), json=flag, headers=zoe).status_code == 201
+    assert len(site.get("/api/comments/queue").json()["items"]) == 1
+    assert site.get("/api/comments/queue", headers=zoe).json()["items"] == []
+    assert site.post(comment.format("decision"), json=verdict, headers=zoe).status_code == 403
+    assert site.post(comment.format("convert"), json={"to": "paged"}, headers=zoe).status_code == 403
+    assert site.post(f"/api/comments/nodes/{page['id']}", json=said, headers=zoe).status_code == 403
+    assert site.get("/api/comments/authors/ada/export", headers=zoe).status_code == 403
+    assert site.post("/api/comments/authors/ada/erase", headers=zoe).status_code == 403
+    ada = {"On-Behalf-Of": "ada"}
+    assert len(site.get("/api/comments/authors/ada/export", headers=ada).json()) == 2
+    assert len(site.get("/api/comments/queue", headers=ada).json()["items"]) == 1
+    assert site.delete(url, headers=ada).status_code == 204
 
 
 def test_head_is_get_without_the_body(site: TestClient) -> None:

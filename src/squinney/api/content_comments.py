@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import chain
 from typing import Annotated, Any, Literal
@@ -27,6 +27,7 @@ from squinney.content import (
     StrategyCannot,
     UnknownComment,
     UnknownNode,
+    Viewer,
     render,
 )
 from squinney.content.documents import MOST_COMMENT, Strategy
@@ -54,7 +55,18 @@ async def readable(node_id: str, tree: Tree, viewer: As) -> str:
     return node_id
 
 
+async def editable(node_id: str, tree: Tree, viewer: As) -> str:
+    """The node's id; whoever is asked for may edit it.
+
+    Raises: `UnknownNode`, `Forbidden`.
+    """
+    if not viewer.trusted:
+        await run_in_threadpool(tree.editable, node_id, viewer)
+    return node_id
+
+
 NodeId = Annotated[str, Depends(readable)]
+EditableId = Annotated[str, Depends(editable)]
 By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
 
 
@@ -163,20 +175,36 @@ def _out(comment: Comment) -> Any:
     return {**comment, "id": comment["_id"], "author": author, "html": render.comment(comment["text"])}
 
 
+def _require_own_name(viewer: Viewer, user_id: str) -> None:
+    """On somebody's behalf one speaks, and asks, in their name alone."""
+    if viewer.user_id is not None and viewer.user_id != user_id:
+        raise Forbidden("on somebody's behalf, in their name only")
+
+
+def _may(look: Callable[[str, Viewer], object], node_id: str, viewer: Viewer) -> bool:
+    try:
+        look(node_id, viewer)
+    except (UnknownNode, Forbidden):
+        return False
+    return True
+
+
 def _page(page: Page[Comment], sign: Any) -> Any:
     return {"items": [_out(comment) for comment in page.items], "next": sign(page.next)}
 
 
 READ = responses(UnknownNode, UnknownComment, StrategyCannot)
 WRITE = responses(UnknownNode, UnknownComment, Forbidden, Busy)
-POST = responses(UnknownNode, UnknownComment, StrategyCannot, DiscussionFull, KeyReused, StillRunning, Busy)
+JUDGE = responses(UnknownNode, UnknownComment, Forbidden)
+POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, DiscussionFull, KeyReused, StillRunning, Busy)
 
 
 @router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
 def post_comment(
-    talk: Talk, caller: Caller, node_id: NodeId, body: NewComment, idempotency_key: IdempotencyKey = None
+    talk: Talk, caller: Caller, viewer: As, node_id: NodeId, body: NewComment, idempotency_key: IdempotencyKey = None
 ) -> Any:
     """Add a comment or a reply."""
+    _require_own_name(viewer, body.author_id)
     author: Any = {"_id": body.author_id, "name": body.author_name}
     return _out(talk.post(node_id, author, body.text, body.reply_to, key=idempotency_key, scope=caller))
 
@@ -226,46 +254,62 @@ def delete_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, by: By =
 
 
 @router.post("/nodes/{node_id}/convert", response_model=Count, responses={**WRITE, **responses(DiscussionFull)})
-def convert_discussion(talk: Talk, node_id: NodeId, body: Conversion) -> Any:
-    """Move a discussion to another storage strategy."""
+def convert_discussion(talk: Talk, node_id: EditableId, body: Conversion) -> Any:
+    """Move a discussion to another storage strategy; on behalf of somebody who may edit the node."""
     talk.convert(node_id, body.to)
     return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
 
 
-@router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=READ)
-def flag_comment(queue: Queue, node_id: NodeId, slug: Slug, body: NewFlag) -> Any:
+@router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=JUDGE)
+def flag_comment(queue: Queue, viewer: As, node_id: NodeId, slug: Slug, body: NewFlag) -> Any:
     """Put a comment in the moderators' queue."""
+    _require_own_name(viewer, body.by)
     return queue.flag(node_id, slug, body.by, body.reason)
 
 
-@router.post("/nodes/{node_id}/decision", response_model=FlagModel, responses=READ)
-def decide(queue: Queue, node_id: NodeId, slug: Slug, body: Decision) -> Any:
-    """Keep or remove a flagged comment."""
+@router.post("/nodes/{node_id}/decision", response_model=FlagModel, responses=JUDGE)
+def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Decision) -> Any:
+    """Keep or remove a flagged comment; on behalf of somebody who may edit the node."""
+    _require_own_name(viewer, body.by)
     return queue.decide(node_id, slug, body.verdict, by=body.by)
 
 
 @router.get("/queue", response_model=FlagPage, responses=responses())
 def list_queue(
-    queue: Queue, sign: Signing, cursor: Cursor = None, limit: Annotated[int, Query(ge=1, le=50)] = 20
+    queue: Queue,
+    tree: Tree,
+    sign: Signing,
+    viewer: As,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
 ) -> Any:
-    """What waits for a decision, longest waiting first."""
+    """What waits for a decision, longest waiting first; on somebody's behalf, of nodes that they may edit."""
     page = queue.queue(cursor=cursor, limit=limit)
-    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in page.items]
+    shown = [one for one in page.items if viewer.trusted or _may(tree.editable, one.flag["node_id"], viewer)]
+    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in shown]
     return {"items": items, "next": sign(page.next)}
 
 
 @router.get("/authors/{author_id}", response_model=CommentPage, responses=responses(StrategyCannot))
-def list_by_author(talk: Talk, sign: Signing, author_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """A person's comments, newest first."""
-    return _page(talk.by_author(author_id, cursor, limit), sign)
+def list_by_author(
+    talk: Talk, tree: Tree, sign: Signing, viewer: As, author_id: str, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
+    """A person's comments, newest first; on somebody's behalf, of nodes that they may read."""
+    page = talk.by_author(author_id, cursor, limit)
+    if viewer.trusted:
+        return _page(page, sign)
+    nodes = {comment["node_id"] for comment in page.items}
+    shown = {node_id for node_id in nodes if _may(lambda one, who: tree.by_id(one, viewer=who), node_id, viewer)}
+    return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), sign)
 
 
-@router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses())
-def export_person(request: Request, persons: Persons, author_id: str) -> Any:
+@router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses(Forbidden))
+def export_person(request: Request, persons: Persons, viewer: As, author_id: str) -> Any:
     """Every comment of a person, from all strategies: one array of any length, sent while it is read.
 
     Where it breaks off it does not end in a bracket, and is no JSON.
     """
+    _require_own_name(viewer, author_id)
     written = _array(persons.export(author_id))
     if getattr(request.state, "head", False):
         return Response(media_type="application/json")
@@ -281,8 +325,9 @@ def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
     yield b"[]" if before == b"[" else b"]"
 
 
-@router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses())
-def erase_person(persons: Persons, author_id: str) -> Any:
+@router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses(Forbidden))
+def erase_person(persons: Persons, viewer: As, author_id: str) -> Any:
     """Delete every comment of a person."""
+    _require_own_name(viewer, author_id)
     done = persons.erase(author_id)
     return {"comments": done["comments"], "flags": done["flags"]}

@@ -178,6 +178,12 @@ def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly
     assert "last hour, by minute, : 2 in all" in site.get(html.unescape(link[1])).text
 
 
+def test_a_site_without_hits_stays_chosen(site: TestClient, systems: assembly.Assembled) -> None:
+    systems.nouns["analytics"]["hits"].record("s", "/", utcnow())
+    assert '<option value="t" selected>t</option>' in site.get("/analytics", params={"site": "t"}).text
+    assert '<option value="s" selected>s</option>' in site.get("/analytics").text
+
+
 def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
     line = '203.0.113.7 - - [17/May/2015:12:00:00 +0000] "GET /p HTTP/1.1" 200 70 "-" "-"\n'
     imported = EventLog(systems.db).import_file(io.BytesIO(line.encode()), site="old")

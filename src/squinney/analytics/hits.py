@@ -22,6 +22,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
 MOST_PAGES = 1_000
+MOST_SITES = 1_000
 MOST_AT_ONCE = 100_000
 PREALLOCATIONS_A_DAY = 2
 HOURS_OF_ZEROS = {str(hour): 0 for hour in range(24)}
@@ -188,8 +189,8 @@ class Hits:
 
     @operation(reads_only=True)
     def sites(self) -> list[str]:
-        """The sites that have hits."""
-        return sorted(self._db[MONTHLY_HITS].distinct("metadata.site"))
+        """The sites that have hits, in order; the first thousand, where there are more."""
+        return [row["_id"] for row in self._db[MONTHLY_HITS].aggregate(queries.SITES(limit=MOST_SITES))]
 
     @operation(reads_only=True)
     def last_day(self, site: str) -> datetime | None:

@@ -186,7 +186,20 @@ SITE_TOTAL = Pipeline(
     routing="few",
     reason=_ALL_PAGES,
 )
-HIT_QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL]
+SITES = Pipeline(
+    "hits.sites",
+    "hits.monthly",
+    stages=lambda limit: [
+        {"$sort": {"metadata.site": 1}},
+        {"$group": {"_id": "$metadata.site"}},
+        {"$sort": {"_id": 1}},
+        {"$limit": limit},
+    ],
+    example={"limit": 10},
+    routing="broadcast",
+    reason="sites are spread over all shards",
+)
+HIT_QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
 
 
 def _values(field: Document | str) -> Document:

@@ -111,7 +111,7 @@ def show_analytics(request: Request, log: Log, hits: Counters, rollups: Rolled, 
         request,
         "analytics/index.html",
         chosen=chosen,
-        sites=hits.sites(),
+        sites=_choices(hits.sites(), chosen.site),
         ranges=RANGES,
         charts=[(chart, _drawn(hits, chosen, chart), _csv_query(chosen, chart)) for chart in CHARTS],
         stale=stale + timedelta(days=1) if stale else None,
@@ -119,6 +119,11 @@ def show_analytics(request: Request, log: Log, hits: Counters, rollups: Rolled, 
         imports=log.imports(limit=10).items,
         **_tables(log, hits, rollups, chosen),
     )
+
+
+def _choices(sites: list[str], chosen: str) -> list[str]:
+    """The sites to choose from, with the present one, which may have no hits or be one of too many."""
+    return sites if chosen in sites or not sites else [chosen, *sites]
 
 
 def _tables(log: EventLog, hits: Hits, rollups: Rollups, chosen: Choice) -> dict[str, Any]:

@@ -181,6 +181,13 @@ def test_top_pages_and_totals_cut_days_at_hours(hits: Hits) -> None:
         hits.site_total("s", AT, AT + DAY)
 
 
+def test_sites_are_bounded(hits: Hits, monkeypatch: pytest.MonkeyPatch) -> None:
+    hits.record_many([(f"s{n % 5}", f"/{n}", AT) for n in range(20)])
+    assert hits.sites() == ["s0", "s1", "s2", "s3", "s4"]
+    monkeypatch.setattr("squinney.analytics.hits.MOST_SITES", 3)
+    assert hits.sites() == ["s0", "s1", "s2"]
+
+
 def test_preallocating_never_changes_a_count(hits: Hits, analytics_db: Db) -> None:
     hits.record("s", "/p", AT, 2)
     hits.preallocate("s", "/p", AT)

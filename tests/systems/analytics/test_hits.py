@@ -279,7 +279,7 @@ def test_buffered_hits_that_met_others_all_the_time_are_kept(own_hits: Hits, own
     conflict = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
     buffered = BufferedHits(own_db, flush_after_seconds=3_600)
     buffered.record("s", "/p", AT, 3)
-    with failing(["update"], **conflict), pytest.raises(Busy), operation(0.3):
+    with failing(["update"], **conflict), pytest.raises(Busy), operation(2):
         buffered.flush()
     buffered.close()
     assert (own_db["hits.daily"].find_one()["total"], buffered.lost) == (3, 0)

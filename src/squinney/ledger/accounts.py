@@ -161,4 +161,4 @@ class Accounts:
         """The sum of all balances in a currency. Two-phase transfers under way are missing from it for a moment."""
         checks.text(currency, "currency", most=3, pattern=CURRENCY)
         found: Mapping[str, Any] | None = next(self._db["accounts"].aggregate(queries.TOTAL(currency=currency)), None)
-        return int(found["total"]) if found else 0
+        return int(found["total"].to_decimal()) if found else 0

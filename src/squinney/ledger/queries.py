@@ -40,9 +40,10 @@ STATEMENT = Query(
 
 
 def _total(currency: str) -> list[Document]:
+    """As a decimal: a sum of whole numbers that outgrows them would become a float, and be rounded."""
     return [
         {"$match": visible({"currency": currency})},
-        {"$group": {"_id": None, "total": {"$sum": "$balance"}, "accounts": {"$sum": 1}}},
+        {"$group": {"_id": None, "total": {"$sum": {"$toDecimal": "$balance"}}}},
     ]
 
 

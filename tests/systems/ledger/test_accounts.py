@@ -43,6 +43,13 @@ def test_a_transfer_moves_money_and_writes_both_lines(accounts: Accounts, ledger
     assert ledger_db["transactions"].count_documents({}) == 0
 
 
+def test_a_total_is_exact_however_much_there_is(accounts: Accounts) -> None:
+    for _ in range(10):
+        accounts.open("EUR", 10**18)
+    accounts.open("EUR", 1)
+    assert accounts.total("EUR") == 10**19 + 1
+
+
 def test_accounts_come_back_as_they_were_opened(accounts: Accounts) -> None:
     opened = accounts.open("CHF", 5, name="Till")
     assert accounts.get(opened["_id"]) == opened

@@ -8,7 +8,7 @@ import pytest
 from tests.commands import watched
 
 from squinney.errors import Conflict
-from squinney.mongo.schema import Collection, Drift, Index, apply, check
+from squinney.mongo.schema import Collection, Drift, Index, apply, check, rebuild
 
 VALIDATOR = {"$jsonSchema": {"bsonType": "object", "required": ["name"]}}
 THINGS = Collection(
@@ -85,6 +85,24 @@ def test_a_missing_index(db):
     apply(db, [THINGS])
     db.things.drop_index("name_1")
     assert check(db, [THINGS]) == [Drift("things", "missing-index", "name_1")]
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        ({"keys": [("a", 1)], "name": "mine"}, Index([("a", 1)])),
+        ({"keys": [("a", 1)], "name": "mine", "expireAfterSeconds": 5}, Index([("a", 1)], expire_after_seconds=9)),
+        ({"keys": [("a", "text")]}, Index([("a", "text"), ("b", "text")])),
+    ],
+)
+def test_an_index_in_the_way_of_a_declared_one_is_rebuilt(db, there, wanted):
+    """The advice to rebuild led back to itself."""
+    db.things.create_index(**there)
+    declared = [Collection("things", indexes=[wanted])]
+    with pytest.raises(Conflict, match="--rebuild"):
+        apply(db, declared)
+    rebuild(db, declared)
+    assert check(db, declared) == []
 
 
 def test_an_extra_index(db):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pymongo import IndexModel
@@ -138,7 +138,8 @@ def _create_indexes(db: Db, collection: Collection) -> None:
 
 
 def rebuild(db: Db, collections: Sequence[Collection]) -> list[Drift]:
-    """Drop every index that exists with other options than declared, and make it anew; returns which.
+    """Drop every index that exists with other options or under another name than declared, and make it anew; returns
+    which were dropped.
 
     Until it is made, what needs it is slow, and a unique one does not hold: do it when few are about.
 
@@ -175,8 +176,17 @@ def _check(db: Db, collection: Collection) -> Iterator[Drift]:
         elif _differs(index, found[name]):
             yield Drift(collection.name, "different-index", name)
     shard_index = "_".join(f"{key}_{kind}" for key, kind in (collection.shard_key or {}).items())
-    for name in found.keys() - declared.keys() - {"_id_", shard_index}:
-        yield Drift(collection.name, "extra-index", name)
+    missing = [index for name, index in declared.items() if name not in found]
+    for name in sorted(found.keys() - declared.keys() - {"_id_", shard_index}):
+        in_the_way = any(_excludes(found[name], index) for index in missing)
+        yield Drift(collection.name, "different-index" if in_the_way else "extra-index", name)
+
+
+def _excludes(found: Mapping[str, Any], index: Index) -> bool:
+    """Whether the server refuses the index beside the one it has: the same under another name, or a second of texts."""
+    if any(kind == "text" for _, kind in index.keys):
+        return "textIndexVersion" in found
+    return not _differs(replace(index, expire_after_seconds=found.get("expireAfterSeconds")), found)
 
 
 def _differs(index: Index, found: Mapping[str, Any]) -> bool:

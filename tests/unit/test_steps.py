@@ -19,6 +19,10 @@ from squinney.patterns.transactions.steps import array_filters_for, merge, requi
         {"give": {"a": 1}},
         {"insert": {"a": 1}, "give": {"$inc": {"a": 1}}},
         {"insert": {}, "delete": True},
+        {"insert": {}, "guard": {"a": 1}},
+        {"insert": {"_id": 2}},
+        {"take": {"$set": {"a": 1}}, "undo": {"$set": {"a": 0}}, "give": {"$set": {"a": 2}}},
+        {"take": {"$inc": {"a.b": 1}}, "undo": {"$inc": {"a.b": -1}}, "give": {"$unset": {"a": ""}}},
     ],
     ids=repr,
 )

@@ -62,9 +62,15 @@ class Step:
             raise ValueError("a take needs its undo, and an undo its take")
         if (self.insert is not None) + self.delete + bool(self.take or self.give) > 1:
             raise ValueError("a step inserts, deletes or updates: one of the three")
+        if self.insert is not None and (self.guard or self.insert.get("_id", self.id) != self.id):
+            raise ValueError("a step inserts under its own id, and has nothing to guard")
         for update in (self.take, self.undo, self.give):
             if update is not None and not all(operator.startswith("$") for operator in update):
                 raise ValueError("a step's updates are operators only")
+        if self.take and self.give and _changes_twice(self.take, self.give):
+            raise ValueError(
+                "a step's take and give change one path, which no one update can: only two $inc or $push can"
+            )
         object.__setattr__(self, "exclusive", _is_exclusive(self))
 
     @property
@@ -103,6 +109,17 @@ def _is_exclusive(step: Step) -> bool:
     if step.delete or only_guards or not all(_commutes(update) for update in updates):
         return True
     return bool(step.guard and step.give and not step.may_overshoot) and _gives_to_what_it_guards(step)
+
+
+def _changes_twice(take: Mapping[str, Any], give: Mapping[str, Any]) -> bool:
+    """Whether the two meet in a path; native mode sends them as one update."""
+    taken = [(operator, path) for operator, fields in take.items() for path in fields]
+    given = [(operator, path) for operator, fields in give.items() for path in fields]
+    return any(
+        _meet(one[1], other[1]) and not (one == other and one[0] in ("$inc", "$push"))
+        for one in taken
+        for other in given
+    )
 
 
 def _gives_to_what_it_guards(step: Step) -> bool:

@@ -13,7 +13,8 @@ from typing import Literal
 import pytest
 from bson.objectid import ObjectId
 
-from squinney.mongo.connect import client_for
+from squinney.errors import Unavailable
+from squinney.mongo.connect import client_for, operation
 from squinney.patterns.migrations import COLLECTIONS, Migration
 from squinney.patterns.polymorphic import Document, Types, upgrades
 
@@ -204,6 +205,15 @@ def test_a_killed_run_is_resumed_by_another_process(db, mongod):
     rest = Migration(db.things, THINGS, batch=5).run()
     assert (rest.scanned, rest.upgraded) == (40, 40)
     assert_all_new(db, 40)
+
+
+def test_a_server_that_is_away_is_told_so():
+    with client_for("mongodb://127.0.0.1:1/?directConnection=true&serverSelectionTimeoutMS=100") as client:
+        migration = Migration(client["nowhere"]["things"], THINGS)
+        with operation(0.5), pytest.raises(Unavailable):
+            migration.run()
+        with operation(0.5), pytest.raises(Unavailable):
+            migration.progress()
 
 
 def test_the_collection_is_declared():

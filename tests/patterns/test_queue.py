@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -227,6 +228,17 @@ def test_bodies_are_checked_and_never_evaluated(mail: Queue) -> None:
     task = mail.take()
     assert task
     assert task["body"] == {"x": "$$NOW", "y": {"$add": [1, 2]}}
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, 1e300, -1, "1", True])
+def test_spans_of_time_are_checked(mail: Queue, odd: Any) -> None:
+    with pytest.raises(Invalid):
+        mail.put({}, delay_seconds=odd)
+    mail.put({})
+    task = mail.take()
+    assert task
+    with pytest.raises(Invalid):
+        mail.extend(task, odd)
 
 
 def test_taking_reads_one_key_of_the_index(mail: Queue, ready: Db) -> None:

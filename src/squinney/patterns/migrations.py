@@ -84,8 +84,12 @@ class Migration:
         """The collection's name."""
         return self._collection.name
 
+    @operation(reads_only=True)
     def progress(self) -> Progress | None:
-        """How far the last run came; None before the first."""
+        """How far the last run came; None before the first.
+
+        Raises: `Unavailable`.
+        """
         stored = self._migrations.find_one({"_id": self._collection.name}, {"_id": 0})
         return Progress(**stored) if stored else None
 
@@ -111,6 +115,7 @@ class Migration:
                 stop.wait(max(0.0, len(ids) / self._per_second - (time.monotonic() - began)))
         return progress
 
+    @operation(reads_only=True)
     def _begin(self) -> Progress:
         last = self.progress()
         if last and last.target == self._target and last.finished_at is None:

@@ -140,6 +140,7 @@ class Queue:
         Raises: `Invalid`, `LimitReached` for a body over 1 MB, `Unavailable`.
         """
         task_id = self._id_for(key)
+        checks.seconds(delay_seconds, "delay_seconds")
         content = {"queue": self.name, "state": "ready", "body": {"$literal": _checked(body)}}
         fresh = {"tries": 0, "due_at": after(delay_seconds), "put_at": "$$NOW", "receipt": None}
         is_handed_out = {"$ne": [{"$ifNull": ["$receipt", None]}, None]}
@@ -216,8 +217,10 @@ class Queue:
 
         Atomic: one update.
         After a crash: the task is due again when its time has run out.
+        Raises: `Invalid`, `Unavailable`.
         """
-        longer = [{"$set": {"due_at": after(self._visibility_seconds if seconds is None else seconds)}}]
+        span = self._visibility_seconds if seconds is None else checks.seconds(seconds, "seconds")
+        longer = [{"$set": {"due_at": after(span)}}]
         return self._tasks.update_one(self._mine(task), longer).matched_count > 0
 
     @operation()

@@ -28,7 +28,7 @@ class Inventory:
 
     @operation()
     def receive(self, sku: str, qty: int, *, reason: str = "", key: str | None = None, scope: str = "") -> Stock:
-        """Add units that arrived; the first ones make the SKU's stock.
+        """Add units that arrived, once per `key`; the first ones make the SKU's stock. Gives the stock as it is then.
 
         Atomic: the stock and the line in its history, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
@@ -40,7 +40,7 @@ class Inventory:
 
     @operation()
     def adjust(self, sku: str, delta: int, reason: str, *, key: str | None = None, scope: str = "") -> Stock:
-        """Correct the count: units found (positive) or lost (negative). Carted and sold units cannot be lost.
+        """Correct the count, once per `key`: units found (positive) or lost (negative). Carted and sold ones cannot be.
 
         Atomic: the stock and the line in its history, in one `Transactions` run; `qty` decides.
         After a crash: native: nothing. Two-phase: what `recover-transactions` settles.

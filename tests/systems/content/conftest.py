@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.plugins.shelf import Prepared
 
-from squinney.content import COLLECTIONS, Author, Nodes
+from squinney.content import COLLECTIONS, Author, Nodes, conversion, paged
 from squinney.mongo.schema import Db
 from squinney.patterns import transactions
 from squinney.patterns.transactions import Mode, Transactions
@@ -44,6 +44,14 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 def site(prepared: Prepared) -> Db:
     """A database with content's collections."""
     return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
+
+
+@pytest.fixture
+def a_page(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many comments a stored page takes before the next begins: ten, so that few posts fill several."""
+    for module in (paged, conversion):
+        monkeypatch.setattr(module, "COMMENTS_A_PAGE", 10)
+    return 10
 
 
 @pytest.fixture

@@ -301,16 +301,16 @@ def test_embedded_stops_before_16_mb_and_says_to_convert(site: Db, node: Node) -
     comments.post(node, ADA, "still open")
 
 
-def test_a_page_of_comments_fills_up_and_the_next_begins(site: Db, node: Node, mode: Mode) -> None:
+def test_a_page_of_comments_fills_up_and_the_next_begins(site: Db, node: Node, mode: Mode, a_page: int) -> None:
     comments = Comments(site, "paged", transactions=Transactions(site, mode))
-    posted = [comments.post(node, ADA, f"no {number}") for number in range(205)]
+    posted = [comments.post(node, ADA, f"no {number}") for number in range(2 * a_page + 5)]
     pages = list(site["comment_pages"].find().sort("page"))
     assert [(page["page"], page["count"], len(page["comments"])) for page in pages] == [
-        (1, 100, 100),
-        (2, 100, 100),
+        (1, a_page, a_page),
+        (2, a_page, a_page),
         (3, 5, 5),
     ]
-    for comment in posted[:100]:
+    for comment in posted[:a_page]:
         comments.delete(node, comment["slug"])
-    assert walk(comments, node, 3) == posted[100:]
-    assert comments.page(node, at=posted[150]["slug"], limit=20).items == posted[150:170]
+    assert walk(comments, node, 3) == posted[a_page:]
+    assert comments.page(node, at=posted[15]["slug"], limit=8).items == posted[15:23]

@@ -88,6 +88,7 @@ def test_who_writes_while_a_page_becomes_full_still_writes_there_up_to_twice_its
 
 
 @pytest.mark.parametrize("to", STRATEGIES)
+@pytest.mark.usefixtures("a_page")
 def test_a_conversion_keeps_everything(site: Db, node: Node, strategy: Strategy, to: Strategy, mode: Mode) -> None:
     comments = Comments(site, strategy, transactions=Transactions(site, mode))
     first = comments.post(node, ADA, "first")
@@ -95,14 +96,14 @@ def test_a_conversion_keeps_everything(site: Db, node: Node, strategy: Strategy,
         reply = comments.post(node, BEN, "reply", first["slug"])
         comments.post(node, ADA, "reply to it", reply["slug"])
         comments.delete(node, reply["slug"])
-    for number in range(120):
+    for number in range(12):
         comments.post(node, BEN, f"no {number}")
     comments.edit(node, first["slug"], "edited")
-    before, counted = walk(comments, node["_id"], 50), comments.count(node)
+    before, counted = walk(comments, node["_id"], 5), comments.count(node)
     assert comments.convert(node, to) == to
     assert comments.strategy_of(node) == to
-    assert walk(comments, node["_id"], 50) == before
-    assert walk(comments, node, 50) == before
+    assert walk(comments, node["_id"], 5) == before
+    assert walk(comments, node, 5) == before
     assert comments.count(node) == counted
     comments.edit(node, first["slug"], "edited again")
     posted = comments.post(node["_id"], ADA, "after")

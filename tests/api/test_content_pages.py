@@ -291,6 +291,8 @@ def test_a_comment_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -
     assert (refused.status_code, field(refused.text, "reply_to"), field(refused.text, "key")) == (404, "nowhere", "k2")
     assert "words</textarea>" in refused.text
     mine = pages.get(f"/api/comments/nodes/{node_id}").json()["items"][-1]
+    pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "\n    code"})
+    assert ">\n\n    code</textarea>" in pages.get("/site/blog/bread").text, "a form drops the first end of a line"
     assert mine["text"] == long
     refused = pages.post(f"/site/-/comments/{node_id}/edit", data={"slug": mine["slug"], "text": "x" * 30_000})
     assert (refused.status_code, "xxx</textarea>" in refused.text) == (422, True)

@@ -76,5 +76,33 @@ LOGINS_WITHOUT_PERSON = Pipeline(
     reason="find_problems() reads everything",
 )
 
+_AT_REST = {"txn_stub": None, "txn_lock": None, "txns.0": {"$exists": False}}
+OTHER_CREDENTIALS = Pipeline(
+    "identity.other-credentials",
+    "people",
+    stages=lambda: [
+        {"$match": _AT_REST},
+        {
+            "$lookup": {
+                "from": "logins",
+                "localField": "login",
+                "foreignField": "_id",
+                "pipeline": [{"$match": _AT_REST}, {"$project": {"credential_id": 1}}],
+                "as": "found",
+            }
+        },
+        {"$unwind": "$found"},
+        {
+            "$project": {
+                "has": {"$ifNull": ["$credential_id", None]},
+                "checked": {"$ifNull": ["$found.credential_id", None]},
+            }
+        },
+        {"$match": {"$expr": {"$ne": ["$has", "$checked"]}}},
+    ],
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
 QUERIES: list[Query | Pipeline] = [PERSON, PEOPLE, LOGIN, SESSION, SESSIONS_OF, KEY, KEYS, TRIES, INVITATION]
-CHECKS: list[Query | Pipeline] = [ADMINS, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON]
+CHECKS: list[Query | Pipeline] = [ADMINS, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON, OTHER_CREDENTIALS]

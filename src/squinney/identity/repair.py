@@ -11,7 +11,7 @@ from squinney.patterns.problems import Problem
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in."""
+    """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in or stay so."""
     with db.client.start_session(snapshot=True) as session:
         for login in db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON(), session=session):
             yield Problem(
@@ -26,16 +26,30 @@ def find_problems(db: Db) -> Iterator[Problem]:
                 f"{person['_id']} cannot sign in: there is no login {person['login']}",
                 documents={"people": person["_id"]},
             )
+        for person in db["people"].aggregate(queries.OTHER_CREDENTIALS(), session=session):
+            yield Problem(
+                "other-credential",
+                f"no session of {person['_id']} counts: they have another credential than their login",
+                documents={"people": person["_id"]},
+                repairable=True,
+            )
 
 
 def repair(db: Db) -> Counter[str]:
-    """Remove logins that belong to nobody.
+    """Remove logins that belong to nobody, and give people the credential of their login.
 
-    Atomic: each login by itself, only where it still names the missing person.
+    Atomic: each login by itself, only where it still names the missing person; each person by themselves, only where
+    they still have the other credential.
     After a crash: run it again.
     """
     done: Counter[str] = Counter()
     for login in list(db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON())):
         where = {"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}
         done["logins removed"] += db["logins"].delete_one(where).deleted_count
+    for person in list(db["people"].aggregate(queries.OTHER_CREDENTIALS())):
+        where = {"_id": person["_id"], "credential_id": person["has"], "txn_lock": None}
+        change = (
+            {"$set": {"credential_id": person["checked"]}} if person["checked"] else {"$unset": {"credential_id": ""}}
+        )
+        done["credentials set"] += db["people"].update_one(where, change).modified_count
     return +done

@@ -306,6 +306,18 @@ def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
     assert [problem.code for problem in find_problems(ready)] == ["person-without-login"]
 
 
+def test_a_credential_that_is_not_the_logins_is_found_and_mended(people: People, sessions: Sessions, ready: Db) -> None:
+    ada = people.set_password(people.sign_up("ada", PASSWORD)["_id"], "another password")
+    ben = people.sign_up("ben", PASSWORD)
+    ready["people"].update_one({"_id": ada["_id"]}, {"$unset": {"credential_id": ""}})
+    ready["people"].update_one({"_id": ben["_id"]}, {"$set": {"credential_id": "some other"}})
+    assert [problem.code for problem in find_problems(ready)] == ["other-credential"] * 2
+    assert repair(ready) == {"credentials set": 2}
+    assert list(find_problems(ready)) == []
+    assert sessions.person(sessions.start(people.sign_in("ada", "another password"))) == ada
+    assert sessions.person(sessions.start(people.sign_in("ben", PASSWORD))) == ben
+
+
 def test_nothing_secret_is_logged(people: People, sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     logging.getLogger("squinney").setLevel(logging.DEBUG)

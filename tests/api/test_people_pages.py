@@ -110,7 +110,9 @@ def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: Test
     sign_up(stranger)
     elsewhere = TestClient(stranger.app)
     send(elsewhere, "/sign-in", login="ada", password=PASSWORD)
-    assert send(stranger, "/account/password", old="wrong password", new="another password").status_code == 401
+    refused = send(stranger, "/account/password", old="wrong password", new="another password")
+    assert refused.status_code == 401
+    assert "the present password is wrong" in refused.text
     changed = send(stranger, "/account/password", old=PASSWORD, new="another password")
     assert "Your password is changed" in changed.text
     assert "Sign out" not in elsewhere.get("/", headers=HTML).text
@@ -273,4 +275,7 @@ def test_error_pages_are_pages(site: TestClient) -> None:
     page = site.get("/nothing", headers=HTML)
     assert page.status_code == 404
     assert "<h1>There is no such page.</h1>" in page.text
+    page = site.get("/analytics?days=99999", headers=HTML)
+    assert page.status_code == 422
+    assert "days: Input should be" in page.text
     assert site.get("/nothing").headers["content-type"] == "application/problem+json"

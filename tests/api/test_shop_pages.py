@@ -122,3 +122,11 @@ def test_a_line_can_be_removed(shop: TestClient, systems: assembly.Assembled) ->
     shop.post("/shop/cart/quantity", data={"sku": SKU, "qty": "0"})
     assert carted(systems) == 0
     assert "nothing in your cart" in shop.get("/shop/cart").text
+
+
+def test_a_shop_without_products_says_so(site: TestClient) -> None:
+    page = {"Accept": "text/html"}
+    assert "There are no products yet." in site.get("/shop", headers=page).text
+    assert "Nothing matches." in site.get("/shop?words=acorn", headers=page).text
+    assert "No product yet" in site.get("/shop/admin", headers=page).text
+    assert "Nothing has been counted yet." in site.get("/analytics", headers=page).text

@@ -115,14 +115,23 @@ def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
     return problem(status, error.code.replace("-", " ").capitalize(), error.message, error.code, details)
 
 
-def validation_problem(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Input that does not fit the route's model."""
-    fields = [
+def wrong_fields(error: RequestValidationError) -> list[dict[str, str]]:
+    """What does not fit, field by field."""
+    return [
         {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
         for one in error.errors()[:MOST_FIELDS]
     ]
-    detail = "; ".join(f"{field['field']}: {field['message']}" for field in fields[:3])
-    return problem(422, "Invalid", detail, Invalid.code, {"fields": fields})
+
+
+def in_short(fields: list[dict[str, str]]) -> str:
+    """The first three of them, for people."""
+    return "; ".join(f"{field['field']}: {field['message']}" for field in fields[:3])
+
+
+def validation_problem(request: Request, error: RequestValidationError) -> JSONResponse:
+    """Input that does not fit the route's model."""
+    fields = wrong_fields(error)
+    return problem(422, "Invalid", in_short(fields), Invalid.code, {"fields": fields})
 
 
 def http_problem(request: Request, error: HTTPException) -> JSONResponse:

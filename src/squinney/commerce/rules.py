@@ -136,7 +136,7 @@ def short_of(sku: str, qty: int) -> Callable[[Document | None], SquinneyError]:
 
     def error_for(found: Document | None) -> SquinneyError:
         available = found["qty"] if found and not found.get("txn_stub") and not found.get("removed_at") else 0
-        message = f"{qty} of {sku} were asked for, {available} are available"
+        message = f"{qty} of {sku} were asked for; available: {available}"
         return InadequateInventory(message, sku=sku, asked=qty, available=available)
 
     return error_for

@@ -121,7 +121,9 @@ def show_validation_error(request: Request, error: RequestValidationError) -> Re
     """Input that does not fit."""
     if not for_a_person(request):
         return problems.validation_problem(request, error)
-    return render(request, "error.html", status=422, message="Something in that request is not right.", code="invalid")
+    message = "Something in that request is not right."
+    told = problems.in_short(problems.wrong_fields(error))
+    return render(request, "error.html", status=422, message=message, code="invalid", told=told)
 
 
 def show_http_error(request: Request, error: HTTPException) -> Response:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from squinney.api.dependencies import noun
 from squinney.api.problems import status_of
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
-from squinney.identity import Invitations, People, Person, Sessions
+from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
 from squinney.web.pages import LONGEST_NEXT, render
 from squinney.web.security import needs
 from squinney.web.visitor import visitor_of
@@ -122,6 +122,9 @@ def change_password(request: Request, people: Everybody, sessions: Signed, old: 
     try:
         people.sign_in(person["login"], old, address=request.client.host if request.client else "")
         changed = people.set_password(person["_id"], new)
+    except SignInRefused:
+        wrong = SignInRefused("the present password is wrong")
+        return render(request, "identity/account.html", status=status_of(wrong), error=wrong)
     except REFUSALS as error:
         return render(request, "identity/account.html", status=status_of(error), error=error)
     visitor_of(request).sign_in(changed, sessions.start(changed))

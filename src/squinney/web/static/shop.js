@@ -4,8 +4,8 @@ const shown = [...document.querySelectorAll("[data-stock]")];
 function show(levels) {
   for (const place of shown) {
     const left = levels[place.dataset.stock] ?? 0;
-    place.textContent = left ? `${left.toLocaleString("en")} available` : "Out of stock";
-    place.classList.toggle("none", !left);
+    place.textContent = left ? `${left.toLocaleString("en")} available` : (place.dataset.none ?? "Out of stock");
+    place.classList.toggle("none", !left && !place.dataset.none);
   }
   for (const button of document.querySelectorAll("[data-needs]")) {
     button.disabled = !levels[button.dataset.needs];

@@ -39,6 +39,7 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     mistyped = squinney("analytics", "rejects", source[:-1])
     assert (mistyped.returncode, mistyped.stderr.count("nothing was imported under")) == (3, 1)
     top = json.loads(squinney("analytics", "top", "s", *RANGE, "--json").stdout)
+    assert squinney("analytics", "top", "another", *RANGE).stdout == "no hits in that time\n"
     assert top == [{"page": f"/{n}", "hits": 100} for n in range(3)]
     hours = squinney("analytics", "series", "/1", "--site", "s", "--by", "hour", *RANGE).stdout.splitlines()
     assert len(hours) == 24

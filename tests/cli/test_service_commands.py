@@ -61,7 +61,9 @@ def test_people_are_added_and_changed(squinney: Squinney, ready_db: Db) -> None:
 
 def test_jobs_are_listed_and_run(squinney: Squinney, ready_db: Db) -> None:
     name = assembly.jobs()[0].name
-    assert "never run" in squinney("jobs", "list").stdout
+    listed = squinney("jobs", "list").stdout
+    assert "never run" in listed
+    assert [job.name for job in assembly.jobs() if job.name not in listed] == [], "whole, for `jobs run`"
     ran = squinney("jobs", "run", name)
     assert (ran.returncode, ran.stdout) == (0, f"{name}: nothing to do\n"), ran.stderr
     found = json.loads(squinney("jobs", "list", "--json").stdout)

@@ -68,6 +68,8 @@ def top(
         return
     for row in rows:
         say(f"{row['hits']:>12,}  {row['page']}")
+    if not rows:
+        say("no hits in that time")
 
 
 @app.command()

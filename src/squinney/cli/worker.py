@@ -43,7 +43,7 @@ def list_jobs(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         print_json([{**asdict(job), "state": job.state} for job in found])
         return
-    table = Table("job", "state", "last run", Column("took", justify="right"), "result", "next")
+    table = Table(Column("job", no_wrap=True), "state", "last run", Column("took", justify="right"), "result", "next")
     for job in found:
         table.add_row(*_row(job))
     console.print(table)

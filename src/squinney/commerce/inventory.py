@@ -40,7 +40,7 @@ class Inventory:
 
     @operation()
     def adjust(self, sku: str, delta: int, reason: str, *, key: str | None = None, scope: str = "") -> Stock:
-        """Correct the count, once per `key`: units found (positive) or lost (negative). Carted and sold ones cannot be.
+        """Correct the count, once per `key`: units found, or lost when negative. Carted and sold ones cannot be lost.
 
         Atomic: the stock and the line in its history, in one `Transactions` run; `qty` decides.
         After a crash: native: nothing. Two-phase: what `recover-transactions` settles.

@@ -46,17 +46,18 @@ def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: in
             done = source.get("hits_offset", 0)
             if done >= source["offset"]:
                 return fed
-            events = list(islice(_events(places, source_id, done, source["offset"]), batch + 1))
+            events = list(islice(_events(places, source_id, done, source["offset"], batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else source["offset"]
             fed += _count(db, source, events[:batch], done, until)
 
 
-def _events(places: Places, source_id: str, after: int, until: int) -> Iterator[Document]:
-    """The source's events in the order of the file, wherever they are kept."""
+def _events(places: Places, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
+    """The source's first `most` events in the order of the file, wherever they are kept."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
 
     def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
-        return place.find(where, {"path": 1, "time": 1}, session=session).sort("_id", 1)
+        found = place.find(where, {"path": 1, "time": 1}, limit=most, batch_size=most, session=session)
+        return found.sort("_id", 1)
 
     merged = heapq.merge(*Readers(places).streams(read), key=_id)
     return (next(same) for _, same in groupby(merged, key=_id))

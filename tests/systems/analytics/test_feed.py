@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.commands import watched
 from tests.sizes import IN_FULL, heavy
 from tests.systems.analytics.conftest import JUNE, MAY, line
 from tests.systems.analytics.test_imports import awk
@@ -93,6 +94,16 @@ def test_feeding_again_adds_nothing(log: EventLog, analytics_db: Db) -> None:
     assert feed_hits(analytics_db, source, batch=3) == 10
     assert feed_hits(analytics_db, source) == 0
     assert hits_by_minute_and_page(analytics_db) == events_by_minute_and_page(analytics_db)
+
+
+def test_a_batch_reads_no_more_than_it_counts(log: EventLog, analytics_db: Db, mongod: Embedded) -> None:
+    content = "".join(line(n, path=f"/{n % 3}") for n in range(1_000))
+    source = log.import_file(io.BytesIO(content.encode()), site="s").source["_id"]
+    with watched(mongod.uri, analytics_db.name) as (db, commands):
+        assert feed_hits(db, source, batch=200) == 1_000
+    asked = [command.get("limit") for name, command in commands.sent if command.get(name) == "events"]
+    assert asked == [201] * 5
+    assert "getMore" not in commands.names
 
 
 def test_what_died_between_checkpoint_and_feed_is_fed_by_the_next_import(

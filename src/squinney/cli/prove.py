@@ -19,13 +19,14 @@ from rich.text import Text
 
 from squinney import assembly
 from squinney.assembly import Proof
-from squinney.cli.context import connected, console, print_json, settings_of
+from squinney.cli.context import Json, connected, console, print_json, settings_of
 from squinney.errors import NotFound
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 
 MODES = ("native", "two-phase")
+KNOWN = ", ".join(system.name for system in assembly.SYSTEMS if system.proof)
 
 
 @dataclass
@@ -41,12 +42,12 @@ class Figures:
 
 def prove(
     context: typer.Context,
-    system: Annotated[str, typer.Argument(help="Which system: ledger, ...")],
+    system: Annotated[str, typer.Argument(help=f"Which system: {KNOWN}.")],
     seconds: Annotated[float, typer.Option(help="How long, at the most.")] = 60,
     operations: Annotated[int, typer.Option(help="Stop after so many; 0 for no limit.")] = 0,
     workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 4,
     kill_every: Annotated[float, typer.Option(help="Seconds between two kills.", min=0.05)] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Let workers in both transaction modes run, kill -9 one every second, and check every promise.
 
@@ -54,8 +55,7 @@ def prove(
     """
     found = assembly.system_named(system)
     if found is None or found.proof is None:
-        known = ", ".join(one.name for one in assembly.SYSTEMS if one.proof)
-        raise NotFound(f"there is no proof of {system}; there is one of: {known}")
+        raise NotFound(f"there is no proof of {system}; there is one of: {KNOWN}")
     with connected(context) as connection:
         uri = settings_of(context).uri or (connection.embedded.uri if connection.embedded else "")
         db = connection.client[f"prove_{system}_{new_id()[-8:]}"]

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 from tests.plugins.shelf import Prepared
 
 from squinney import assembly
@@ -55,6 +56,16 @@ def test_a_job_runs_when_due_and_its_result_is_kept(ready: Db) -> None:
     assert status.last["holder"] == "w1"
     assert status.next_at
     assert 0.8 * 3600 < (status.next_at - status.last["finished_at"]).total_seconds() < 1.2 * 3600
+
+
+def test_a_client_of_the_users_own_making_will_do(ready: Db, mongod: Embedded) -> None:
+    """It reads times without their zone."""
+    job = Job("count", every_seconds=3600, run=lambda db: {"n": 7})
+    with MongoClient[Any](mongod.uri) as client:
+        worker = Worker(client[ready.name], [job])
+        worker.enrol()
+        assert worker.run("count") == "ok"
+        assert statuses(client[ready.name], [job])[0].state == "fine"
 
 
 def test_failures_are_kept_and_wait_longer_each_time(ready: Db) -> None:

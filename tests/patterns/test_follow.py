@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 
 from squinney.errors import Conflict
 from squinney.mongo import schema
@@ -107,6 +108,17 @@ def test_a_named_follower_goes_on_where_it_was(ready: Db, polling: bool) -> None
     with following(Follower(ready, "f", [NOTES], **options), lambda change: seen.append(change.document_id)):
         wait_for(lambda: 2 in seen)
     assert seen == [1, 2]
+
+
+def test_a_client_of_the_users_own_making_will_do(ready: Db, mongod: Embedded) -> None:
+    """It reads times without their zone."""
+    seen: list[Any] = []
+    with MongoClient[Any](mongod.uri) as client:
+        for number in (1, 2):
+            follower = Follower(client[ready.name], "f", [NOTES], polling=True, poll_seconds=0.02)
+            with following(follower, lambda change: seen.append(change.document_id)):
+                note(ready, number)
+                wait_for(lambda wanted=number: wanted in seen)
 
 
 def test_a_follower_that_polled_goes_on_by_change_stream(ready: Db) -> None:

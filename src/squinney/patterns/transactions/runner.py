@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from squinney.errors import SquinneyError
-from squinney.mongo.connect import operation, seconds_left, server_now
+from squinney.mongo.connect import operation, seconds_left, server_now, with_aware_times
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import attempts, native, records, two_phase
@@ -143,8 +143,7 @@ class Transactions:
 
 def _with_guarantees(db: Db) -> Db:
     """The database as the protocol needs it, however the caller's client was made."""
-    return db.with_options(
-        codec_options=db.codec_options.with_options(tz_aware=True),
+    return with_aware_times(db).with_options(
         read_preference=ReadPreference.PRIMARY,
         read_concern=ReadConcern("majority"),
         write_concern=WriteConcern("majority"),

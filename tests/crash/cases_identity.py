@@ -110,5 +110,12 @@ CASES = [
         _accept,
         _used_up_exactly_with_its_person,
     ),
+    Case(
+        "Invitations.accept for the first admin",
+        "identity",
+        lambda db: Invitations(db).first_admin(),
+        _accept,
+        _used_up_exactly_with_its_person,
+    ),
     Case("Queue.done", "identity", _put_twice, _done, _the_second_put_is_not_lost, modes=["native"]),
 ]

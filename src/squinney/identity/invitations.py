@@ -17,6 +17,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
+FIRST = "first-admin"  # counts the links for the first admin that were used
 
 
 class Invitations:
@@ -66,18 +67,35 @@ class Invitations:
     def accept(self, token: str, login: str, password: str, *, name: str = "") -> Person:
         """Use a token up and add its person.
 
-        Atomic: the token, the person and their login, in one `Transactions` run.
+        Atomic: the token, the person and their login, in one `Transactions` run; of several links for the first admin
+        that are used at once, one is.
         After a crash: nothing, or in two-phase mode what `recover-transactions` settles.
         Raises: `NotFound` where it was used or ran out, `Invalid`, `LoginTaken`, `Unavailable`.
         """
         invitation = self._find(token)
         person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
         used = Step("invitations", invitation["_id"], delete=True, refused=lambda found: _gone())
+        alone = [self._none_before()] if invitation.get("for_the_first") else []
         try:
-            self._transactions.run("accept-invitation", Plan([used, *steps]))
+            self._transactions.run("accept-invitation", Plan([used, *alone, *steps]))
         except AlreadyExists as error:
             raise LoginTaken("somebody else has this login", field="login") from error
         return person
+
+    def _none_before(self) -> Step:
+        """There is no admin yet, and no other link has made one since that was looked at."""
+        start = {"$setOnInsert": {"accepted": 0}}
+        found = self._db["invitations"].find_one_and_update({"_id": FIRST}, start, upsert=True, return_document=True)
+        if self._people.is_there_an_admin():
+            raise _gone()
+        return Step(
+            "invitations",
+            FIRST,
+            guard={"accepted": found["accepted"] if found else 0},
+            take={"$inc": {"accepted": 1}},
+            undo={"$inc": {"accepted": -1}},
+            refused=lambda _: _gone(),
+        )
 
     def _find(self, token: str) -> Document:
         where = queries.INVITATION(digest=digest(token[:100]), now=self._clock())

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.racing import at_once
 
 from squinney.errors import Invalid, NotFound, SquinneyError
 from squinney.identity import (
@@ -22,7 +23,7 @@ from squinney.identity import (
     repair,
 )
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Transactions
+from squinney.patterns.transactions import Mode, Transactions
 
 PASSWORD = "correct horse battery"
 
@@ -280,6 +281,23 @@ def test_the_first_admins_link_works_once(invitations: Invitations, people: Peop
         invitations.accept(printed_before, "late", PASSWORD)
     with pytest.raises(NotFound):
         invitations.role_of("something else")
+
+
+def test_of_links_for_the_first_admin_that_are_used_at_once_one_is(ready: Db) -> None:
+    modes: list[Mode] = ["native", "two-phase"]
+    for mode in modes:
+        ready["people"].delete_many({})
+        invitations = Invitations(ready, transactions=Transactions(ready, mode))
+        tokens = [invitations.first_admin() or "" for _ in range(3)]
+
+        def accept(number: int, mode: Any = mode, invitations: Any = invitations, tokens: Any = tokens) -> bool:
+            try:
+                return bool(invitations.accept(tokens[number], f"{mode}-{number}", PASSWORD))
+            except NotFound:
+                return False
+
+        assert sum(at_once(3, accept)) == 1
+        assert ready["people"].count_documents({"role": "admin"}) == 1
 
 
 def test_a_link_runs_out_and_survives_a_taken_login(ready: Db, people: People, clock: Any) -> None:

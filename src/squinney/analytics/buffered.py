@@ -15,7 +15,7 @@ from typing import Any, Self
 from pymongo.errors import PyMongoError
 
 from squinney.analytics.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
-from squinney.errors import Invalid, SquinneyError, Unavailable
+from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
@@ -103,7 +103,7 @@ class BufferedHits:
             except Busy:  # nothing of it was written
                 self._keep(parts[number:])
                 raise
-            except (Unavailable, PyMongoError):
+            except (SquinneyError, PyMongoError):
                 self.lost += part.hits
                 self._keep(parts[number + 1 :])
                 raise

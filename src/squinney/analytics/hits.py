@@ -54,7 +54,7 @@ class Hits:
 
         Atomic: one transaction of two upserts, the day's document and the month's, and of the key's record.
         After a crash: it is counted in both or in none.
-        Raises: `Invalid`, `Busy`; with a key also `KeyReused`.
+        Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
         """
         hit = checked(site, page, at, count)
         increments.apply(self._db, Increments([hit]), key=key, scope=scope)
@@ -70,7 +70,7 @@ class Hits:
         Atomic: one transaction for up to 500 pages and days, with the key's record for these; nothing is written where
         one of them is invalid.
         After a crash: some pages have their part, others not; a repeat with the key counts those others.
-        Raises: `Invalid`, `Busy`; with a key also `KeyReused`.
+        Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
         """
         summed = Increments()
         for number, hit in enumerate(hits):

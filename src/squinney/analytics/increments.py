@@ -19,6 +19,7 @@ from pymongo.errors import OperationFailure
 
 from squinney.analytics import rules
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
+from squinney.errors import LimitReached
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
@@ -28,7 +29,7 @@ R = TypeVar("R")
 
 MOST_HITS = 10**12
 PAGES_AT_ONCE = 500
-DUPLICATE_KEY = 11000
+DUPLICATE_KEY, BAD_VALUE = 11000, 2  # the latter is what the server says to a number that grows beyond 64 bits
 SECONDS = 60
 
 
@@ -103,12 +104,20 @@ class Increments:
         return hashlib.sha256(bson.encode({"hits": [list(hit) for hit in self]})).hexdigest()
 
     def write(self, db: Db, session: ClientSession) -> None:
-        """Send the upserts within a transaction."""
+        """Send the upserts within a transaction.
+
+        Raises: `LimitReached`.
+        """
         batches: dict[str, list[UpdateOne]] = defaultdict(list)
         for name, upsert in self.upserts():
             batches[name].append(upsert)
-        for name, batch in batches.items():
-            db[name].bulk_write(batch, ordered=False, session=session)
+        try:
+            for name, batch in batches.items():
+                db[name].bulk_write(batch, ordered=False, session=session)
+        except OperationFailure as error:
+            if BAD_VALUE in _codes(error):
+                raise LimitReached(f"a page has at most {checks.INT64_MAX} hits", field="count") from error
+            raise
 
     def upserts(self) -> Iterator[tuple[str, UpdateOne]]:
         """One upsert for each document concerned, with its collection; each filter holds the whole shard key."""
@@ -154,7 +163,7 @@ def apply(db: Db, increments: Increments, *, key: str | None = None, scope: str 
 
     Atomic: each transaction.
     After a crash: some pages have their part, others not; never a day without its month.
-    Raises: `Busy`, `Unavailable`; with a key also `KeyReused`.
+    Raises: `Busy`, `LimitReached`, `Unavailable`; with a key also `KeyReused`.
     """
     arguments = {} if key is None else {"hits": increments.fingerprint()}
     for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
@@ -193,6 +202,9 @@ def _again_for_upserts(run: Callable[[], R]) -> R:
 
 def is_duplicate(error: OperationFailure) -> bool:
     """Whether an insert met a document with the same id."""
+    return DUPLICATE_KEY in _codes(error)
+
+
+def _codes(error: OperationFailure) -> set[Any]:
     details: Any = error.details or {}
-    codes = {one.get("code") for one in details.get("writeErrors", [])}
-    return DUPLICATE_KEY in codes or error.code == DUPLICATE_KEY
+    return {error.code, *(one.get("code") for one in details.get("writeErrors", []))}

@@ -22,7 +22,7 @@ from squinney.api.cursors import Cursor, Signing
 from squinney.api.dependencies import Caller, IdempotencyKey, noun
 from squinney.api.problems import responses
 from squinney.api.routes import OneThreadRoute
-from squinney.errors import Invalid
+from squinney.errors import Invalid, LimitReached
 from squinney.patterns.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
@@ -237,7 +237,7 @@ def count_statuses(log: Log, start: Start, end: End) -> Any:
     return log.count_by_status(start, end)
 
 
-@router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy))
+@router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy, LimitReached))
 def record_hits(hits: Counters, body: NewHits, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Count hits."""
     given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]

@@ -18,7 +18,7 @@ from squinney.analytics import BufferedHits, Hits
 from squinney.analytics.calendar import floor
 from squinney.analytics.documents import HIT_COLLECTIONS
 from squinney.analytics.increments import id_of
-from squinney.errors import Invalid, Unavailable
+from squinney.errors import Invalid, LimitReached, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -179,6 +179,19 @@ def test_top_pages_and_totals_cut_days_at_hours(hits: Hits) -> None:
     assert hits.sites() == ["other", "s"]
     with pytest.raises(Invalid, match="whole hours"):
         hits.site_total("s", AT, AT + DAY)
+
+
+def test_a_count_that_is_full_says_so(hits: Hits, analytics_db: Db) -> None:
+    hits.record("s", "/p", AT)
+    analytics_db["hits.monthly"].update_one({}, {"$set": {"total": 2**63 - 2}})
+    with pytest.raises(LimitReached, match="at most"):
+        hits.record_many([("s", "/p", AT, 10), ("s", "/q", AT)])
+    assert [day["total"] for day in analytics_db["hits.daily"].find()] == [1]
+    with BufferedHits(analytics_db, flush_after_seconds=3_600) as buffered:
+        buffered.record("s", "/p", AT, 10)
+        with pytest.raises(LimitReached):
+            buffered.flush()
+    assert buffered.lost == 10
 
 
 def test_sites_are_bounded(hits: Hits, monkeypatch: pytest.MonkeyPatch) -> None:

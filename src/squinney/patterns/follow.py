@@ -13,6 +13,7 @@ reader that is too slow loses what waits for it and gets a `gap` for each collec
 
 from __future__ import annotations
 
+import heapq
 import logging
 import random
 import threading
@@ -22,10 +23,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from bson.timestamp import Timestamp
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import CursorNotFound, OperationFailure, PyMongoError
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import is_away, operation, server_now, with_aware_times
@@ -219,27 +221,36 @@ class Follower:
         while not stop.is_set():
             since: datetime = (self._place or {})["since"]
             with operation(reads_only=True):
-                now = server_now(self._db)
-                changes = [change for source in self._sources for change in self._poll(source, since, seen)]
-            for change in changes:
-                yield change, {"since": since}
-            since = max(since, now - timedelta(seconds=self._overlap_seconds))
-            for key in [key for key, at in seen.items() if at < since]:
+                looked_at = max(since, server_now(self._db) - timedelta(seconds=self._overlap_seconds))
+            idle = True
+            try:
+                for at, change in self._poll(since, looked_at, seen):
+                    yield change, {"since": max(since, min(at, looked_at))}
+                    idle = False
+            except CursorNotFound:  # the reader took longer than the server waits
+                continue
+            for key in [key for key, at in seen.items() if at < looked_at]:
                 del seen[key]
-            yield None, {"since": since}
-            if not changes:
+            yield None, {"since": looked_at}
+            if idle:
                 stop.wait(self._poll_seconds)
 
-    def _poll(self, source: Source, since: datetime, seen: dict[tuple[str, Any], datetime]) -> Iterator[Change]:
-        """What changed since; the last seconds are looked at again, for writes that became visible only now."""
-        if source.since is None:
-            return
-        where = visible({source.since: {"$gte": since}})
-        for document in self._db[source.collection].find(where).sort(source.since, 1):
-            key = (source.collection, document["_id"])
-            if seen.get(key) != document[source.since]:
-                seen[key] = document[source.since]
-                yield Change("seen", source.collection, document["_id"], document)
+    def _poll(
+        self, since: datetime, looked_at: datetime, seen: dict[tuple[str, Any], datetime]
+    ) -> Iterator[tuple[datetime, Change]]:
+        """What changed since, in order of time; from `looked_at` on it is looked at again, for writes that became
+        visible only now."""
+        found = [self._changed(source.collection, source.since, since) for source in self._sources if source.since]
+        for at, change in heapq.merge(*found, key=itemgetter(0)):
+            key = (change.collection, change.document_id)
+            if seen.get(key) != at:
+                if at >= looked_at:
+                    seen[key] = at
+                yield at, change
+
+    def _changed(self, name: str, field: str, since: datetime) -> Iterator[tuple[datetime, Change]]:
+        for document in self._db[name].find(visible({field: {"$gte": since}})).sort(field, 1):
+            yield document[field], Change("seen", name, document["_id"], document)
 
 
 def _change(event: Document) -> Change:

@@ -17,7 +17,7 @@ from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.paged import Paged
 from squinney.content.separate import Separate
 from squinney.errors import Forbidden, Invalid
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import operation, server_now, with_aware_times
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -47,15 +47,15 @@ class Comments:
     ) -> None:
         if strategy not in CAPABILITIES:
             raise Invalid(f"strategy must be one of {', '.join(CAPABILITIES)}", field="strategy")
-        self._db = db
+        self._db = with_aware_times(db)
         self._strategy = strategy
         self._clock = clock
         runs = transactions or Transactions(db)
         self._transactions = runs
         self._storages: dict[Strategy, Storage] = {
-            "separate": Separate(db, runs),
-            "embedded": Embedded(db),
-            "paged": Paged(db, runs),
+            "separate": Separate(self._db, runs),
+            "embedded": Embedded(self._db),
+            "paged": Paged(self._db, runs),
         }
 
     # ---- write ----

@@ -16,9 +16,21 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
-from squinney.content import Comments, Moderation, Node, Nodes, People, UnknownComment, conversion, find_problems
+from squinney.content import (
+    Comment,
+    Comments,
+    Moderation,
+    Node,
+    Nodes,
+    People,
+    UnknownComment,
+    Viewer,
+    conversion,
+    find_problems,
+)
 from squinney.content.discussions import new_comment
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
+from squinney.content.moderation import Flagged
 from squinney.content.paged import Paged
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
@@ -208,6 +220,28 @@ def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
     target.copy(crowd)
     fields = {**target.fields(), "metadata.num_comments": len(crowd)}
     site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
+
+
+def test_a_client_that_reads_times_without_their_zone_will_do(site: Db, mongod: Any, strategy: Strategy) -> None:
+    with MongoClient[Document](mongod.uri) as client:
+        db = client[site.name]
+        nodes, comments = Nodes(db), Comments(db, strategy)
+        node = nodes.create(None, "page", "basic-page", "Page", ADA, published=datetime(2026, 1, 1, tzinfo=UTC))
+        said = [comments.post(node["_id"], BEN, text) for text in "abc"]
+        assert nodes.by_id(node["_id"], viewer=Viewer("zoe")) == nodes.recent(None, viewer=Viewer()).items[0]
+        assert walk(comments, node["_id"], 2) == said
+        assert [one.comment for one in _flagged(db, comments, said[0])] == [said[0]]
+        until = datetime(2026, 1, 1, tzinfo=UTC)
+        frozen = {"metadata.discussion.frozen": {"token": "one that died", "until": until}}
+        db["content.nodes"].update_one({"_id": node["_id"]}, {"$set": frozen})
+        comments.convert(node["_id"], "paged" if strategy == "separate" else "separate")
+        assert sorted(comment["text"] for comment in People(db, comments).export("ben")) == ["a", "b", "c"]
+
+
+def _flagged(db: Db, comments: Comments, comment: Comment) -> list[Flagged]:
+    moderation = Moderation(db, comments)
+    moderation.flag(comment["node_id"], comment["slug"], "zoe")
+    return moderation.queue().items
 
 
 def test_flags_that_meet_all_count(site: Db, node: Node) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from pymongo import MongoClient
 from tests.racing import at_once
 
+from squinney.clock import utcnow
 from squinney.errors import Invalid, NotFound, SquinneyError
 from squinney.identity import (
     Invitations,
+    Keys,
     LoginTaken,
     People,
     Sessions,
@@ -22,7 +26,7 @@ from squinney.identity import (
     passwords,
     repair,
 )
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import Mode, Transactions
 
 PASSWORD = "correct horse battery"
@@ -334,6 +338,18 @@ def test_a_credential_that_is_not_the_logins_is_found_and_mended(people: People,
     assert list(find_problems(ready)) == []
     assert sessions.person(sessions.start(people.sign_in("ada", "another password"))) == ada
     assert sessions.person(sessions.start(people.sign_in("ben", PASSWORD))) == ben
+
+
+def test_a_client_that_reads_times_without_their_zone_will_do(ready: Db, mongod: Any) -> None:
+    with MongoClient[Document](mongod.uri) as client:
+        db = client[ready.name]
+        people, sessions, keys = People(db), Sessions(db), Keys(db)
+        ada = people.sign_up("ada", PASSWORD)
+        assert sessions.person(sessions.start(ada)) == people.sign_in("ada", PASSWORD, address="192.0.2.1") == ada
+        assert keys.find(keys.create("shop", ["ledger:read"], expires_at=utcnow() + timedelta(days=1))[1])
+        people._by_login._most = 0
+        with pytest.raises(TooManyTries):
+            people.sign_in("ada", PASSWORD)
 
 
 def test_nothing_secret_is_logged(people: People, sessions: Sessions, caplog: pytest.LogCaptureFixture) -> None:

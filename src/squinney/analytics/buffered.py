@@ -29,17 +29,21 @@ class BufferedHits:
 
     What `kill -9` loses is what was recorded within the last `flush_after_seconds`, plus the time of one flush. A flush
     whose outcome is unknown (the connection died under it) is not sent again: hits may be lost then, but never counted
-    twice; `lost` says how many at most. Close it, or use it in a `with`.
+    twice. Nor are more than `most_kept` minutes of pages kept while MongoDB is away. `lost` says how many hits at most
+    this cost. Close it, or use it in a `with`.
 
     Raises: `Invalid`.
     """
 
-    def __init__(self, db: Db, *, flush_after_seconds: float = 1.0, most_documents: int = 5_000) -> None:
+    def __init__(
+        self, db: Db, *, flush_after_seconds: float = 1.0, most_documents: int = 5_000, most_kept: int = 200_000
+    ) -> None:
         self._db = db
         self._flush_after_seconds = checks.seconds(flush_after_seconds, "flush_after_seconds")
         if flush_after_seconds == 0:
             raise Invalid("flush_after_seconds must be more than 0", field="flush_after_seconds")
         self._most_documents = checks.integer(most_documents, "most_documents", least=1)
+        self._most_kept = max(checks.integer(most_kept, "most_kept", least=1), most_documents)
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._wake = threading.Event()
@@ -79,7 +83,10 @@ class BufferedHits:
     def _add(self, place: tuple[str, str, float], hit: Hit) -> None:
         if self._closed:
             raise RuntimeError("these hits are closed")
-        self._pending[place] = hit.views
+        if len(self._pending) < self._most_kept:
+            self._pending[place] = hit.views
+        else:
+            self.lost += hit.views
 
     def flush(self) -> int:
         """Write everything recorded so far; returns how many hits that were.
@@ -104,7 +111,8 @@ class BufferedHits:
                 self._keep(parts[number:])
                 raise
             except (SquinneyError, PyMongoError):
-                self.lost += part.hits
+                with self._lock:
+                    self.lost += part.hits
                 self._keep(parts[number + 1 :])
                 raise
         return pending.hits

@@ -298,6 +298,17 @@ def test_buffered_hits_that_met_others_all_the_time_are_kept(own_hits: Hits, own
     assert (own_db["hits.daily"].find_one()["total"], buffered.lost) == (3, 0)
 
 
+def test_no_more_is_kept_than_asked_for_while_nothing_can_be_written(analytics_db: Db) -> None:
+    buffered = BufferedHits(analytics_db, flush_after_seconds=3_600, most_documents=2, most_kept=3)
+    with buffered._flushing:  # as if MongoDB did not answer
+        for page in ("/a", "/b", "/c", "/d", "/a", "/e"):
+            buffered.record("s", page, AT, 2)
+        assert buffered.lost == 4
+    buffered.close()
+    found = {hits["metadata"]["page"]: hits["total"] for hits in analytics_db["hits.daily"].find()}
+    assert found == {"/a": 4, "/b": 2, "/c": 2}
+
+
 def test_buffered_hits_of_many_threads_all_arrive(hits: Hits, analytics_db: Db) -> None:
     with BufferedHits(analytics_db, flush_after_seconds=0.05, most_documents=5) as buffered:
 

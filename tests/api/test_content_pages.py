@@ -163,7 +163,7 @@ def test_a_draft_is_for_editors_and_a_schedule_is_kept(pages: TestClient, strang
 def test_a_bad_form_says_why_and_keeps_what_was_typed(pages: TestClient) -> None:
     refused = new_page(pages, slug="No Good", title="Kept title")
     assert refused.status_code == 422
-    assert "slug must match" in refused.text
+    assert "slug must be small letters and digits" in refused.text
     assert "Kept title" in refused.text
 
 

@@ -130,3 +130,12 @@ def test_a_shop_without_products_says_so(site: TestClient) -> None:
     assert "Nothing matches." in site.get("/shop?words=acorn", headers=page).text
     assert "No product yet" in site.get("/shop/admin", headers=page).text
     assert "Nothing has been counted yet." in site.get("/analytics", headers=page).text
+
+
+def test_the_admin_is_told_what_was_done(shop: TestClient) -> None:
+    shop.follow_redirects = True
+    assert f"5 of {SKU} booked." in shop.post("/shop/admin/stock", data={"sku": SKU, "units": "5", "key": "a"}).text
+    assert "“jazz” is moved." in shop.post("/shop/admin/categories/move", data={"slug": "jazz", "parent": "films"}).text
+    assert "is called “All that jazz” now" in (
+        shop.post("/shop/admin/categories/rename", data={"slug": "jazz", "name": "All that jazz"}).text
+    )

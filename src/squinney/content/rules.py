@@ -74,7 +74,8 @@ def checked_type(type_: Any) -> str:
 
 def checked_slug(slug: Any) -> str:
     """A slug: small letters and digits, with dots, dashes and underscores between them."""
-    return checks.text(slug, "slug", least=1, most=150, pattern=SLUG)
+    like = "small letters and digits, with dots, dashes or underscores between them"
+    return checks.text(slug, "slug", least=1, most=150, pattern=SLUG, like=like)
 
 
 def checked_title(title: Any) -> str:

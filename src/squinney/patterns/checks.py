@@ -11,8 +11,11 @@ INT64_MAX = 2**63 - 1
 LONGEST_SECONDS = 100 * 366 * 86_400
 
 
-def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | None = None) -> str:
-    """A string of `least` to `most` characters, without NUL or lone surrogates, that matches `pattern` in full."""
+def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | None = None, like: str = "") -> str:
+    """A string of `least` to `most` characters, without NUL or lone surrogates, that matches `pattern` in full.
+
+    `like` says in words what the pattern asks for.
+    """
     if not isinstance(value, str):
         raise Invalid(f"{field} must be a string", field=field)
     if not least <= len(value) <= most:
@@ -24,7 +27,7 @@ def text(value: Any, field: str, *, most: int, least: int = 0, pattern: str | No
     except UnicodeEncodeError:
         raise Invalid(f"{field} must be valid Unicode", field=field) from None
     if pattern and not re.fullmatch(pattern, value):
-        raise Invalid(f"{field} must match {pattern}", field=field)
+        raise Invalid(f"{field} must be {like}" if like else f"{field} must match {pattern}", field=field)
     return value
 
 

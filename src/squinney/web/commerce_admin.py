@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -16,6 +17,7 @@ from squinney.errors import Invalid, SquinneyError
 from squinney.patterns.ids import new_id
 from squinney.web.pages import render
 from squinney.web.security import needs
+from squinney.web.visitor import visitor_of
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
 
@@ -78,11 +80,12 @@ def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
     return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
-def _done_or_told(request: Request, nouns: Any, change: Callable[[], object]) -> Response:
+def _done_or_told(request: Request, nouns: Any, change: Callable[[], object], done: str) -> Response:
     try:
         change()
     except SquinneyError as error:
         return _admin(request, *nouns, error=error)
+    visitor_of(request).flash(done)
     return RedirectResponse("/shop/admin", status_code=303)
 
 
@@ -107,13 +110,14 @@ def change_stock(
         else:
             inventory.adjust(sku, int(units), reason or "written off", key=key, scope="web")
 
-    return _done_or_told(request, nouns, change)
+    return _done_or_told(request, nouns, change, f"{units} of {sku} booked.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
 def add_category(request: Request, nouns: Nouns, tree: Tree, name: Text, key: Text, parent: Text = "") -> Response:
     """Add a category; a form sent twice adds one."""
-    return _done_or_told(request, nouns, lambda: tree.add(name, parent=parent or None, key=key, scope="web"))
+    add = partial(tree.add, name, parent=parent or None, key=key, scope="web")
+    return _done_or_told(request, nouns, add, f"“{name}” is added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
@@ -122,22 +126,23 @@ def move_category(
 ) -> Response:
     """Move a category: by the form, or dragged."""
     place = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_told(request, nouns, lambda: tree.move(slug, parent or None, place))
+    return _done_or_told(request, nouns, lambda: tree.move(slug, parent or None, place), f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
 def rename_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, name: Text) -> Response:
     """Rename a category."""
-    return _done_or_told(request, nouns, lambda: tree.rename(slug, name))
+    return _done_or_told(request, nouns, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
 def remove_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, children: Text = "refuse") -> Response:
     """Remove a category."""
-    return _done_or_told(request, nouns, lambda: tree.remove(slug, children=children))  # type: ignore[arg-type]
+    remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
+    return _done_or_told(request, nouns, remove, f"“{slug}” is removed.")
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
 def cancel_order(request: Request, nouns: Nouns, orders: Sales, order_id: Text) -> Response:
     """Cancel an order: refund and restock."""
-    return _done_or_told(request, nouns, lambda: orders.cancel(order_id))
+    return _done_or_told(request, nouns, lambda: orders.cancel(order_id), "The order is cancelled.")

@@ -41,6 +41,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     const fail = (message) => {
       alert.textContent = message;
       alert.hidden = false;
+      bar.hidden = true;
       button.disabled = false;
     };
     request.addEventListener("error", () => fail("The connection was lost; nothing was changed."));

@@ -202,6 +202,16 @@ def _recorded_once(db: Db, state: Any) -> None:
     assert [event["bytes"] for event in EventLog(db).between(START, START + timedelta(days=3))] == [0, 1, 2]
 
 
+def _record_one_by_key(db: Db, mode: Mode, state: Any) -> None:
+    event = {"time": START, "path": "/", "bytes": 1}
+    EventLog(db, transactions=transactions(db, mode)).record(event, key="k")
+
+
+def _one_recorded_once(db: Db, state: Any) -> None:
+    _record_one_by_key(db, "native", state)
+    assert [event["bytes"] for event in EventLog(db).between(START, START + timedelta(days=3))] == [1]
+
+
 def _ready_to_rotate(db: Db) -> Any:
     _nothing(db)
     Retention(db).switch("rotate")
@@ -218,6 +228,7 @@ CASES = [
         "EventLog.import_file", "analytics", _nothing, _import, _imported_once, NATIVE, covers=["EventLog.follow"]
     ),
     Case("EventLog.record_many", "analytics", _ready_to_rotate, _record_rotated, _some_recorded, NATIVE),
+    Case("EventLog.record by key", "analytics", _nothing, _record_one_by_key, _one_recorded_once),
     Case("EventLog.record_many by key", "analytics", _ready_to_rotate, _record_by_key, _recorded_once),
     Case("feed_hits", "analytics", _with_log, _feed, _fed_once, NATIVE),
     Case("Hits.record", "analytics", _nothing, _record_hit, _counted_whole_or_not, NATIVE),

@@ -73,7 +73,8 @@ class Plans:
             host, port = address
             place = quote_plus(host) if port is None else f"{host}:{port}"
             uri = f"mongodb://{place}/?directConnection=true&serverSelectionTimeoutMS=1000"
-            self._clients[address] = MongoClient(uri)
+            # Bounds that the server shortens may end within a character.
+            self._clients[address] = MongoClient(uri, unicode_decode_error_handler="replace")
         return self._clients[address]
 
     def result(self) -> dict[str, Any]:

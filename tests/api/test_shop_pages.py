@@ -88,6 +88,14 @@ def test_a_cart_is_not_the_next_persons_at_the_same_browser(shop: TestClient, sy
     assert paid.headers["location"] == f"/shop/orders/{cart_id}"
 
 
+def test_what_a_guest_filled_is_ordered_by_whom_they_sign_in_as(shop: TestClient, systems: assembly.Assembled) -> None:
+    cart_id = systems.nouns["commerce"]["carts"].new()["_id"]
+    systems.nouns["commerce"]["carts"].add_item(cart_id, SKU)
+    shop.cookies.set("squinney-cart", cart_id, domain="testserver.local")
+    shop.post("/shop/cart/checkout", data={"key": "pay"})
+    assert f"/shop/orders/{cart_id}" in shop.get("/shop/orders").text
+
+
 def test_a_hundred_and_more_categories_are_all_shown(shop: TestClient, systems: assembly.Assembled) -> None:
     systems.nouns["commerce"]["categories"].add_paths([[f"Shelf {number}"] for number in range(120)])
     assert "Shelf 119" in shop.get("/shop").text

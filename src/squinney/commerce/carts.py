@@ -89,6 +89,21 @@ class Carts:
         return cast(Cart, cart)
 
     @operation()
+    def claim(self, cart_id: str, customer: str) -> Cart:
+        """Make a guest's cart the customer's that they turn out to be.
+
+        One that is somebody's stays theirs, and one that is being paid for or changed at this moment stays as it is.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCart`.
+        """
+        owner = {"customer": checks.identifier(customer, "customer")}
+        where = {"_id": checks.identifier(cart_id, "cart"), "status": "active", "customer": None, **expiry.AT_REST}
+        self._db["carts"].update_one(where, {"$set": owner})
+        return self.get(cart_id)
+
+    @operation()
     def add_item(self, cart_id: str, sku: str, qty: int = 1, *, key: str | None = None, scope: str = "") -> Cart:
         """Put `qty` more of a product into the cart, at today's price unless the cart has it already.
 

@@ -191,10 +191,16 @@ def _own_cart(request: Request, carts: Carts, key: str) -> Cart:
     """The visitor's cart, or a new one: the same for a form that is sent twice before its answer brings the cookie."""
     cart = _cart(request, carts)
     if cart is not None:
-        return cart
+        return _claimed(request, carts, cart)
     customer = _customer(request)
     first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
     return first if first and first["status"] in LIVING else carts.new(customer=customer)
+
+
+def _claimed(request: Request, carts: Carts, cart: Cart) -> Cart:
+    """The cart, which is the visitor's own once they have signed in: they find its order again then."""
+    customer = _customer(request)
+    return carts.claim(cart["_id"], customer) if customer and "customer" not in cart else cart
 
 
 def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
@@ -223,7 +229,7 @@ def _quantity(text: str) -> int:
 def _cart_id(request: Request, carts: Carts) -> str:
     """The cart's id, whatever became of it: a checkout that is sent again finds its order by it."""
     if cart := _cart_of_browser(request, carts):
-        return cart["_id"]
+        return _claimed(request, carts, cart)["_id"]
     raise CartClosed("the cart is empty, or was given up")
 
 

@@ -213,6 +213,19 @@ def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
     assert [cart["_id"] for cart in carts.all("expiring").items] == [interrupted, oldest]
 
 
+def test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=1)
+    assert shop.carts.claim(cart_id, "ada")["customer"] == "ada"
+    assert shop.carts.claim(cart_id, "ben")["customer"] == "ada"
+    assert shop.carts.checkout(cart_id, key="pay")["customer"] == "ada"
+    pending = shop.cart(film=1)
+    shop.db["carts"].update_one({"_id": pending}, {"$set": {"status": "pending"}})
+    assert "customer" not in shop.carts.claim(pending, "ada")
+    with pytest.raises(UnknownCart):
+        shop.carts.claim("none", "ada")
+
+
 def test_abandoning_gives_everything_back_at_once(shop: Shop) -> None:
     shop.stock("film", 10)
     shop.stock("album", 3)

@@ -52,6 +52,13 @@ def test_an_error_is_a_problem_with_a_code(site: TestClient) -> None:
     assert site.post(f"/api/ledger/accounts/{ben}/close").json()["closed_at"]
 
 
+def test_a_statement_names_the_other_account(site: TestClient) -> None:
+    ada, ben = opened(site, 1_000), opened(site)
+    site.post("/api/ledger/transfers", json={"src": ada, "dst": ben, "amount": 250})
+    page = site.get(f"/ledger/{ben}", headers={"Accept": "text/html"}).text
+    assert f'<a href="/ledger/{ada}">Ada</a>' in page
+
+
 BAD_BODIES: list[Any] = [
     {"amount": -1},
     {"amount": 0},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from squinney.clock import Clock, utcnow
@@ -19,6 +19,7 @@ from squinney.patterns.transactions import Plan, Transactions
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000
+MOST_NAMES = 1_000
 
 
 class Accounts:
@@ -72,6 +73,18 @@ class Accounts:
             raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
         return cast(Account, account)
 
+    @operation(reads_only=True)
+    def names(self, account_ids: Iterable[str]) -> dict[str, str]:
+        """The names of up to 1,000 accounts, by their ids; without those that are not there.
+
+        Raises: `Invalid`.
+        """
+        wanted = sorted({checks.identifier(account_id, "account") for account_id in account_ids})
+        if len(wanted) > MOST_NAMES:
+            raise Invalid(f"at most {MOST_NAMES} accounts at once", field="account_ids", limit=MOST_NAMES)
+        found = queries.SOME_ACCOUNTS.find(self._db, account_ids=wanted, projection={"name": 1})
+        return {account["_id"]: account["name"] for account in found}
+
     @operation()
     def transfer(
         self, src: str, dst: str, amount: int, *, key: str | None = None, scope: str = "", memo: str = ""
@@ -118,7 +131,7 @@ class Accounts:
         known = {account_id: store[account_id] for account_id in account_ids if account_id in store}
         unknown = [account_id for account_id in account_ids if account_id not in known]
         if unknown:
-            found = queries.CURRENCIES.find(self._db, account_ids=unknown, projection={"currency": 1})
+            found = queries.SOME_ACCOUNTS.find(self._db, account_ids=unknown, projection={"currency": 1})
             known.update({account["_id"]: account["currency"] for account in found})
             self._currencies = {**(store if len(store) < CURRENCIES_KEPT else {}), **known}
         return known

@@ -14,13 +14,13 @@ ACCOUNT = Query(
     where=lambda account_id: visible({"_id": account_id}),
     example={"account_id": "a"},
 )
-CURRENCIES = Query(
-    "ledger.currencies",
+SOME_ACCOUNTS = Query(
+    "ledger.some-accounts",
     "accounts",
-    where=lambda account_ids: {"_id": {"$in": account_ids}, "txn_stub": None},
+    where=lambda account_ids: visible({"_id": {"$in": account_ids}}),
     example={"account_ids": ["a", "b"]},
     routing="few",
-    reason="the two accounts of a transfer may live on two shards",
+    reason="the two accounts of a transfer, or those that a statement names, may live on several shards",
 )
 ACCOUNTS = Query(
     "ledger.accounts",
@@ -172,5 +172,5 @@ IMPOSSIBLE = Query(
     reason="find_problems() reads everything",
 )
 
-QUERIES: list[Query | Pipeline] = [ACCOUNT, CURRENCIES, ACCOUNTS, STATEMENT, TOTAL]
+QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, STATEMENT, TOTAL]
 CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE]

@@ -106,8 +106,16 @@ def _account(
 ) -> Response:
     page = ledger.statement(account_id, cursor=cursor, limit=25)
     account = ledger.get(account_id)
-    status = status_of(error) if error else 200
-    return render(request, "ledger/account.html", status=status, account=account, page=page, cursor=cursor, error=error)
+    return render(
+        request,
+        "ledger/account.html",
+        status=status_of(error) if error else 200,
+        account=account,
+        page=page,
+        names=ledger.names(entry["other_id"] for entry in page.items if "other_id" in entry),
+        cursor=cursor,
+        error=error,
+    )
 
 
 @router.post("/{account_id}/close", response_class=HTMLResponse)

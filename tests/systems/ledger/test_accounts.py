@@ -205,3 +205,13 @@ def test_a_foreign_cursor_is_refused(accounts: Accounts, cursor: Any) -> None:
     ada = accounts.open("EUR", 100)["_id"]
     with pytest.raises(Invalid, match=r"^cursor"):
         accounts.statement(ada, cursor=cursor)
+
+
+def test_names_are_those_of_accounts_that_are_there(accounts: Accounts) -> None:
+    ada, ben = (accounts.open("EUR", name=name)["_id"] for name in ("Ada", "Ben"))
+    assert accounts.names([ada, ben, ada, "nobody"]) == {ada: "Ada", ben: "Ben"}
+    assert accounts.names([]) == {}
+    with pytest.raises(Invalid, match="at most 1000"):
+        accounts.names(str(number) for number in range(1_001))
+    with pytest.raises(Invalid):
+        accounts.names([{"$gt": ""}])  # type: ignore[list-item]

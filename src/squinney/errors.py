@@ -63,6 +63,7 @@ SquinneyError
 │   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
+    ├── SnapshotTooOld       a check of stored data takes longer than the server can look back
     ├── TimedOut             the deadline passed; nothing was changed
     └── PaymentUnsettled     commerce: the payment provider gave no answer
 

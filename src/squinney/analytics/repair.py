@@ -15,27 +15,29 @@ from squinney.analytics.increments import place_of, transact
 from squinney.analytics.rollups import Rollups
 from squinney.analytics.verify import verify
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import Problem, found
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now. Hits are read as of one moment, so live counting is no problem."""
-    with db.client.start_session(snapshot=True) as session:
-        for day in db[DAILY_HITS].aggregate(queries.UNLIKE_MINUTES(), session=session, allowDiskUse=True):
-            yield Problem(
-                "wrong-day",
-                f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
-                documents={DAILY_HITS: day["_id"]},
-                repairable=True,
-            )
-        for row in db[DAILY_HITS].aggregate(queries.UNLIKE_DAYS(), session=session, allowDiskUse=True):
-            metadata = row["_id"]
-            yield Problem(
-                "wrong-month",
-                f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
-                documents={MONTHLY_HITS: metadata},
-                repairable=True,
-            )
+    """Everything that breaks an invariant now. Hits are read as of one moment, so live counting is no problem.
+
+    Raises: `SnapshotTooOld`, `Unavailable`.
+    """
+    for day in found(db, queries.UNLIKE_MINUTES):
+        yield Problem(
+            "wrong-day",
+            f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
+            documents={DAILY_HITS: day["_id"]},
+            repairable=True,
+        )
+    for row in found(db, queries.UNLIKE_DAYS):
+        metadata = row["_id"]
+        yield Problem(
+            "wrong-month",
+            f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
+            documents={MONTHLY_HITS: metadata},
+            repairable=True,
+        )
     for source in db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}):
         yield Problem(
             "hits-ahead",

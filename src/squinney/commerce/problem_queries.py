@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from squinney.mongo.queries import Pipeline
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Document
 from squinney.patterns.transactions import visible
 
 AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
@@ -149,13 +149,3 @@ ORDER_WITHOUT_PAYMENT = _check("order-without-payment", "orders", _order_without
 WRONG_TOTALS = _check("wrong-totals", "orders", _wrong_totals)
 REMOVED_BUT_SOLD = _check("removed-but-sold", "stock", _removed_but_sold)
 UNKNOWN_CATEGORIES = _check("unknown-categories", "products", _unknown_categories)
-
-
-def found(db: Db, check: Pipeline) -> list[Document]:
-    """What a check finds in one snapshot.
-
-    Read one after another, a stock and its reservations disagree wherever a unit is carted in between; and once it is
-    given back, the stock is as it was found, and would be set by reservations that are gone.
-    """
-    with db.client.start_session(snapshot=True) as session:
-        return list(db[check.collection].aggregate(check(), session=session))

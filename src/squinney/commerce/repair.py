@@ -12,11 +12,13 @@ from squinney.patterns.transactions import Transactions, find_orphans, find_stuc
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; reads one snapshot, so live operations are no problem."""
+    """Everything that breaks an invariant now; each check reads one snapshot, so live operations are no problem.
+
+    Raises: `SnapshotTooOld`, `Unavailable`.
+    """
     yield from find_stuck(db)
-    with db.client.start_session(snapshot=True) as session:
-        yield from stock_repair.find_problems(db, session)
-        yield from tree_repair.find_problems(db, session)
+    yield from stock_repair.find_problems(db)
+    yield from tree_repair.find_problems(db)
     yield from find_orphans(db, stock_repair.MARKED)  # after the rest, or a run that ends just now would show
 
 

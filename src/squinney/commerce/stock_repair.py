@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
@@ -18,30 +17,30 @@ from squinney.commerce import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders import Orders
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import Problem, found
 from squinney.patterns.transactions import drop_orphans
 
 AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
 MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
 
 
-def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
-    """Everything that breaks an invariant in the session's snapshot."""
-    for stock in db["stock"].aggregate(queries.UNLIKE_HISTORY(), session=session):
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Everything that breaks an invariant; each check is of one moment."""
+    for stock in found(db, queries.UNLIKE_HISTORY):
         yield _wrong_stock(stock)
-    for held in db["reservations"].aggregate(queries.STRAY_RESERVATIONS(), session=session):
+    for held in found(db, queries.STRAY_RESERVATIONS):
         yield _stray(held)
-    for cart in db["carts"].aggregate(queries.UNLIKE_RESERVATIONS(), session=session):
+    for cart in found(db, queries.UNLIKE_RESERVATIONS):
         yield _unlike_reservations(cart)
-    for cart in db["carts"].aggregate(queries.PENDING_WITHOUT_ATTEMPT(), session=session):
+    for cart in found(db, queries.PENDING_WITHOUT_ATTEMPT):
         yield Problem(
             "pending-without-attempt",
             f"cart {cart['_id']} is pending, but no payment attempt is open",
             documents={"carts": cart["_id"]},
             repairable=_may_reopen(cart),
         )
-    yield from _unpaired(db, session)
-    for order in db["orders"].aggregate(queries.WRONG_TOTALS(), session=session):
+    yield from _unpaired(db)
+    for order in found(db, queries.WRONG_TOTALS):
         yield Problem(
             "wrong-total",
             f"order {order['_id']} says {order['total']}, its lines add up to {order['sum']}",
@@ -96,15 +95,15 @@ def _unlike_reservations(cart: Document) -> Problem:
     )
 
 
-def _unpaired(db: Db, session: ClientSession) -> Iterator[Problem]:
-    for payment in db["payments"].aggregate(queries.PAID_WITHOUT_ORDER(), session=session):
+def _unpaired(db: Db) -> Iterator[Problem]:
+    for payment in found(db, queries.PAID_WITHOUT_ORDER):
         yield Problem(
             "paid-without-order",
             f"payment {payment['_id']} was captured, but there is no order for it",
             documents={"payments": payment["_id"], "carts": payment["cart_id"]},
             repairable=_may_have_order(payment),
         )
-    for order in db["orders"].aggregate(queries.ORDER_WITHOUT_PAYMENT(), session=session):
+    for order in found(db, queries.ORDER_WITHOUT_PAYMENT):
         yield Problem(
             "order-without-payment",
             f"order {order['_id']} is {order['status']}, which its payment {order['payment_id']} does not bear out",
@@ -129,17 +128,17 @@ def _may_have_order(payment: Document) -> bool:
 def repair(db: Db) -> Counter[str]:
     """Mend what can be mended; returns counts by what was done."""
     done = drop_orphans(db, MARKED)
-    for payment in queries.found(db, queries.PAID_WITHOUT_ORDER):
+    for payment in found(db, queries.PAID_WITHOUT_ORDER):
         done["orders made"] += _may_have_order(payment) and _make_order(db, payment["cart_id"])
-    for cart in queries.found(db, queries.PENDING_WITHOUT_ATTEMPT):
+    for cart in found(db, queries.PENDING_WITHOUT_ATTEMPT):
         done["carts reopened"] += _may_reopen(cart) and _set_cart(db, cart, {"status": "active"})
-    for held in queries.found(db, queries.STRAY_RESERVATIONS):
+    for held in found(db, queries.STRAY_RESERVATIONS):
         done["reservations dropped"] += _drop_reservation(db, held)
-    for cart in queries.found(db, queries.UNLIKE_RESERVATIONS):
+    for cart in found(db, queries.UNLIKE_RESERVATIONS):
         done["carts set"] += cart["status"] == "active" and _set_items(db, cart)
-    for stock in queries.found(db, queries.UNLIKE_HISTORY):
+    for stock in found(db, queries.UNLIKE_HISTORY):
         done["stocks set"] += _set_stock(db, stock)
-    for order in queries.found(db, queries.WRONG_TOTALS):
+    for order in found(db, queries.WRONG_TOTALS):
         done["totals set"] += not order.get("payment_id") and _set_total(db, order)
     return done
 

@@ -13,30 +13,31 @@ from squinney.commerce.documents import CATEGORY_TREE
 from squinney.commerce.queries import TREE
 from squinney.commerce.tree import change_tree, take_from_products
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import Problem, found
 
 
-def find_problems(db: Db, session: ClientSession) -> Iterator[Problem]:
-    """Everything that breaks an invariant in the session's snapshot."""
-    nodes = list(TREE.find(db, session=session))
-    found = CATEGORY_TREE.rebuilt(nodes)
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Everything that breaks an invariant; the tree is read as of one moment, and so is each check."""
+    with db.client.start_session(snapshot=True) as session:
+        nodes = list(TREE.find(db, session=session))
+    right = CATEGORY_TREE.rebuilt(nodes)
     for node in nodes:
-        if node["_id"] in found.orphans:
+        if node["_id"] in right.orphans:
             yield _problem("orphan-category", node, "its parent does not exist")
-        elif node["_id"] in found.cycles:
+        elif node["_id"] in right.cycles:
             yield _problem("category-cycle", node, "it is below itself")
-        elif node.get("ancestors") != found.ancestors[node["_id"]]:
+        elif node.get("ancestors") != right.ancestors[node["_id"]]:
             yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
     for node, position in _renumbered(nodes):
         yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
-    for unknown in db["products"].aggregate(queries.UNKNOWN_CATEGORIES(), session=session):
+    for unknown in found(db, queries.UNKNOWN_CATEGORIES):
         yield Problem(
             "unknown-category-id",
             f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
             documents={"categories": unknown["_id"]},
             repairable=True,
         )
-    for stock in db["stock"].aggregate(queries.REMOVED_BUT_SOLD(), session=session):
+    for stock in found(db, queries.REMOVED_BUT_SOLD):
         yield Problem(
             "removed-stock",
             f"product {stock['_id']} exists, but its stock says that it was removed",
@@ -67,10 +68,10 @@ def repair(db: Db) -> Counter[str]:
     Atomic: the tree in one transaction; each other update by itself.
     """
     done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
-    gone = [unknown["_id"] for unknown in queries.found(db, queries.UNKNOWN_CATEGORIES)]
+    gone = [unknown["_id"] for unknown in found(db, queries.UNKNOWN_CATEGORIES)]
     if gone:
         done["products set"] += take_from_products(db, gone)
-    for stock in queries.found(db, queries.REMOVED_BUT_SOLD):
+    for stock in found(db, queries.REMOVED_BUT_SOLD):
         where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
         done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
     return done

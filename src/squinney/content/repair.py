@@ -24,7 +24,7 @@ from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import Problem, found
 from squinney.patterns.transactions import Transactions, find_stuck
 
 
@@ -55,20 +55,18 @@ AUDITS = [
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; reads one snapshot, so work under way is no problem."""
+    """Everything that breaks an invariant now; each check reads one snapshot, so work under way is no problem.
+
+    Raises: `SnapshotTooOld`, `Unavailable`.
+    """
     yield from find_stuck(db)
-    for audit, found in _findings(db):
+    for audit, wrong in _findings(db):
         collection = audit.pipeline.collection
-        yield Problem(audit.code, audit.message.format(**found), {collection: found["_id"]}, audit.repairable)
+        yield Problem(audit.code, audit.message.format(**wrong), {collection: wrong["_id"]}, audit.repairable)
 
 
 def _findings(db: Db) -> list[tuple[Audit, Document]]:
-    with db.client.start_session(snapshot=True) as session:
-        return [
-            (audit, found)
-            for audit in AUDITS
-            for found in db[audit.pipeline.collection].aggregate(audit.pipeline(), session=session)
-        ]
+    return [(audit, wrong) for audit in AUDITS for wrong in found(db, audit.pipeline)]
 
 
 def repair(db: Db) -> Counter[str]:
@@ -78,9 +76,9 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     done = Transactions(db).recover()
-    for audit, found in _findings(db):
+    for audit, wrong in _findings(db):
         if audit.repairable:
-            done[audit.code] += _mend(db, audit, found)
+            done[audit.code] += _mend(db, audit, wrong)
     done += sweep_uploads(db)
     return +done
 

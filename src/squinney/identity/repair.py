@@ -7,32 +7,31 @@ from collections.abc import Iterator
 
 from squinney.identity import queries
 from squinney.mongo.schema import Db
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import Problem, found
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in or stay so."""
-    with db.client.start_session(snapshot=True) as session:
-        for login in db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON(), session=session):
-            yield Problem(
-                "login-without-person",
-                f"the login {login['_id']} belongs to nobody",
-                documents={"logins": login["_id"]},
-                repairable=True,
-            )
-        for person in db["people"].aggregate(queries.PEOPLE_WITHOUT_LOGIN(), session=session):
-            yield Problem(
-                "person-without-login",
-                f"{person['_id']} cannot sign in: there is no login {person['login']}",
-                documents={"people": person["_id"]},
-            )
-        for person in db["people"].aggregate(queries.OTHER_CREDENTIALS(), session=session):
-            yield Problem(
-                "other-credential",
-                f"no session of {person['_id']} counts: they have another credential than their login",
-                documents={"people": person["_id"]},
-                repairable=True,
-            )
+    for login in found(db, queries.LOGINS_WITHOUT_PERSON):
+        yield Problem(
+            "login-without-person",
+            f"the login {login['_id']} belongs to nobody",
+            documents={"logins": login["_id"]},
+            repairable=True,
+        )
+    for person in found(db, queries.PEOPLE_WITHOUT_LOGIN):
+        yield Problem(
+            "person-without-login",
+            f"{person['_id']} cannot sign in: there is no login {person['login']}",
+            documents={"people": person["_id"]},
+        )
+    for person in found(db, queries.OTHER_CREDENTIALS):
+        yield Problem(
+            "other-credential",
+            f"no session of {person['_id']} counts: they have another credential than their login",
+            documents={"people": person["_id"]},
+            repairable=True,
+        )
 
 
 def repair(db: Db) -> Counter[str]:
@@ -43,10 +42,10 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     done: Counter[str] = Counter()
-    for login in list(db["logins"].aggregate(queries.LOGINS_WITHOUT_PERSON())):
+    for login in found(db, queries.LOGINS_WITHOUT_PERSON):
         where = {"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}
         done["logins removed"] += db["logins"].delete_one(where).deleted_count
-    for person in list(db["people"].aggregate(queries.OTHER_CREDENTIALS())):
+    for person in found(db, queries.OTHER_CREDENTIALS):
         where = {"_id": person["_id"], "credential_id": person["has"], "txn_lock": None}
         change = (
             {"$set": {"credential_id": person["checked"]}} if person["checked"] else {"$unset": {"credential_id": ""}}

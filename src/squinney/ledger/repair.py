@@ -13,15 +13,11 @@ from typing import Any
 
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
-from pymongo.errors import OperationFailure
-from pymongo.read_concern import ReadConcern
 
-from squinney.errors import Unavailable
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
-from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem
+from squinney.patterns.problems import ADVICE, Problem, SnapshotTooOld, found
 from squinney.patterns.transactions import Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
@@ -29,13 +25,12 @@ ACCOUNTS_A_PART = 100  # with all their entries
 ENTRIES_A_PART = 20_000
 MOST_AT_ONCE = 10_000  # wrong balances, in memory
 EVERYTHING: Part = (MinKey(), MaxKey())
-SNAPSHOT_TOO_OLD = 239
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Everything that breaks an invariant now; live transfers are no problem.
 
-    Raises: `Unavailable` where a single account has more entries than the server can add up in one snapshot.
+    Raises: `SnapshotTooOld` where a single account has more entries than the server can add up in one snapshot.
     """
     yield from find_stuck(db)
     yield from map(_unbalanced_problem, _unbalanced(db))
@@ -68,7 +63,7 @@ def _entries_say(account: Document, doubted: set[str]) -> bool:
 
 def _unbalanced(db: Db) -> Iterator[Document]:
     for part in _parts(db, "entries", ENTRIES_A_PART):
-        yield from _read(db, queries.UNBALANCED, part)
+        yield from found(db, queries.UNBALANCED, part=part)
 
 
 def _wrong_balances(db: Db) -> Iterator[list[Document]]:
@@ -81,10 +76,8 @@ def _wrong_balances(db: Db) -> Iterator[list[Document]]:
 def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
     """One by one where the accounts of the part are too much for one snapshot."""
     try:
-        yield from _read(db, queries.UNLIKE_ENTRIES, part)
-    except OperationFailure as error:
-        if error.code != SNAPSHOT_TOO_OLD:
-            raise
+        yield from found(db, queries.UNLIKE_ENTRIES, part=part)
+    except SnapshotTooOld:
         after = part[0]
         for account in queries.ACCOUNT_IDS.find(db, part=part, projection={"_id": 1}):
             yield from _unlike_its_entries(db, after, account["_id"])
@@ -93,23 +86,14 @@ def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
 
 def _unlike_its_entries(db: Db, after: Any, account_id: Any) -> list[Document]:
     try:
-        return _read(db, queries.UNLIKE_ENTRIES, (after, account_id))
-    except OperationFailure as error:
-        if error.code != SNAPSHOT_TOO_OLD:
-            raise
-        advice = "give the server a larger minSnapshotHistoryWindowInSeconds"
-        raise Unavailable(f"account {account_id} has too many entries for one snapshot: {advice}") from error
+        return found(db, queries.UNLIKE_ENTRIES, part=(after, account_id))
+    except SnapshotTooOld as error:
+        raise SnapshotTooOld(f"account {account_id} has too many entries for one snapshot: {ADVICE}") from error
 
 
 def _missing(db: Db) -> Iterator[Document]:
     for part in _parts(db, "accounts", ACCOUNTS_A_PART):
-        yield from _read(db, queries.MISSING, part)
-
-
-def _read(db: Db, pipeline: Pipeline, part: Part) -> list[Document]:
-    """All that is wrong in the part, at one moment; whoever is told may take as long as he likes."""
-    collection = db[pipeline.collection].with_options(read_concern=ReadConcern("snapshot"))
-    return list(collection.aggregate(pipeline(part=part)))
+        yield from found(db, queries.MISSING, part=part)
 
 
 def _parts(db: Db, name: str, size: int) -> Iterator[Part]:

@@ -27,6 +27,7 @@ from squinney.identity import (
     repair,
 )
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.problems import SnapshotTooOld
 from squinney.patterns.transactions import Mode, Transactions
 
 PASSWORD = "correct horse battery"
@@ -361,3 +362,8 @@ def test_nothing_secret_is_logged(people: People, sessions: Sessions, caplog: py
         people.sign_in("ada", "a wrong password")
     sessions.person(token)
     assert not [secret for secret in (PASSWORD, "a wrong password", token, "argon2") if secret in caplog.text]
+
+
+def test_a_check_that_reads_for_too_long_says_what_to_do(own_db: Db, failing: Any) -> None:
+    with failing(["aggregate"], errorCode=239), pytest.raises(SnapshotTooOld, match="minSnapshotHistoryWindow"):
+        list(find_problems(own_db))

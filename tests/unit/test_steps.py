@@ -41,7 +41,7 @@ def test_only_plain_additions_commute() -> None:
 @pytest.mark.parametrize(
     "guard",
     [
-        {"lines.0.qty": 1},
+        {"lines.0.qty": {"$lt": 9}},
         {"lines": {"$elemMatch": {"qty": 1}}},
         {"$or": [{"a": 1}, {"$and": [{"lines.qty": {"$lt": 9}}]}]},
         {"$expr": {"$lt": ["$lines.0.qty", 9]}},
@@ -54,6 +54,13 @@ def test_a_give_to_what_the_guard_looks_at_does_not_commute(guard: dict[str, Any
     assert not Step("things", 1, guard=guard, give=give, may_overshoot=True).exclusive
     assert not Step("things", 1, guard={"a": 1, "line": 1}, give=give).exclusive
     assert not Step("things", 1, guard=guard, take=give, undo={"$inc": {"lines.$[line].qty": -1}}).exclusive
+
+
+def test_a_take_from_a_value_that_the_guard_names_does_not_commute() -> None:
+    """It may be of a run that is not decided, and takes it back."""
+    change = {"take": {"$inc": {"a": 1}}, "undo": {"$inc": {"a": -1}}}
+    assert Step("things", 1, guard={"a": 3}, **change).exclusive
+    assert not Step("things", 1, guard={"a": {"$lt": 3}, "b": 1}, **change).exclusive
 
 
 def test_updates_merge_into_one() -> None:

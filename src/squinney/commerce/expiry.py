@@ -14,13 +14,12 @@ from squinney.commerce.documents import Cart
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Plan, Transactions
+from squinney.patterns.transactions import AT_REST, Plan, Transactions
 
 log = logging.getLogger(__name__)
 
 BATCH = 200
 LONGEST_ENDING_SECONDS = 5
-AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
 FINISHED = ("declined", "cancelled", "refunded")
 
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
-
-AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
+from squinney.patterns.transactions import AT_REST, visible
 
 
 def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:

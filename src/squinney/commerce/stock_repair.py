@@ -18,9 +18,8 @@ from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders import Orders
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem, found
-from squinney.patterns.transactions import drop_orphans
+from squinney.patterns.transactions import AT_REST, drop_orphans
 
-AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None}
 MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
 
 

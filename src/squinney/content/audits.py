@@ -7,10 +7,9 @@ from typing import Any
 from squinney.content.documents import CHUNKS, COMMENTS, FILES, NODES, PAGES, REMOVALS, REVISIONS, UPLOADS
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
+from squinney.patterns.transactions import AT_REST, visible
 
 WHY = "find_problems() reads everything"
-AT_REST = {"txn_stub": None, "txn_lock": None, "txns.0": {"$exists": False}}
 
 
 def _audit(name: str, collection: str, stages: list[Document]) -> Pipeline:

@@ -38,7 +38,7 @@ from squinney.content.rules import removal_step
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Busy, Step, Transactions
+from squinney.patterns.transactions import AT_REST, Busy, Step, Transactions
 
 FREEZE_SECONDS = 60
 BATCH = 1_000
@@ -104,10 +104,9 @@ def _freeze(db: Db, place: Place, epoch: int) -> str:
     until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
     # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
-    calm = {"txn_lock": None, "txns.0": {"$exists": False}}
     mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}
     for _ in range(600):
-        if db[NODES].update_one({**mine, **calm}, frozen).matched_count:
+        if db[NODES].update_one({**mine, **AT_REST}, frozen).matched_count:
             return token
         if db[NODES].find_one(mine, {"_id": 1}) is None:
             break

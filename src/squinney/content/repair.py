@@ -25,7 +25,7 @@ from squinney.mongo.connect import server_now
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem, found
-from squinney.patterns.transactions import Transactions, find_stuck
+from squinney.patterns.transactions import AT_REST, Transactions, find_stuck
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _mend(db: Db, audit: Audit, found: Document) -> int:
 
 
 def _set_count(db: Db, name: str, field: str, found: Document) -> int:
-    where = {"_id": found["_id"], field: found["said"], **audits.AT_REST}
+    where = {"_id": found["_id"], field: found["said"], **AT_REST}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
 
 

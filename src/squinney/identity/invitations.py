@@ -83,17 +83,20 @@ class Invitations:
         return person
 
     def _none_before(self) -> Step:
-        """There is no admin yet, and no other link has made one since that was looked at."""
+        """There is no admin yet, and no other link makes one: it has the count to itself until it is decided.
+
+        Whoever reads the count after it was raised finds the admin, or what will be one, who was written before.
+        """
         start = {"$setOnInsert": {"accepted": 0}}
         found = self._db["invitations"].find_one_and_update({"_id": FIRST}, start, upsert=True, return_document=True)
-        if self._people.is_there_an_admin():
+        if self._db["people"].find_one(queries.ADMINS_TO_BE(), {"_id": 1}):
             raise _gone()
+        accepted = found["accepted"] if found else 0
         return Step(
             "invitations",
             FIRST,
-            guard={"accepted": found["accepted"] if found else 0},
-            take={"$inc": {"accepted": 1}},
-            undo={"$inc": {"accepted": -1}},
+            guard={"accepted": accepted},
+            give={"$set": {"accepted": accepted + 1}},
             refused=lambda _: _gone(),
         )
 

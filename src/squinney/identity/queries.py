@@ -6,7 +6,7 @@ from datetime import datetime
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
+from squinney.patterns.transactions import AT_REST, visible
 
 PERSON = Query(
     "identity.person", "people", where=lambda person_id: visible({"_id": person_id}), example={"person_id": "p"}
@@ -51,6 +51,14 @@ ADMINS = Query(
     reason="asked once at the start of a service, whether there is an admin at all",
 )
 
+ADMINS_TO_BE = Query(
+    "identity.admins-to-be",
+    "people",
+    where=lambda: {"role": "admin"},  # also those whose signing up is not decided yet
+    routing="broadcast",
+    reason="asked when a link for the first admin is used",
+)
+
 
 def _without(other: str, own: str, theirs: str) -> list[Document]:
     return [
@@ -76,18 +84,17 @@ LOGINS_WITHOUT_PERSON = Pipeline(
     reason="find_problems() reads everything",
 )
 
-_AT_REST = {"txn_stub": None, "txn_lock": None, "txns.0": {"$exists": False}}
 OTHER_CREDENTIALS = Pipeline(
     "identity.other-credentials",
     "people",
     stages=lambda: [
-        {"$match": _AT_REST},
+        {"$match": AT_REST},
         {
             "$lookup": {
                 "from": "logins",
                 "localField": "login",
                 "foreignField": "_id",
-                "pipeline": [{"$match": _AT_REST}, {"$project": {"credential_id": 1}}],
+                "pipeline": [{"$match": AT_REST}, {"$project": {"credential_id": 1}}],
                 "as": "found",
             }
         },
@@ -105,4 +112,4 @@ OTHER_CREDENTIALS = Pipeline(
 )
 
 QUERIES: list[Query | Pipeline] = [PERSON, PEOPLE, LOGIN, SESSION, SESSIONS_OF, KEY, KEYS, TRIES, INVITATION]
-CHECKS: list[Query | Pipeline] = [ADMINS, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON, OTHER_CREDENTIALS]
+CHECKS: list[Query | Pipeline] = [ADMINS, ADMINS_TO_BE, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON, OTHER_CREDENTIALS]

@@ -15,7 +15,7 @@ from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import Plan, Transactions
+from squinney.patterns.transactions import AT_REST, Plan, Transactions
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000
@@ -145,7 +145,7 @@ class Accounts:
         Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`.
         """
         checks.identifier(account_id, "account")
-        empty = {"balance": 0, "closed_at": None, "txns.0": {"$exists": False}, "txn_lock": None}
+        empty = {"balance": 0, "closed_at": None, **AT_REST}
         closing = {"$set": {"closed_at": self._clock()}}
         closed = self._db["accounts"].find_one_and_update({"_id": account_id, **empty}, closing, return_document=True)
         if closed is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
+from squinney.patterns.transactions import AT_REST, visible
 
 ACCOUNT = Query(
     "ledger.account",
@@ -84,7 +84,7 @@ def _unlike_entries(part: Part) -> list[Document]:
         {"$group": {"_id": None, "sum": {"$sum": "$amount"}}},
     ]
     return [
-        {"$match": {**_in(part), "txns.0": {"$exists": False}, "txn_lock": None}},
+        {"$match": {**_in(part), **AT_REST}},
         {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entries_of_account, "as": "entries"}},
         {"$set": {"sum": {"$ifNull": [{"$first": "$entries.sum"}, 0]}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$balance"]}}},

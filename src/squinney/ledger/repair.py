@@ -18,7 +18,7 @@ from squinney.ledger import queries
 from squinney.ledger.queries import Part
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import ADVICE, Problem, SnapshotTooOld, found
-from squinney.patterns.transactions import Transactions, drop_orphans, find_orphans, find_stuck
+from squinney.patterns.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
 ACCOUNTS_A_PART = 100  # with all their entries
@@ -179,5 +179,5 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _set_balance(db: Db, account: Document) -> int:
-    unchanged = {"_id": account["_id"], "balance": account["balance"], "txns.0": {"$exists": False}, "txn_lock": None}
+    unchanged = {"_id": account["_id"], "balance": account["balance"], **AT_REST}
     return db["accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count

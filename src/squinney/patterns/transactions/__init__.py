@@ -13,9 +13,10 @@ from squinney.patterns.transactions.keyed import once
 from squinney.patterns.transactions.orphans import drop_orphans, find_orphans
 from squinney.patterns.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, is_open
 from squinney.patterns.transactions.runner import Mode, Transactions, find_stuck
-from squinney.patterns.transactions.steps import Plan, Step, visible
+from squinney.patterns.transactions.steps import AT_REST, Plan, Step, visible
 
 __all__ = [
+    "AT_REST",
     "COLLECTIONS",
     "KEEP_KEYS_SECONDS",
     "QUERIES",

@@ -24,6 +24,8 @@ from squinney.patterns.transactions.errors import AlreadyExists
 
 Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
 
+# A filter: no two-phase run has the document in hand, so its figures are decided.
+AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
 COMMUTING = {"$inc", "$push", "$pull"}
 PLACED = {"$position", "$slice"}  # what such a push leaves depends on what else is in the array
 
@@ -103,10 +105,13 @@ def _is_exclusive(step: Step) -> bool:
     """Whether the step does not commute with others.
 
     Nor does one that only guards, or gives to what it guards: what it looked at must still be so when it is decided.
+    Nor one that takes from a value it names: that may be another's, who is not decided, and who takes it back.
     """
     updates = [update for update in (step.take, step.undo, step.give) if update]
     only_guards = not updates and step.insert is None
     if step.delete or only_guards or not all(_commutes(update) for update in updates):
+        return True
+    if step.guard and step.take and _takes_from_what_it_names(step):
         return True
     return bool(step.guard and step.give and not step.may_overshoot) and _gives_to_what_it_guards(step)
 
@@ -120,6 +125,11 @@ def _changes_twice(take: Mapping[str, Any], give: Mapping[str, Any]) -> bool:
         for one in taken
         for other in given
     )
+
+
+def _takes_from_what_it_names(step: Step) -> bool:
+    named = [name for name, value in step.guard.items() if not isinstance(value, dict) and not name.startswith("$")]
+    return any(_meet(name, path) for name in named for fields in (step.take or {}).values() for path in fields)
 
 
 def _gives_to_what_it_guards(step: Step) -> bool:

@@ -56,7 +56,7 @@ def by_hand(db: Db, src: str, dst: str, amount: int) -> None:
         session.with_transaction(work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
 
 
-def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
+def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> None:
     """Measure every combination and write the page."""
     db = connection.client["bench_transactions"]
     connection.client.drop_database(db.name)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
+from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandStartedEvent
@@ -32,6 +33,8 @@ KEPT = {
 }
 STATEMENTS = {"update": "updates", "delete": "deletes"}
 NOT_EXPLAINED = ("$changeStream", "$currentOp", "$collStats", "$indexStats", "$documents")
+# Bounds that the server shortens may end within a character.
+LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(unicode_decode_error_handler="replace")
 
 Command = dict[str, Any]
 
@@ -60,7 +63,8 @@ class Plans:
         pending, self._pending = self._pending, {}
         for shape, (address, database, command) in pending.items():
             try:
-                plan = self._client(address)[database].command({"explain": command, "verbosity": "executionStats"})
+                explain = {"explain": command, "verbosity": "executionStats"}
+                plan = self._client(address)[database].command(explain, codec_options=LENIENT)
             except PyMongoError as error:
                 self._lost[shape] = str(error)[:200]
                 continue
@@ -73,8 +77,7 @@ class Plans:
             host, port = address
             place = quote_plus(host) if port is None else f"{host}:{port}"
             uri = f"mongodb://{place}/?directConnection=true&serverSelectionTimeoutMS=1000"
-            # Bounds that the server shortens may end within a character.
-            self._clients[address] = MongoClient(uri, unicode_decode_error_handler="replace")
+            self._clients[address] = MongoClient(uri)
         return self._clients[address]
 
     def result(self) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class Retention:
     ) -> Policy:
         """Set the policy, and move the events to where it wants them; what is closed but not dropped yet is open again.
 
+        A stream of events that began before, and is still read two seconds later, may miss what moves meanwhile.
+
         Atomic: the policy's update, from which on new events go to the new place; each batch of moved events.
         After a crash: the rest has not moved yet; readers see both places, and the retention job goes on.
         Raises: `Invalid`; `Conflict` for a strategy that would take events from under roll-ups.

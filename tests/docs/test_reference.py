@@ -10,7 +10,7 @@ import typer
 from tools import write_commands
 
 from squinney import assembly
-from squinney.api.problems import STATUSES
+from squinney.api.statuses import STATUSES
 from squinney.cli.errors import EXIT_CODES
 from squinney.cli.main import app
 from squinney.settings import VARIABLES, Settings

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem responses: the one table from families to statuses."""
+"""Errors as RFC 9457 problem responses."""
 
 from __future__ import annotations
 
@@ -14,33 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
-from squinney.api.errors import RateLimited
-from squinney.errors import (
-    Conflict,
-    Forbidden,
-    Invalid,
-    LimitReached,
-    NotFound,
-    SquinneyError,
-    Unavailable,
-)
-from squinney.identity import KeyRefused, SignInRefused, TooManyTries
+from squinney.api.statuses import status_of
+from squinney.errors import Invalid, SquinneyError, Unavailable
 
 log = logging.getLogger(__name__)
 
-# The first that fits counts, so that the few exceptions to a family stand before it.
-STATUSES: dict[type[SquinneyError], int] = {
-    KeyRefused: 401,
-    SignInRefused: 401,
-    TooManyTries: 429,
-    RateLimited: 429,
-    NotFound: 404,
-    Invalid: 422,
-    Forbidden: 403,
-    Conflict: 409,
-    LimitReached: 409,
-    Unavailable: 503,
-}
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
 MOST_FIELDS = 100  # that are wrong, of one request; a body may have many thousands
@@ -63,11 +41,6 @@ class _Problem(JSONResponse):
     def render(self, content: Any) -> bytes:
         """The body."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
-
-
-def status_of(error: SquinneyError) -> int:
-    """The HTTP status of the error's family."""
-    return next((status for family, status in STATUSES.items() if isinstance(error, family)), 500)
 
 
 def responses(*errors: type[SquinneyError]) -> dict[int | str, dict[str, Any]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from PIL import Image, ImageDraw
-
 from squinney.clock import utcnow
 from squinney.content.comments import Comments
 from squinney.content.documents import Author, Node, Strategy
@@ -68,6 +66,8 @@ def _talk(comments: Comments, entry: Node) -> None:
 
 
 def _photo(photos: Photos, gallery: Node, slug: str, first: str, second: str) -> None:
+    from PIL import Image, ImageDraw  # which only photos need
+
     image: Any = Image.new("RGB", (960, 640), first)
     draw = ImageDraw.Draw(image)
     for ring in range(8):

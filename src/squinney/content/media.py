@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from PIL import Image, ImageOps
 from pymongo.errors import PyMongoError
 
 from squinney.content.errors import BadMedia
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SIGNATURES: list[tuple[bytes, int, str]] = [
     (b"\xff\xd8\xff", 0, "image/jpeg"),
@@ -64,6 +66,10 @@ def picture(file: IO[bytes]) -> Picture:
 
     Raises: `BadMedia` for one that is broken, cut short or too large.
     """
+    try:  # not above: nodes and comments do without Pillow
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("photos need Pillow: pip install 'squinney[content]'", name=error.name) from error
     try:
         with Image.open(file, formats=FORMATS) as image:
             width, height = image.size
@@ -89,6 +95,8 @@ def _too_large(found: str) -> BadMedia:
 
 
 def _web(image: Image.Image) -> Image.Image:
+    from PIL import ImageOps
+
     image.load()
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith("I"):  # 16 bits of grey, which a conversion would cut off at 255

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from PIL import Image
-
 from squinney.content.comments import Comments
 from squinney.content.discussions import CAPABILITIES
 from squinney.content.documents import Author, Node, Strategy
@@ -159,6 +157,8 @@ def _picture(chance: random.Random) -> io.BytesIO:
     """A photo of several chunks that no other one equals."""
     target = io.BytesIO()
     side = chance.randint(60, 100)
+    from PIL import Image  # which only photos need
+
     Image.frombytes("RGB", (side, side), chance.randbytes(side * side * 3)).save(target, "JPEG", quality=90)
     target.seek(0)
     return target

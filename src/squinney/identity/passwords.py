@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from typing import TYPE_CHECKING
 
 from squinney.errors import Unavailable
 from squinney.patterns import checks
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 SHORTEST = 10
 LONGEST = 200
 AT_ONCE = 4  # each takes 64 MB and a core for some 50 ms: a flood of sign-ins must not take the machine
 WAIT_SECONDS = 5.0
 
-_HASHER = PasswordHasher()
 _turn = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -34,7 +34,7 @@ def hashed(password: str) -> str:
     Raises: `Unavailable` where too many wait already.
     """
     with _Turn():
-        return _HASHER.hash(password)
+        return _hasher().hash(password)
 
 
 def matches(stored: str | None, password: str) -> bool:
@@ -42,21 +42,34 @@ def matches(stored: str | None, password: str) -> bool:
 
     Raises: `Unavailable` where too many wait already.
     """
+    hasher = _hasher()
+    from argon2.exceptions import InvalidHashError, VerificationError
+
     with _Turn():
         try:
-            return _HASHER.verify(stored or _nobodys(), password) and stored is not None
+            return hasher.verify(stored or _nobodys(), password) and stored is not None
         except (VerificationError, InvalidHashError):
             return False
 
 
 def is_outdated(stored: str) -> bool:
     """Whether today's parameters are stronger than those it was hashed with."""
-    return _HASHER.check_needs_rehash(stored)
+    return _hasher().check_needs_rehash(stored)
 
 
 @lru_cache(maxsize=1)
 def _nobodys() -> str:
-    return _HASHER.hash("the password of nobody")
+    return _hasher().hash("the password of nobody")
+
+
+@lru_cache(maxsize=1)
+def _hasher() -> PasswordHasher:
+    try:  # not above: sessions, keys and everybody's errors do without it
+        from argon2 import PasswordHasher
+    except ModuleNotFoundError as error:
+        needs = "passwords need argon2-cffi: pip install 'squinney[server]'"
+        raise ModuleNotFoundError(needs, name=error.name) from error
+    return PasswordHasher()
 
 
 class _Turn:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from squinney import assembly, doctor
 from squinney.api.dependencies import assembled, noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.assembly import Assembled
 from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError

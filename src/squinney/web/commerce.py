@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import assembled, noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.assembly import Assembled
 from squinney.commerce import (
     CartClosed,

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
 from squinney.errors import Invalid, SquinneyError
 from squinney.patterns.ids import new_id

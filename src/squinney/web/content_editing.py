@@ -15,7 +15,7 @@ from starlette.responses import Response
 from squinney.api.assets import Body
 from squinney.api.dependencies import noun
 from squinney.api.limits import MOST_FORM_BYTES
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging, render
 from squinney.content.rules import TYPES, checked_tags
 from squinney.errors import Conflict, Invalid, SquinneyError

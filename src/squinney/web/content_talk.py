@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.content import Comments, Moderation, Node, Nodes
 from squinney.errors import Invalid, LimitReached, SquinneyError
 from squinney.identity import may_act_as

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
 from squinney.web.pages import LONGEST_NEXT, render

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.api.dependencies import noun
-from squinney.api.problems import status_of
+from squinney.api.statuses import status_of
 from squinney.errors import Invalid, SquinneyError
 from squinney.ledger import Accounts
 from squinney.patterns import money

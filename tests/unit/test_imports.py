@@ -1,0 +1,71 @@
+"""What importing costs and needs: the package itself nothing, a system PyMongo and Pydantic."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# What the extras bring; none of it may be needed to import a system.
+OF_EXTRAS = [
+    *("PIL", "argon2", "fastapi", "jinja2", "markdown_it", "matplotlib", "multipart", "nh3", "platformdirs"),
+    *("prometheus_client", "psutil", "pycurl", "rich", "starlette", "stripe", "typer", "uvicorn", "yaml", "zstandard"),
+]
+WITHOUT_EXTRAS = f"import sys; sys.modules.update(dict.fromkeys({OF_EXTRAS}))\n"
+
+
+def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    program = "import sys, squinney; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = set(python(program).stdout.split())
+    assert "squinney" in loaded
+    assert loaded & {"pymongo", "bson", "pydantic", "importlib_metadata", *OF_EXTRAS} == set()
+
+
+def test_the_version_is_told_before_anything_is_loaded():
+    program = """
+import sys
+sys.argv = ["squinney", "--version"]
+from squinney.cli import start
+start.main()
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+    said, loaded = python(program).stdout.splitlines()
+    assert said == "squinney 0.1.0"
+    assert set(loaded.split()) & {"pymongo", "bson", "pydantic", *OF_EXTRAS} == set()
+
+
+def test_every_system_is_imported_without_the_extras():
+    done = python(WITHOUT_EXTRAS + "import squinney.assembly")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_statuses_of_errors_need_no_web_framework():
+    program = "from squinney import NotFound; from squinney.api.statuses import status_of; print(status_of(NotFound()))"
+    assert python(WITHOUT_EXTRAS + program).stdout == "404\n"
+
+
+@pytest.mark.parametrize("program", ["--help", "serve"])
+def test_the_command_without_its_packages_says_what_to_install(program):
+    done = python(WITHOUT_EXTRAS + "from squinney.cli.start import main; main()", program)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "squinney: the command needs typer, which is not installed: pip install 'squinney[server]'\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "package"),
+    [
+        ("import io; from squinney.content.media import picture; picture(io.BytesIO())", "Pillow"),
+        ("from squinney.identity.passwords import hashed; hashed('long enough')", "argon2-cffi"),
+    ],
+)
+def test_what_needs_a_package_that_is_missing_names_the_extra(program, package):
+    last = python(WITHOUT_EXTRAS + program).stderr.splitlines()[-1]
+    assert package in last
+    assert "pip install 'squinney[" in last

@@ -197,6 +197,8 @@ class Checkout:
             return self._captured(payment, charge)
         if charge.state in ("declined", "cancelled", "refunded") and payment["state"] == "started":
             self._reopen(payment, charge)
+        if charge.state == "refunded" and payment["state"] == "captured":
+            self._orders.refunded_at_provider(payment)
         return self._payment(payment["_id"])
 
     @operation()
@@ -231,7 +233,7 @@ class Checkout:
                 return self._sale(cart, found, charge)
             if cart and cart["status"] == "expired":
                 return self._sale_of_gone(cart, found, charge)
-            return Plan([rules.payment_step(found, {**_ending(charge), "state": "refunding"})])
+            return Plan([rules.payment_step(found, self._owed(charge))])
 
         try:
             self._transactions.run("complete", plan)
@@ -267,10 +269,14 @@ class Checkout:
     def _owe(self, payment_id: str, charge: Charge) -> None:
         """Put on record that the money goes back: the goods are gone."""
         where = {"_id": payment_id, "state": {"$in": ["started", "declined", "cancelled"]}, "txn_lock": None}
-        self._db["payments"].update_one(where, {"$set": {**_ending(charge), "state": "refunding"}})
+        self._db["payments"].update_one(where, {"$set": self._owed(charge)})
+
+    def _owed(self, charge: Charge) -> dict[str, Any]:
+        return {**_ending(charge), "state": "refunding", "refunding_at": self._clock()}
 
     def _refund(self, payment: Payment) -> Payment:
-        self._orders.refund(payment)
+        """By our own gateway, which took the money: `orders` may have none."""
+        self._orders.refund(payment, payments=self._gateway)
         return self._payment(payment["_id"])
 
     # ---- the answer ----

@@ -79,6 +79,7 @@ class Payment(TypedDict):
     items: list[Line]
     state: PaymentState
     at: datetime
+    refunding_at: NotRequired[datetime]
     intent: NotRequired[str]
     reason: NotRequired[str]
 

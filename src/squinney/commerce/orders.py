@@ -21,6 +21,9 @@ from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.patterns.transactions import Plan, Stale, Step, Transactions, once
 
+# The status of a paid order while its payment is in a state from which the money may go back.
+ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
+
 
 class Orders:
     """Orders whose total is the sum of their lines after every single update.
@@ -236,7 +239,8 @@ class Orders:
             return Plan([])
         if payment["state"] != "captured":
             raise fixed(order)
-        return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, {"state": "refunding"})])
+        owed = {"state": "refunding", "refunding_at": self._clock()}
+        return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, owed)])
 
     def _payment(self, payment_id: str) -> Payment:
         payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
@@ -244,8 +248,10 @@ class Orders:
             raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
         return cast(Payment, payment)
 
-    def refund(self, payment: Payment) -> None:
+    def refund(self, payment: Payment, *, payments: PaymentGateway | None = None) -> None:
         """Give back what a payment in state `refunding` took, and restock the order it made, if any.
+
+        `payments` is the provider that took it, where that is not the orders' own.
 
         Atomic: after the provider's answer, one run over payment, order and stock.
         After a crash: the payment is still `refunding`, and `settle-payments` goes on.
@@ -254,7 +260,7 @@ class Orders:
         """
         payment = self._owed(payment["_id"])
         if payment["amount"] and payment["state"] == "refunding":
-            self._give_back(payment)
+            self._give_back(payment, payments or self._gateway)
         self._refunded(payment)
 
     @operation(reads_only=True)
@@ -264,24 +270,34 @@ class Orders:
             raise OrderFixed(f"the payment is {payment['state']}, and nothing is owed", payment_id=payment_id)
         return payment
 
-    def _give_back(self, payment: Payment) -> None:
+    def _give_back(self, payment: Payment, gateway: PaymentGateway | None) -> None:
         attempt = Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
         try:
-            charge = self._gateway.refund(attempt) if self._gateway else None
+            charge = gateway.refund(attempt) if gateway else None
         except Exception as error:
             raise _unrefunded(payment) from error
         if charge is None or charge.state != "refunded":
             raise _unrefunded(payment)
+
+    def refunded_at_provider(self, payment: Payment) -> None:
+        """Cancel and restock the order of a captured payment that somebody gave back at the provider.
+
+        Atomic: one run over payment, order and stock.
+        After a crash: it happened or it did not; in two-phase mode, what `recover-transactions` settles.
+        Raises: `UnknownPayment`, `Busy`, `Unavailable`.
+        """
+        self._refunded(payment)
 
     @operation()
     def _refunded(self, payment: Payment) -> None:
         def plan() -> Plan:
             found = self._payment(payment["_id"])
             order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))
-            if found["state"] != "refunding":
+            if found["state"] not in ORDER_STATUS:
                 return Plan([])
             steps = [rules.payment_step(found, {"state": "refunded"})]
-            if order and order["status"] == "cancelling" and order["payment_id"] == payment["_id"]:
+            status = ORDER_STATUS[found["state"]]
+            if order and order["status"] == status and order["payment_id"] == payment["_id"]:
                 cancelled = cast(Order, order)
                 steps.append(order_step(cancelled, {"status": "cancelled"}))
                 steps += rules.restock_steps(cancelled, self._clock())

@@ -9,6 +9,8 @@ from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
 from squinney.patterns.transactions import AT_REST, visible
 
+STALLED_SECONDS = 15 * 60  # `settle-payments` has asked sixty times by then
+
 
 def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:
     return Pipeline(
@@ -92,6 +94,18 @@ def _pending_without_attempt() -> list[Document]:
     ]
 
 
+def _stalled_payments() -> list[Document]:
+    """Attempts and refunds that have been open for so long that their provider cannot be at work."""
+    since = {"$ifNull": ["$refunding_at", "$at"]}
+    longest_ago = {"$subtract": ["$$NOW", STALLED_SECONDS * 1_000]}
+    return [
+        {"$match": {**AT_REST, "state": {"$in": ["started", "refunding"]}}},
+        {"$set": {"since": since}},
+        {"$match": {"$expr": {"$lt": ["$since", longest_ago]}}},
+        _of("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
+    ]
+
+
 def _paid_without_order() -> list[Document]:
     return [
         {"$match": {**AT_REST, "state": "captured"}},
@@ -142,6 +156,7 @@ UNLIKE_HISTORY = _check("unlike-history", "stock", _unlike_history)
 STRAY_RESERVATIONS = _check("stray-reservations", "reservations", _stray_reservations)
 UNLIKE_RESERVATIONS = _check("unlike-reservations", "carts", _unlike_reservations)
 PENDING_WITHOUT_ATTEMPT = _check("pending-without-attempt", "carts", _pending_without_attempt)
+STALLED_PAYMENTS = _check("stalled-payments", "payments", _stalled_payments)
 PAID_WITHOUT_ORDER = _check("paid-without-order", "payments", _paid_without_order)
 ORDER_WITHOUT_PAYMENT = _check("order-without-payment", "orders", _order_without_payment)
 WRONG_TOTALS = _check("wrong-totals", "orders", _wrong_totals)

@@ -38,6 +38,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
             documents={"carts": cart["_id"]},
             repairable=_may_reopen(cart),
         )
+    for payment in found(db, queries.STALLED_PAYMENTS):
+        yield _stalled(payment)
     yield from _unpaired(db)
     for order in found(db, queries.WRONG_TOTALS):
         yield Problem(
@@ -91,6 +93,23 @@ def _unlike_reservations(cart: Document) -> Problem:
         f"cart {cart['_id']} says {cart['lines']}, its reservations say {cart['reserved']}",
         documents={"carts": cart["_id"]},
         repairable=cart["status"] == "active",
+    )
+
+
+def _stalled(payment: Document) -> Problem:
+    """For a person to look at: only the provider knows what became of the money."""
+    since = f"since {payment['since']:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
+    if payment["state"] == "started":
+        return Problem(
+            "stalled-payment",
+            f"cart {payment['cart_id']} is waiting for payment {payment['_id']} {since}",
+            documents={"payments": payment["_id"], "carts": payment["cart_id"]},
+        )
+    orders = {"orders": payment["cart_id"]} if payment["order"] else {}
+    return Problem(
+        "stalled-refund",
+        f"payment {payment['_id']} is owed back {since}" + (", so its order stays cancelling" if orders else ""),
+        documents={"payments": payment["_id"], **orders},
     )
 
 

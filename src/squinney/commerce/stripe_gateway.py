@@ -79,7 +79,12 @@ class StripeGateway:
             intent_id = self._intent_id(attempt)
         except _NeverMade as refused:
             return Charge("declined", reason=str(refused))
-        return _charge(self._stripe.v1.payment_intents.retrieve(intent_id))
+        return self._retrieved(intent_id)
+
+    def _retrieved(self, intent_id: str) -> Charge:
+        """How the intent stands, with its charge: an intent has succeeded also when its money went back since."""
+        params: Any = {"expand": ["latest_charge"]}
+        return _charge(self._stripe.v1.payment_intents.retrieve(intent_id, params))
 
     def cancel(self, attempt: Attempt) -> Charge:
         """Cancel the intent, made anew where none was noted."""
@@ -90,7 +95,7 @@ class StripeGateway:
         try:
             return _charge(self._stripe.v1.payment_intents.cancel(intent_id))
         except stripe.InvalidRequestError:  # it has come to an end already
-            return _charge(self._stripe.v1.payment_intents.retrieve(intent_id))
+            return self._retrieved(intent_id)
 
     def refund(self, attempt: Attempt) -> Charge:
         """Refund in full, once: the key makes a repeat harmless."""
@@ -136,4 +141,8 @@ def stripes_amount(amount: int, currency: str) -> int:
 
 
 def _charge(intent: Any) -> Charge:
-    return Charge(STATES.get(intent.status, "open"), intent.id)
+    """`refunded` says that all of a charge went back; where only a part did, the rest is still captured."""
+    state = STATES.get(intent.status, "open")
+    if state == "captured" and getattr(getattr(intent, "latest_charge", None), "refunded", False):
+        state = "refunded"
+    return Charge(state, intent.id)

@@ -65,7 +65,14 @@ class StripeStandIn:
             return self._confirm(intent)
         if parts[2:] == ["cancel"]:
             return self._cancel(intent)
-        return 200, dict(intent)
+        return 200, {**intent, "latest_charge": self._charge_of(intent, "expand[0]" in form or "expand[]" in form)}
+
+    def _charge_of(self, intent: dict[str, Any], expanded: bool) -> Any:
+        if intent["status"] != "succeeded":
+            return None
+        charge_id = f"ch_{intent['id']}"
+        charge = {"id": charge_id, "object": "charge", "refunded": intent["id"] in self.refunds}
+        return charge if expanded else charge_id
 
     def _confirm(self, intent: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if intent["status"] != "requires_payment_method":
@@ -97,7 +104,9 @@ def _handler(stand_in: StripeStandIn) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._say(*stand_in.answer("GET", self.path.partition("?")[0], {}, ""))
+            path, _, query = self.path.partition("?")
+            form = {name: values[0] for name, values in parse_qs(query).items()}
+            self._say(*stand_in.answer("GET", path, form, ""))
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()

@@ -10,12 +10,15 @@ from tests.systems.commerce.conftest import Shop
 from squinney.commerce import (
     CartClosed,
     CartEmpty,
+    Carts,
     Charge,
     OrderFixed,
+    Orders,
     PaymentDeclined,
     PaymentRefunded,
     PaymentUnsettled,
     UnknownCart,
+    find_problems,
 )
 from squinney.errors import Invalid
 from squinney.patterns.transactions import StillRunning
@@ -371,3 +374,27 @@ def test_a_refund_without_answer_is_finished_by_the_job(shop: Shop) -> None:
     assert shop.carts.settle_payments(60) == {"refunded": 1}
     assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))
     assert charges(shop) == {"refunded": 1}
+
+
+def test_a_double_charge_is_refunded_also_where_the_orders_have_no_gateway(shop: Shop) -> None:
+    """The gateway that took the money gives it back: that of the carts."""
+    shop.stock("film", 10)
+    orders = Orders(shop.db, transactions=shop.transactions, clock=shop.clock)
+    shop.carts = Carts(shop.db, payments=shop.gateway, orders=orders, transactions=shop.transactions, clock=shop.clock)
+    cart_id = shop.cart(film=2)
+    payment_id = captured_late(shop, cart_id)
+    shop.carts.checkout(cart_id, key="again")
+    assert shop.carts.settle(payment_id)["state"] == "refunded"
+    assert charges(shop) == {"refunded": 1, "captured": 1}
+
+
+def test_a_refund_at_the_provider_cancels_the_order_and_restocks(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    shop.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    for _ in range(2):  # a provider tells everything at least once
+        assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))
+    require_paired(shop)
+    assert list(find_problems(shop.db)) == []

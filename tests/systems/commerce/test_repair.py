@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from bson import ObjectId
 from tests.commands import Commands
 from tests.systems.commerce.conftest import Shop
 
+from squinney.clock import utcnow
 from squinney.commerce import Catalog, Categories, find_problems, repair
 from squinney.mongo.schema import Db
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -34,6 +38,7 @@ def busy(shop: Shop) -> Shop:
             assert cart_id == "pending"
     shop.gateway.behaviour = "capture"
     shop.orders.cancel("refunded")
+    shop.db["payments"].update_one({"_id": "pending:1"}, {"$set": {"at": utcnow()}})
     shop.inventory.adjust("film", -1, "lost")
     shop.db["orders"].insert_one({**shop.orders.place([{"sku": "x", "price": 5, "qty": 2}]), "_id": "plain"})
     assert list(find_problems(shop.db)) == []
@@ -78,6 +83,13 @@ def lose_order(shop: Shop, cart: dict[str, Any]) -> None:
     shop.db["carts"].update_one({"_id": "paid"}, {"$set": cart})
 
 
+def stall_refund(shop: Shop) -> None:
+    """The order is cancelled, and the provider has been gone since."""
+    shop.db["orders"].update_one({"_id": "paid"}, {"$set": {"status": "cancelling"}})
+    owed = {"state": "refunding", "refunding_at": LONG_AGO}
+    shop.db["payments"].update_one({"_id": "paid:1"}, {"$set": owed})
+
+
 def leave_stub(shop: Shop) -> None:
     """What a lost record leaves of a two-phase run that had begun to reserve."""
     txn = ObjectId()
@@ -107,6 +119,8 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("paid-without-order", False, lambda shop: lose_order(shop, {"attempt": 2})),
     ("pending-without-attempt", False, change("payments", "pending:1", {"$set": {"state": "captured"}})),
     ("order-without-payment", False, change("payments", "paid:1", {"$set": {"state": "declined"}})),
+    ("stalled-payment", False, change("payments", "pending:1", {"$set": {"at": LONG_AGO}})),
+    ("stalled-refund", False, stall_refund),
     ("wrong-total", True, change("orders", "plain", {"$set": {"total": 11}})),
     ("wrong-total", False, change("orders", "paid", {"$set": {"total": 11}})),
     ("orphan-marker", True, change("stock", "album", {"$push": {"txns": ObjectId()}})),

@@ -163,6 +163,16 @@ def test_a_cancelled_order_is_refunded_once(shop: Shop, stripe: StripeStandIn) -
     assert (len(stripe.refunds), shop.level("film")) == (1, (10, 0, 0))
 
 
+def test_a_refund_made_at_stripe_cancels_the_order(shop: Shop, stripe: StripeStandIn) -> None:
+    """An intent has succeeded also after its money went back: the charge says so."""
+    cart_id = shop.cart(film=2)
+    shop.carts.checkout(cart_id, key="k")
+    assert shop.carts.settle(f"{cart_id}:1")["state"] == "captured"
+    stripe.refunds["pi_1"] = {"id": "re_by_hand", "object": "refund", "status": "succeeded"}
+    assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
+    assert (shop.orders.get(cart_id)["status"], shop.level("film")) == ("cancelled", (10, 0, 0))
+
+
 def test_the_environment_names_the_provider(shop_db: Db) -> None:
     assert isinstance(gateway_for(shop_db, {"SQUINNEY_STRIPE_KEY": KEY}), StripeGateway)
     assert not isinstance(gateway_for(shop_db, {}), StripeGateway)

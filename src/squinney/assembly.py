@@ -16,6 +16,7 @@ from squinney.commerce import proof as commerce_proof
 from squinney.content import proof as content_proof
 from squinney.errors import Conflict
 from squinney.ledger import proof as ledger_proof
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns import follow, leases, migrations, queue, sequences, transactions
@@ -202,6 +203,7 @@ class Assembled:
 
 def assemble(db: Db, *, mode: Mode = "auto") -> Assembled:
     """Build every system's nouns."""
+    db = pinned(db)
     runner = Transactions(db, mode)
     return Assembled(db, runner, {system.name: system.build(db, runner) for system in SYSTEMS})
 
@@ -213,6 +215,7 @@ def load_demo(db: Db) -> None:
     After a crash: the next call goes on.
     Raises: `Conflict` where others are in the way for a minute.
     """
+    db = pinned(db)
     until = time.monotonic() + DEMO_SECONDS
     for system in SYSTEMS:
         while db["demo"].find_one({"_id": system.name}) is None:

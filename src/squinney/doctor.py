@@ -15,6 +15,7 @@ from squinney.errors import Conflict
 from squinney.jobs import statuses
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 Level = Literal["ok", "notice", "problem"]
@@ -49,6 +50,7 @@ def examine(db: Db, *, seconds: float | None = MOST_SECONDS) -> Iterator[Finding
 
     Raises: `Unavailable`.
     """
+    db = pinned(db)
     with operation(seconds, reads_only=True):
         yield from _server(db)
         yield from _schema(db)
@@ -159,6 +161,7 @@ def repair(db: Db, *, seconds: float | None = MOST_SECONDS) -> Counter[str]:
     After a crash: run it again.
     Raises: `Unavailable`.
     """
+    db = pinned(db)
     with operation(seconds):
         done = Counter({"collections and indexes": _apply_schema(db)})
         for system in assembly.SYSTEMS:

@@ -17,6 +17,7 @@ from pymongo.errors import PyMongoError
 from squinney.analytics.increments import MOST_HITS, PAGES_AT_ONCE, Hit, Increments, checked, transact
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.transactions import Busy
@@ -38,7 +39,7 @@ class BufferedHits:
     def __init__(
         self, db: Db, *, flush_after_seconds: float = 1.0, most_documents: int = 5_000, most_kept: int = 200_000
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._flush_after_seconds = checks.seconds(flush_after_seconds, "flush_after_seconds")
         if flush_after_seconds == 0:
             raise Invalid("flush_after_seconds must be more than 0", field="flush_after_seconds")

@@ -26,6 +26,7 @@ from squinney.analytics.storing import as_text, made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
@@ -56,7 +57,7 @@ class EventLog:
         transactions: Transactions | None = None,
         clock: Clock = utcnow,
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._places = places or Places(db)
         self._readers = Readers(self._places)

@@ -21,6 +21,7 @@ from squinney.analytics.places import Events, Places
 from squinney.analytics.readers import Readers
 from squinney.analytics.sources import offset_in
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
 BATCH = 2_000
@@ -36,6 +37,7 @@ def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: in
     After a crash: nothing half done; the next call goes on.
     Raises: `UnknownSource`, `Unavailable`.
     """
+    db = pinned(db)
     places = places or Places(db)
     fed = 0
     while True:

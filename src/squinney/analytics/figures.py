@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from squinney.analytics.documents import DAILY_HITS
 from squinney.analytics.events import EventLog
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 
 def figures(db: Db) -> dict[str, int]:
     """Counts from the collections' own statistics: they cost the same however much there is."""
+    db = pinned(db)
     return {
         "events": EventLog(db).count(),
         "sources": db["imports"].estimated_document_count(),

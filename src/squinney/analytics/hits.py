@@ -18,6 +18,7 @@ from squinney.analytics.series import Frame, Point
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -39,7 +40,7 @@ class Hits:
     def __init__(
         self, db: Db, *, preallocate: bool = False, clock: Clock = utcnow, chance: random.Random | None = None
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._preallocate = preallocate
         self._clock = clock
         self._chance = chance or random.Random()

@@ -22,6 +22,7 @@ from pymongo.write_concern import WriteConcern
 from squinney.analytics.documents import events_collection
 from squinney.errors import Unavailable
 from squinney.mongo import schema
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
 Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
@@ -71,7 +72,7 @@ class Places:
     """The collections of one database's events. A change of policy is seen within `refresh_seconds`."""
 
     def __init__(self, db: Db, *, refresh_seconds: float = 1) -> None:
-        self.db = db
+        self.db = pinned(db)
         self._refresh_seconds = refresh_seconds
         self._policy = Policy()
         self._known_until = float("-inf")
@@ -92,7 +93,7 @@ class Places:
         if policy.strategy == "rotate":
             return self.db[f"{EVENTS}.{suffix(at, policy.unit)}"]
         if policy.strategy == "rotate-databases":
-            return self.db.client[f"{self.db.name}_{suffix(at, policy.unit)}"][EVENTS]
+            return pinned(self.db.client[f"{self.db.name}_{suffix(at, policy.unit)}"])[EVENTS]
         return self.db[EVENTS]
 
     def insert(self, events: Sequence[Storable], concern: WriteConcern) -> list[Failure]:
@@ -177,7 +178,7 @@ class Places:
         prefix = f"{self.db.name}_"
         for name in sorted(self.db.client.list_database_names()):
             if name.startswith(prefix) and is_partition(name.removeprefix(prefix)):
-                yield self.db.client[name][EVENTS]
+                yield pinned(self.db.client[name])[EVENTS]
 
     def partitions(self) -> list[Events]:
         """The places of single days and months, oldest first."""

@@ -14,6 +14,7 @@ from squinney.analytics.documents import DAILY_HITS, MONTHLY_HITS
 from squinney.analytics.increments import place_of, transact
 from squinney.analytics.rollups import Rollups
 from squinney.analytics.verify import verify
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem, found
 
@@ -23,6 +24,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
+    db = pinned(db)
     for day in found(db, queries.UNLIKE_MINUTES):
         yield Problem(
             "wrong-day",
@@ -57,6 +59,7 @@ def repair(db: Db) -> Counter[str]:
     Atomic: each document by itself, in a transaction that reads what it sums; each bucket by itself.
     After a crash: run it again.
     """
+    db = pinned(db)
     done: Counter[str] = Counter()
     problems = list(find_problems(db))
     for problem in problems:

@@ -17,6 +17,7 @@ from squinney.analytics.places import CAPPED, EVENTS, Events, Places, Policy, St
 from squinney.analytics.rollups import OVERLAP_SECONDS
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 
@@ -43,7 +44,7 @@ class Retention:
     """
 
     def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float | None = None) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._places = Places(db, refresh_seconds=0)
         self._grace_seconds = grace_seconds
         self._settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds

@@ -27,6 +27,7 @@ from squinney.analytics.places import EVENTS, Places
 from squinney.analytics.rollup_pipelines import HOURLY, QUARTER_HOURLY, Level, Source, Step
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -74,7 +75,7 @@ class Rollups:
         finest: Finest = "hour",
         overlap_seconds: int = OVERLAP_SECONDS,
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self.name = checks.text(name, "name", most=50, pattern=_NAME)
         if self.name in _TAKEN:
             raise Invalid(f"name must be none of {', '.join(_TAKEN)}: those collections are others'", field="name")
@@ -94,7 +95,7 @@ class Rollups:
     @classmethod
     def registered(cls, db: Db) -> list[Rollups]:
         """Every roll-up that has run in this database and was not stopped; one that is stopped now stays so."""
-        found = [cls(db, **known["config"], name=known["_id"]) for known in db[RUNS].find({"stopped": None})]
+        found = [cls(db, **known["config"], name=known["_id"]) for known in pinned(db)[RUNS].find({"stopped": None})]
         for rollups in found:
             rollups._may_begin = False
         return found

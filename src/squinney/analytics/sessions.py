@@ -20,6 +20,7 @@ from squinney.analytics.places import DUPLICATE_KEY, Places, refusals
 from squinney.analytics.rollups import OVERLAP_SECONDS, Rollups
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -51,7 +52,7 @@ class Sessions:
     def __init__(
         self, db: Db, *, silence_seconds: int = SILENCE_SECONDS, overlap_seconds: int = OVERLAP_SECONDS
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._places = Places(db, refresh_seconds=0)
         self._silence_seconds = checks.integer(silence_seconds, "silence_seconds", least=1, most=MOST_SILENCE_SECONDS)
         self._silence = timedelta(seconds=silence_seconds)
@@ -61,7 +62,8 @@ class Sessions:
     def registered(cls, db: Db) -> list[Sessions]:
         """The sessions that were derived once in this database, as they were."""
         return [
-            cls(db, silence_seconds=known.get("silence_seconds", SILENCE_SECONDS)) for known in db[VISIT_RUNS].find()
+            cls(db, silence_seconds=known.get("silence_seconds", SILENCE_SECONDS))
+            for known in pinned(db)[VISIT_RUNS].find()
         ]
 
     @operation(reads_only=True)

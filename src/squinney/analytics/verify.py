@@ -11,6 +11,7 @@ from squinney.analytics.documents import RUNS
 from squinney.analytics.places import EVENTS, Places
 from squinney.analytics.rollup_pipelines import Step, beginning, union
 from squinney.analytics.rollups import Rollups
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
 
@@ -25,6 +26,7 @@ def verify(db: Db) -> Iterator[Problem]:
     Buckets whose events arrived after the last run are not due yet and are passed over. Where raw events were dropped,
     the coarser levels are compared with the finest instead.
     """
+    db = pinned(db)
     for rollups in Rollups.registered(db):
         for step in rollups.steps:
             for row in _differing(db, rollups, step):

@@ -16,6 +16,7 @@ from squinney.commerce.orders import Orders
 from squinney.commerce.payments import PaymentGateway
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -39,7 +40,7 @@ class Carts:
         clock: Clock = utcnow,
         currency: str = "EUR",
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
         self.payments = payments

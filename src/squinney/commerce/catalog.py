@@ -20,6 +20,7 @@ from squinney.commerce.products import TYPES, product_from
 from squinney.commerce.search import Filters
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation, seconds_left
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, checks, paging
 from squinney.patterns.attributes import Range, Value
@@ -45,8 +46,8 @@ class Catalog:
         transactions: Transactions | None = None,
         clock: Clock = utcnow,
     ) -> None:
-        self._db = db
-        self._reading: Db = db.with_options(read_preference=read_preference or Primary())
+        self._db = pinned(db)
+        self._reading: Db = self._db.with_options(read_preference=read_preference or Primary())
         self._types = dict(types)
         self._transactions = transactions or Transactions(db)
         self._clock = clock

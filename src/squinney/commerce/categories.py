@@ -14,6 +14,7 @@ from squinney.commerce.tree import Once, change_tree, slug_for, take_from_produc
 from squinney.commerce.tree_import import add_paths
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -33,7 +34,7 @@ class Categories:
     """A tree of categories. Each change of its structure is one transaction, and they follow one another."""
 
     def __init__(self, db: Db, *, most_depth: int = MOST_DEPTH) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._most_depth = most_depth
 
     # ---- reading ----

@@ -36,6 +36,7 @@ from squinney.commerce.orders import Orders
 from squinney.commerce.payments import Attempt, Charge, PaymentGateway
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions import Plan, Step, StillRunning, Transactions
 
@@ -54,7 +55,7 @@ class Checkout:
     def __init__(
         self, db: Db, gateway: PaymentGateway, orders: Orders, transactions: Transactions, clock: Clock
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._gateway = gateway
         self._orders = orders
         self._transactions = transactions

@@ -11,6 +11,7 @@ from squinney.commerce.documents import MOST_STOCK, Movement, Stock
 from squinney.commerce.errors import UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -22,7 +23,7 @@ class Inventory:
     """The stock of record: received + adjusted = qty (available) + carted + sold, per SKU, at every moment."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
 

@@ -15,6 +15,7 @@ from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder,
 from squinney.commerce.order_lines import EDITABLE, Edit, checked_lines, fixed
 from squinney.commerce.payments import Attempt, PaymentGateway
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -39,7 +40,7 @@ class Orders:
         transactions: Transactions | None = None,
         clock: Clock = utcnow,
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._gateway = payments
         self._transactions = transactions or Transactions(db)
         self._clock = clock

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, cast
 
 from pymongo.errors import DuplicateKeyError
 
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 ChargeState = Literal["open", "captured", "declined", "cancelled", "refunded"]
@@ -75,7 +76,7 @@ class TestGateway:
 
     def __init__(self, db: Db, behaviour: Behaviour = "capture") -> None:
         self.behaviour: Behaviour = behaviour
-        self._charges = db["test_charges"]
+        self._charges = pinned(db)["test_charges"]
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
         """Charge, or not, as told.

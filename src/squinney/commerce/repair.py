@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from squinney.commerce import stock_repair, tree_repair
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import Transactions, find_orphans, find_stuck
@@ -16,6 +17,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
+    db = pinned(db)
     yield from find_stuck(db)
     yield from stock_repair.find_problems(db)
     yield from tree_repair.find_problems(db)
@@ -28,6 +30,7 @@ def repair(db: Db) -> Counter[str]:
     Atomic: each document by itself, only where it is still as it was found; the category tree in one transaction.
     After a crash: run it again.
     """
+    db = pinned(db)
     done = Transactions(db).recover()
     done.update(stock_repair.repair(db))
     done.update(tree_repair.repair(db))

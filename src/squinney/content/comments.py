@@ -17,7 +17,8 @@ from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.paged import Paged
 from squinney.content.separate import Separate
 from squinney.errors import Forbidden, Invalid
-from squinney.mongo.connect import operation, server_now, with_aware_times
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -47,7 +48,7 @@ class Comments:
     ) -> None:
         if strategy not in CAPABILITIES:
             raise Invalid(f"strategy must be one of {', '.join(CAPABILITIES)}", field="strategy")
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._strategy = strategy
         self._clock = clock
         runs = transactions or Transactions(db)

@@ -15,7 +15,8 @@ from squinney.content.documents import FLAGS, Comment, Flag, Node
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.sight import id_of
 from squinney.errors import Invalid
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -36,7 +37,7 @@ class Moderation:
     """Flags on comments, and the queue in which moderators find them."""
 
     def __init__(self, db: Db, comments: Comments, *, clock: Clock = utcnow) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._comments = comments
         self._clock = clock
 

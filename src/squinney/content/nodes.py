@@ -16,7 +16,8 @@ from squinney.content.documents import MOST_TAGS, NODES, REVISIONS, WITHOUT_COMM
 from squinney.content.errors import UnknownNode
 from squinney.content.sight import Sight, id_of
 from squinney.errors import Conflict, LimitReached
-from squinney.mongo.connect import operation, server_now, with_aware_times
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.paging import Page, page
@@ -39,7 +40,7 @@ class Nodes:
         clock: Clock = utcnow,
         top_access: Access = DEFAULT_ACCESS,
     ) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
         self._sight = Sight(self._db, clock, access_rules.checked(top_access))

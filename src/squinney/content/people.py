@@ -13,7 +13,8 @@ from squinney.content.comments import Comments
 from squinney.content.discussions import plain
 from squinney.content.documents import COMMENTS, FLAGS, PAGES, Comment
 from squinney.content.errors import UnknownComment, UnknownNode
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 
@@ -25,7 +26,7 @@ class People:
     """What a person has the right to ask for."""
 
     def __init__(self, db: Db, comments: Comments) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._comments = comments
 
     def export(self, author_id: str) -> Iterator[Comment]:

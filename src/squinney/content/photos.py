@@ -22,7 +22,8 @@ from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.nodes import Nodes
 from squinney.content.uploads import Receiver, Stream, web_id
 from squinney.errors import Invalid, NotFound
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.nonces import EditConflict, new_nonce
@@ -71,7 +72,7 @@ class Photos:
         clock: Clock = utcnow,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._nodes = nodes or Nodes(db, transactions=self._transactions, clock=clock)
         self._clock = clock

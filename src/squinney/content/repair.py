@@ -22,6 +22,7 @@ from squinney.content.documents import (
 )
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem, found
@@ -59,6 +60,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
+    db = pinned(db)
     yield from find_stuck(db)
     for audit, wrong in _findings(db):
         collection = audit.pipeline.collection
@@ -75,6 +77,7 @@ def repair(db: Db) -> Counter[str]:
     Atomic: each document by itself, only where it is still as it was found.
     After a crash: run it again.
     """
+    db = pinned(db)
     done = Transactions(db).recover()
     for audit, wrong in _findings(db):
         if audit.repairable:

@@ -14,6 +14,7 @@ from squinney.content.rules import KEEP_FILES_SECONDS, removal_step
 from squinney.content.uploads import delete_files
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.jobs import Job
 from squinney.patterns.transactions import Step, Transactions
@@ -28,6 +29,7 @@ def sweep_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Counte
     for chunks that were still on their way.
     After a crash: the notices stand, and the next sweep deletes the files.
     """
+    db = pinned(db)
     done: Counter[str] = Counter()
     with operation(300):
         now = server_now(db)
@@ -56,6 +58,7 @@ def sweep_removals(db: Db) -> Counter[str]:
     Atomic: each deletion by itself; the notice goes last.
     After a crash: the next sweep goes on.
     """
+    db = pinned(db)
     done: Counter[str] = Counter()
     with operation(300):
         for removal in list(queries.DUE_REMOVALS.find(db, now=server_now(db))):

@@ -12,7 +12,8 @@ from squinney.identity.errors import LoginTaken
 from squinney.identity.people import People, checked_role, sign_up_steps
 from squinney.identity.rules import digest
 from squinney.identity.sessions import new_token
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
 
@@ -24,7 +25,7 @@ class Invitations:
     """Links that let one person choose a login and a password, once, with the role the link gives."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._people = People(db, transactions=self._transactions, clock=clock)
         self._clock = clock

@@ -15,7 +15,8 @@ from squinney.identity.documents import ApiKey
 from squinney.identity.errors import KeyRefused, UnknownKey
 from squinney.identity.key_cache import KeyCache
 from squinney.identity.rules import checked_scopes, digest, is_live
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -33,7 +34,7 @@ class Keys:
     """
 
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._clock = clock
         self.cache = KeyCache()
 

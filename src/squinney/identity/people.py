@@ -12,7 +12,8 @@ from squinney.identity.documents import ROLES, WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
 from squinney.identity.rules import LOGIN
 from squinney.identity.throttle import Throttle
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -28,7 +29,7 @@ class People:
     """Everybody who can sign in."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
         self._by_login = Throttle(self._db, "login", most=TRIES_PER_LOGIN, seconds=TRIES_SECONDS)

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from squinney.identity import queries
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem, found
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in or stay so."""
+    db = pinned(db)
     for login in found(db, queries.LOGINS_WITHOUT_PERSON):
         yield Problem(
             "login-without-person",
@@ -41,6 +43,7 @@ def repair(db: Db) -> Counter[str]:
     they still have the other credential.
     After a crash: run it again.
     """
+    db = pinned(db)
     done: Counter[str] = Counter()
     for login in found(db, queries.LOGINS_WITHOUT_PERSON):
         where = {"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}

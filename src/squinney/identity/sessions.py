@@ -10,7 +10,8 @@ from squinney.clock import Clock, utcnow
 from squinney.identity import queries
 from squinney.identity.documents import WITHOUT_MARKERS, Person, Session
 from squinney.identity.rules import digest
-from squinney.mongo.connect import operation, with_aware_times
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 LASTS = timedelta(days=14)
@@ -30,7 +31,7 @@ class Sessions:
     """
 
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._clock = clock
 
     @operation()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from squinney.identity import queries
 from squinney.identity.errors import TooManyTries
 from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.leases import after
 
@@ -14,7 +15,7 @@ class Throttle:
     crowd of simultaneous guesses gets no further than a patient one."""
 
     def __init__(self, db: Db, kind: str, *, most: int, seconds: float) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._kind = kind
         self._most = most
         self._seconds = seconds

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from squinney.mongo.connect import operation, server_now, with_aware_times
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import jobs as records
 from squinney.patterns import leases
@@ -46,7 +47,7 @@ def statuses(db: Db, jobs: Sequence[Job]) -> list[JobStatus]:
 
     Raises: `Unavailable`.
     """
-    db = with_aware_times(db)
+    db = pinned(db)
     now = server_now(db)
     # Before the records: of a job that ends in between it is not said that it was due all the while.
     held = {lease["_id"] for lease in leases.RUNNING.find(db, names=[records.lease_of(job.name) for job in jobs])}

@@ -15,6 +15,7 @@ from pymongo.errors import PyMongoError
 from squinney.errors import NotFound, SquinneyError
 from squinney.jobs.keeper import Keeper
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import checks
 from squinney.patterns import jobs as records
@@ -49,7 +50,7 @@ class Worker:
         look_every_seconds: float = 1,
         observe: Observe = lambda name, outcome, seconds: None,
     ) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._jobs = {job.name: job for job in jobs}
         self._leases = Leases(db, holder=holder)
         self._keeper = Keeper(self._leases, seconds=lease_seconds)

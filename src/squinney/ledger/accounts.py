@@ -11,6 +11,7 @@ from squinney.ledger import queries, rules
 from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE, Account, Entry, Transfer
 from squinney.ledger.errors import AccountClosed, AccountNotEmpty, CurrencyMismatch, UnknownAccount
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns import checks
 from squinney.patterns.ids import new_id
@@ -30,7 +31,7 @@ class Accounts:
     """
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
-        self._db = db
+        self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
         self._currencies: dict[str, str] = {}

@@ -16,6 +16,7 @@ from bson.min_key import MinKey
 
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import ADVICE, Problem, SnapshotTooOld, found
 from squinney.patterns.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
@@ -32,6 +33,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
     Raises: `SnapshotTooOld` where a single account has more entries than the server can add up in one snapshot.
     """
+    db = pinned(db)
     yield from find_stuck(db)
     yield from map(_unbalanced_problem, _unbalanced(db))
     for wrong in _wrong_balances(db):
@@ -168,6 +170,7 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     Raises: `Unavailable`, as `find_problems` does.
     """
+    db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
     for wrong in _wrong_balances(db):

@@ -247,8 +247,3 @@ def server_now(db: Db) -> datetime:
     aware: CodecOptions[Document] = CodecOptions(tz_aware=True, tzinfo=UTC)
     now: datetime = db.command("hello", codec_options=aware)["localTime"]
     return now
-
-
-def with_aware_times(db: Db) -> Db:
-    """The database as one whose times can be compared with ours, however the caller's client was made."""
-    return db.with_options(codec_options=db.codec_options.with_options(tz_aware=True))

@@ -30,7 +30,8 @@ from bson.timestamp import Timestamp
 from pymongo.errors import CursorNotFound, OperationFailure, PyMongoError
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import is_away, operation, server_now, with_aware_times
+from squinney.mongo.connect import is_away, operation, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
 from squinney.patterns.transactions import visible
@@ -88,7 +89,7 @@ class Follower:
         polling: bool | None = None,
     ) -> None:
         """`name` None saves nothing. `polling` None means: only where the server gives no change stream."""
-        self._db = with_aware_times(db)
+        self._db = pinned(db)
         self._name = name
         self._sources = [Source(source) if isinstance(source, str) else source for source in sources]
         self._batch = batch

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
 from squinney.patterns import checks
@@ -62,7 +63,7 @@ class Leases:
     """Leases by name; `holder` is what others are told of this process."""
 
     def __init__(self, db: Db, *, holder: str | None = None) -> None:
-        self._leases = db[NAME]
+        self._leases = pinned(db)[NAME]
         self.holder = holder or process_name()
 
     @operation()

@@ -17,6 +17,7 @@ from pymongo.errors import BulkWriteError
 
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Collection, Document
 from squinney.patterns import checks
 from squinney.patterns.paths import value_at
@@ -76,7 +77,7 @@ class Migration:
         self._batch = checks.integer(batch, "batch", least=1, most=10_000)
         self._per_second = per_second
         self._clock = clock
-        self._migrations = collection.database["migrations"]
+        self._migrations = pinned(collection.database)["migrations"]
         self._target = {model.__name__: newest_version(model) for model in (types.base, *types.models.values())}
 
     @property

@@ -26,6 +26,7 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns import checks
@@ -113,8 +114,8 @@ class Queue:
         backoff_seconds: float = 1,
         most_backoff_seconds: float = 600,
     ) -> None:
-        self._db = db
-        self._tasks = db[NAME]
+        self._db = pinned(db)
+        self._tasks = self._db[NAME]
         self.name = checks.text(name, "name", least=1, most=50, pattern=r"[a-z][a-z0-9-]*")
         self._visibility_seconds = visibility_seconds
         self._most_tries = most_tries

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from threading import Lock
 
-from pymongo import ReturnDocument, WriteConcern
+from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns import checks
 
@@ -29,7 +30,7 @@ class Sequences:
 
     def __init__(self, db: Db, *, batch: int = 100) -> None:
         # Majority: a number must not be given again because the primary that counted it was rolled back.
-        self._sequences = db.get_collection("sequences", write_concern=WriteConcern("majority"))
+        self._sequences = pinned(db)["sequences"]
         self._batch = checks.integer(batch, "batch", least=1, most=LARGEST_TAKE)
         self._waiting: dict[str, Iterator[int]] = {}
         self._locks: defaultdict[str, Lock] = defaultdict(Lock)

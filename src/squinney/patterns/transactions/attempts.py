@@ -9,20 +9,20 @@ from contextvars import Context
 from typing import TypeVar
 
 import pymongo
+from pymongo import ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, outlasted_the_server, seconds_left
+from squinney.mongo.pinned import MAJORITY_WRITE
 from squinney.mongo.schema import Db
 from squinney.patterns.transactions.errors import Busy
 
 T = TypeVar("T")
 
 SNAPSHOT = ReadConcern("snapshot")
-MAJORITY = WriteConcern("majority")
 ABORT_SECONDS = 1
 SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for undoing what it holds and saying so
 
@@ -57,7 +57,7 @@ def may_try_again(error: PyMongoError) -> bool:
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     """Begin, do the work, and commit; what `work` raises aborts it."""
-    session.start_transaction(read_concern=SNAPSHOT, write_concern=MAJORITY)
+    session.start_transaction(SNAPSHOT, MAJORITY_WRITE, ReadPreference.PRIMARY)
     try:
         result = work(session)
     except BaseException:

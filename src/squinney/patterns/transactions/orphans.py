@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions.records import NAME, is_open
@@ -19,6 +20,7 @@ MARKED: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": 
 
 def find_orphans(db: Db, collections: Iterable[str]) -> Iterator[Problem]:
     """`orphan-marker` and `orphan-stub`, in the named collections; reads each of them whole."""
+    db = pinned(db)
     for name in collections:
         for document in list(db[name].find(MARKED, {"txns": 1, "txn_lock": 1, "txn_stub": 1})):
             yield from _orphans_of(db, name, document)
@@ -50,6 +52,7 @@ def drop_orphans(db: Db, collections: Iterable[str]) -> Counter[str]:
     Atomic: each document by itself. A run without a record cannot come back, so there is no race to lose.
     After a crash: run it again.
     """
+    db = pinned(db)
     done: Counter[str] = Counter()
     for name in collections:
         for problem in find_orphans(db, [name]):

@@ -11,13 +11,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from pymongo import ReadPreference
 from pymongo.errors import OperationFailure
-from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
 
 from squinney.errors import SquinneyError
-from squinney.mongo.connect import operation, seconds_left, server_now, with_aware_times
+from squinney.mongo.connect import operation, seconds_left, server_now
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.problems import Problem
 from squinney.patterns.transactions import attempts, native, records, two_phase
@@ -53,7 +51,7 @@ class Transactions:
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
-        self._db = _with_guarantees(db)
+        self._db = pinned(db)
         self._mode = mode
         self._tombs_for_seconds = tombs_for_seconds
         self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
@@ -141,15 +139,6 @@ class Transactions:
         return "rolled back"
 
 
-def _with_guarantees(db: Db) -> Db:
-    """The database as the protocol needs it, however the caller's client was made."""
-    return with_aware_times(db).with_options(
-        read_preference=ReadPreference.PRIMARY,
-        read_concern=ReadConcern("majority"),
-        write_concern=WriteConcern("majority"),
-    )
-
-
 def _plan(steps: Steps | Callable[[], Steps]) -> Plan:
     built = steps() if callable(steps) else steps
     return built if isinstance(built, Plan) else Plan(built)
@@ -157,6 +146,7 @@ def _plan(steps: Steps | Callable[[], Steps]) -> Plan:
 
 def find_stuck(db: Db) -> Iterator[Problem]:
     """Runs that `recover()` should have settled a minute ago: nobody runs it, or a step's give or undo fails."""
+    db = pinned(db)
     overdue = server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)
     for state in records.OPEN_STATES:
         for record in records.DUE.find(db, state=state, until=overdue):

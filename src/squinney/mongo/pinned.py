@@ -1,0 +1,34 @@
+"""`pinned`: a database with the guarantees that the systems rest on, however the caller's client was made."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions
+from pymongo import ReadPreference
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from squinney.mongo.schema import Db, Document
+
+# All of them, not only the times: a client may ask for other document classes, or for dates as numbers.
+CODEC: CodecOptions[Document] = CodecOptions(
+    document_class=dict, tz_aware=True, tzinfo=UTC, uuid_representation=UuidRepresentation.STANDARD
+)
+MAJORITY_READ = ReadConcern("majority")
+MAJORITY_WRITE = WriteConcern("majority", j=True)
+
+
+def pinned(db: Db) -> Db:
+    """The same database, read from the primary with aware UTC times, written to a majority and its journals.
+
+    Every public class and function that is given a database passes it through here, so that a plain
+    `MongoClient(uri)` will do.
+    """
+    return db.with_options(
+        codec_options=CODEC,
+        read_preference=ReadPreference.PRIMARY,
+        read_concern=MAJORITY_READ,
+        write_concern=MAJORITY_WRITE,
+    )

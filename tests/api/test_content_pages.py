@@ -247,6 +247,16 @@ def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
         assert pages.post("/site/-/preview", data={"text": text}).json() == rendered
 
 
+@pytest.mark.parametrize("text", ["x" * 500_001, "|a|b|\n|-|-|\n" * 9_000, "[" * 60_000])
+def test_the_preview_refuses_what_cannot_be_saved_in_the_same_words(pages: TestClient, text: str) -> None:
+    seen = pages.post("/site/-/preview", data={"text": text}, headers={"Accept": "*/*"})
+    new = {"slug": "long", "type": "basic-page", "title": "T", "author": {"id": "a", "name": "A"}}
+    saved = pages.post("/api/content/nodes", json={**new, "detail": {"text": text}})
+    assert (seen.status_code, saved.status_code) == (422, 422)
+    assert seen.json()["detail"] == saved.json()["detail"]
+    assert "detail.text" in seen.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("base", "yours", "theirs", "merged", "conflicts"),
     [

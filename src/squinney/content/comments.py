@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from squinney.clock import Clock
-from squinney.content import conversion, discussions, queries, rules
+from squinney.content import conversion, discussions, markup, queries, rules
 from squinney.content.discussions import CAPABILITIES, Order, Place, Storage, precise_now
 from squinney.content.documents import MOST_COMMENT, NODES, Author, Comment, Node, Strategy
 from squinney.content.embedded import Embedded
@@ -349,7 +349,8 @@ def _id_of(node: Node | str) -> str:
 
 def checked_text(text: Any) -> str:
     """A comment's text: something to read, of at most ten thousand characters."""
-    return checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
+    said = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
+    return markup.checked_comment(said, "text")
 
 
 def _milliseconds(at: Any) -> Any:

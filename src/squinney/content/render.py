@@ -14,7 +14,8 @@ from urllib.parse import urljoin
 import nh3
 from markdown_it import MarkdownIt
 
-from squinney.content import nesting
+from squinney.content import markup, nesting
+from squinney.content.kept import Kept
 
 TAGS = {
     "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",
@@ -25,6 +26,8 @@ COMMENT_TAGS = {"a", "blockquote", "br", "code", "em", "li", "ol", "p", "pre", "
 COMMENT_ATTRIBUTES = {"a": {"href"}}
 MOST_STEPS = 1_000_000
 SCHEMES = {"http", "https", "mailto"}
+MOST_KEPT_BYTES = 32 << 20
+KEPT = Kept(MOST_KEPT_BYTES)
 LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
 
 
@@ -53,7 +56,9 @@ def _ready(parser: MarkdownIt) -> MarkdownIt:
 
 
 def _page(text: str) -> str:
-    """HTML, not sanitised yet. What would take long to sanitise shows its tags and stars as they were typed."""
+    """HTML, not sanitised yet. What would take long to render or to sanitise shows its marks as they were typed."""
+    if not markup.is_simple(text, markup.PAGE):
+        return _as_typed(text)
     rendered: str = _pages().render(text)
     if nesting.steps(rendered) <= MOST_STEPS:
         return rendered
@@ -61,8 +66,16 @@ def _page(text: str) -> str:
     return flat
 
 
+def _as_typed(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
 def markdown(text: str, *, base_url: str | None = None) -> str:
     """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it."""
+    return KEPT.get(("page", base_url or ""), text, lambda: _markdown(text, base_url))
+
+
+def _markdown(text: str, base_url: str | None) -> str:
     return nh3.clean(
         _page(text),
         tags=TAGS,
@@ -75,8 +88,13 @@ def markdown(text: str, *, base_url: str | None = None) -> str:
 
 def comment(text: str) -> str:
     """A comment's text as HTML that can be shown; links carry no weight with search engines."""
+    return KEPT.get(("comment", ""), text, lambda: _comment(text))
+
+
+def _comment(text: str) -> str:
+    simple = markup.is_simple(text, markup.COMMENT)
     return nh3.clean(
-        _comments().render(text),
+        _comments().render(text) if simple else _as_typed(text),
         tags=COMMENT_TAGS,
         attributes=COMMENT_ATTRIBUTES,
         attribute_filter=_attribute,
@@ -87,7 +105,12 @@ def comment(text: str) -> str:
 
 def plain(text: str, most: int = 300) -> str:
     """The first words of a text without any markup, for summaries."""
-    words = html.unescape(nh3.clean(_page(text[: 10 * most]), tags=set())).split()
+    head = text[: 10 * most]
+    return KEPT.get(("plain", str(most)), head, lambda: _plain(head, most))
+
+
+def _plain(text: str, most: int) -> str:
+    words = html.unescape(nh3.clean(_page(text), tags=set())).split()
     short = " ".join(words)
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 

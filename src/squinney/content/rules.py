@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from squinney.content import markup
 from squinney.content.documents import (
     MOST_TAGS,
     MOST_TEXT,
@@ -41,7 +42,7 @@ class Text(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    text: str = Field("", max_length=MOST_TEXT)
+    text: str = ""
     summary: str = Field("", max_length=1_000)
 
 
@@ -50,7 +51,7 @@ class Media(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    text: str = Field("", max_length=MOST_TEXT)
+    text: str = ""
     alt: str = Field("", max_length=500)
 
 
@@ -116,6 +117,7 @@ def checked_detail(type_: str, detail: Any) -> Document:
         raise Invalid(f"{field}: {first['msg']}", field=field) from None
     for name, value in model:
         checks.text(value, f"detail.{name}", most=MOST_TEXT)
+    markup.checked_page(model.text, "detail.text")  # type: ignore[attr-defined]
     return model.model_dump()
 
 

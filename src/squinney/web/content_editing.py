@@ -16,7 +16,7 @@ from squinney.api.assets import Body
 from squinney.api.dependencies import noun
 from squinney.api.limits import MOST_FORM_BYTES
 from squinney.api.statuses import status_of
-from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, merging, render
+from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup, merging, render
 from squinney.content.rules import TYPES, checked_tags
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.patterns.ids import new_id
@@ -173,8 +173,8 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 
 @router.post("/preview", response_class=JSONResponse)
 def preview(request: Request, text: Text = "") -> Response:
-    """The text as the page will show it."""
-    return JSONResponse({"html": render.markdown(as_typed(text))})
+    """The text as the page will show it; what could not be saved is refused with the same words."""
+    return JSONResponse({"html": render.markdown(markup.checked_page(as_typed(text), "detail.text"))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.systems.content.vectors import XSS
 
-from squinney.content import nesting, render
+from squinney.content import markup, nesting, render, rules
+from squinney.content.comments import checked_text
+from squinney.content.kept import Kept
+from squinney.errors import Invalid
 
 ADDRESSES = {"href", "src"}
 
@@ -110,6 +113,66 @@ def test_what_nests_too_deep_to_be_sanitised_in_time_is_shown_as_it_was_typed(te
 )
 def test_html_that_is_long_but_sound_is_kept(text: str, kept: str) -> None:
     assert kept in render.markdown(text)
+
+
+TOO_MUCH = {
+    "cells that nobody typed": ("|a" * 300 + "\n" + "|-" * 300 + "\n" + "x\n" * 219 + "\n") * 10,
+    "cells that were typed": "|a|b|c|d|\n|-|-|-|-|\n\n" + "|a|b|\n|-|-|\n" * 9_000,
+    "cells in a quote": "> " + "|a" * 300 + "\n> " + "|-" * 300 + "\n" + "> x\n" * 219,
+    "lines": "- a\n" * 30_000,
+    "brackets": "[" * 60_000,
+    "letters": "a" * 500_001,
+}
+
+
+@pytest.mark.parametrize("text", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_a_text_that_would_take_long_to_render_is_refused_before_and_never_rendered(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        rules.checked_detail("basic-page", {"text": text})
+    assert refused.value.details["field"] == "detail.text"
+    # One that was stored before there were limits is shown as it was typed.
+    monkeypatch.setattr(render, "_pages", lambda: pytest.fail("it is rendered"))
+    assert render.markdown(text).startswith("<pre>")
+
+
+def test_a_comment_may_have_less_markup_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Invalid, match="text may have at most 2000 marks"):
+        checked_text("[" * 3_000)
+    monkeypatch.setattr(render, "_comments", lambda: pytest.fail("it is rendered"))
+    assert render.comment("[" * 3_000).startswith("<pre>")
+    assert checked_text("word " * 2_000)
+
+
+TABLE_PARTS = ["|", "-", "a", "\n", "|-|-", "|a|b", "> ", "- ", "  ", "1. ", ":", "\r", "#", "\x0b"]
+
+
+@given(st.lists(st.sampled_from(TABLE_PARTS)))
+@settings(deadline=None, max_examples=300)
+@example(["|a|b", "\n", "|-|-", "\n", "|", "\n", "-", "|", "-", "\n", "a"])
+def test_no_table_has_more_cells_than_are_counted(parts: list[str]) -> None:
+    text = "".join(parts)
+    cells = sum(token.type in ("td_open", "th_open") for token in render._pages().parse(text))
+    counted = {what: found for what, _, found in markup._counts(text, markup.PAGE)}["cells in its tables"]
+    assert counted >= cells
+
+
+def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "KEPT", Kept(100_000))
+    calls = []
+    clean = render.nh3.clean
+    monkeypatch.setattr(render.nh3, "clean", lambda *args, **options: calls.append(args[0]) or clean(*args, **options))
+    for _ in range(2):
+        assert render.markdown("*a* [b](c)") == '<p><em>a</em> <a href="c" rel="noopener noreferrer">b</a></p>\n'
+        assert 'href="http://d.example/c"' in render.markdown("*a* [b](c)", base_url="http://d.example/")
+        assert "nofollow" in render.comment("*a* [b](c)")
+        assert render.plain("*a* [b](c)") == "a b"
+    assert len(calls) == 4
+    for number in range(50):
+        render.markdown(f"{number} " * 500)
+    render.markdown("*a* [b](c)")
+    assert len(calls) == 55
 
 
 def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:

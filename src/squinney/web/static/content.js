@@ -9,9 +9,14 @@ for (const area of document.querySelectorAll("textarea[data-preview]")) {
     const turn = ++asked;
     const body = new URLSearchParams({ text: area.value });
     const answer = await fetch("/site/-/preview", { method: "POST", body, headers: { "X-CSRF-Token": csrf } });
-    if (!answer.ok || turn !== asked) return;
+    const told = await answer.json().catch(() => ({}));
+    if (turn !== asked) return;
+    if (!answer.ok) {
+      target.textContent = told.detail ?? "There is no preview now.";
+      return;
+    }
     // The server has sanitised it; the page's policy runs no script even if it had not.
-    target.innerHTML = (await answer.json()).html;
+    target.innerHTML = told.html;
   };
   area.addEventListener("input", () => {
     clearTimeout(timer);

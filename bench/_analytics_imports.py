@@ -25,9 +25,9 @@ import bson
 from bench import report
 from bench._analytics_page import Aim, fresh, met
 from squinney.analytics import EventLog, parsers
+from squinney.analytics.events.sources import event_id
+from squinney.analytics.events.storing import as_text, made_ready
 from squinney.analytics.parsers.encoded import encoder
-from squinney.analytics.sources import event_id
-from squinney.analytics.storing import as_text, made_ready
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
 

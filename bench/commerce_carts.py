@@ -22,7 +22,7 @@ from bench.harness import Contender, Series, compare
 from squinney.commerce import Carts, Catalog, TestGateway
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Transactions
+from squinney.transactions import Transactions
 
 THREADS = (1, 8, 32)
 SPREAD = 1_000

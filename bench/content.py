@@ -11,13 +11,15 @@ import bson
 
 from bench import content_peers, report
 from bench.harness import Contender, Series, compare
-from squinney.content import COLLECTIONS, Comments, Node, Nodes, conversion, queries, render
-from squinney.content.discussions import new_comment
+from squinney import transactions
+from squinney.content import COLLECTIONS, Comments, Node, Nodes, queries
+from squinney.content.comments import conversion
+from squinney.content.comments.discussions import new_comment
 from squinney.content.documents import NODES, PAGES, WITHOUT_COMMENTS, Strategy
+from squinney.content.nodes import render
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
 
 ADA: Any = {"_id": "ada", "name": "Ada"}
 SIZES = (10, 1_000, 100_000)

@@ -18,10 +18,10 @@ from typing import Any
 from gridfs import GridFSBucket
 
 from bench import report
+from squinney import transactions
 from squinney.content import COLLECTIONS, Photos
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection, client_for
-from squinney.patterns import transactions
 
 GIGABYTE = 1 << 30
 AIM = 0.95

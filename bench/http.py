@@ -69,7 +69,7 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     ids = [systems.nouns["ledger"]["accounts"].open("EUR", 100, name="bench")["_id"] for _ in range(ACCOUNTS)]
     _, key = systems.nouns["identity"]["keys"].create("bench", ["ledger:read"])
     environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "SQUINNEY_RATE_PER_KEY": "0", "PORT": "0"}
-    serve = ["-m", "squinney.cli.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
+    serve = ["-m", "squinney.service.commands.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
     with ExitStack() as stack:
         ours, our_process = stack.enter_context(_served(serve, environment))
         theirs, their_process = stack.enter_context(_served(["-c", BY_HAND, uri, NAME], {}))

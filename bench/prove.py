@@ -22,7 +22,7 @@ SECONDS = 600
 def prove(name: str) -> dict[str, object]:
     """One system's proof, as a person would run it, on a MongoDB of its own."""
     with tempfile.TemporaryDirectory(prefix="squinney-prove-") as folder:
-        command = [sys.executable, "-m", "squinney.cli.main", "--data", f"{folder}/data", "prove", name]
+        command = [sys.executable, "-m", "squinney.service.commands.main", "--data", f"{folder}/data", "prove", name]
         limits = ["--operations", str(OPERATIONS.get(name, 5_000)), "--seconds", str(SECONDS), "--json"]
         environment = {key: value for key, value in os.environ.items() if key != "MONGODB_URI"}
         result = subprocess.run([*command, *limits], env=environment, stdout=subprocess.PIPE, text=True)

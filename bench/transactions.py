@@ -19,7 +19,7 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
-from squinney.patterns.transactions import Transactions
+from squinney.transactions import Transactions
 
 SPREAD, HOT = 1_000, 2
 THREADS = (1, 8, 32)

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from squinney.mongo import process
 from squinney.mongo.connect import client_for
-from squinney.mongo.embedded import Embedded
+from squinney.mongo.embedded import Embedded, process
 from squinney.mongo.schema import Db, Document
 from tests.crash.case import modules
 
@@ -33,7 +32,7 @@ ARGUMENTS = (
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=5"),
 )
 # What children need at once: those of the crash sweep, and commands.
-PRELOADED = ["tests.crash.deaths", *modules(), "squinney.cli.main"]
+PRELOADED = ["tests.crash.deaths", *modules(), "squinney.service.commands.main"]
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 * 2**30
 

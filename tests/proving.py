@@ -13,7 +13,7 @@ from squinney.mongo.embedded import Embedded
 def require_proof(mongod: Embedded, system: str, *options: str) -> None:
     """Its workers did something, some were killed, and every promise holds."""
     done = subprocess.run(
-        [sys.executable, "-m", "squinney.cli.main", "prove", system, *options, "--json"],
+        [sys.executable, "-m", "squinney.service.commands.main", "prove", system, *options, "--json"],
         env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_SECRET": "test " * 8},
         capture_output=True,
         text=True,

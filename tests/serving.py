@@ -23,7 +23,7 @@ class Serving:
         self._log = data.with_name(f"{data.name}.log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "squinney.cli.main", "--data", str(data), "serve", *arguments],
+                [sys.executable, "-m", "squinney.service.commands.main", "--data", str(data), "serve", *arguments],
                 env={**inherited, "PORT": "0", "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,

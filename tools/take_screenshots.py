@@ -25,7 +25,16 @@ SIZE = (1200, 800)
 def served() -> Iterator[str]:
     """A site with the demo data; its first line is the link for the first admin."""
     with tempfile.TemporaryDirectory(prefix="squinney-") as folder:
-        command = [sys.executable, "-m", "squinney.cli.main", "--data", f"{folder}/data", "serve", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "squinney.service.commands.main",
+            "--data",
+            f"{folder}/data",
+            "serve",
+            "--port",
+            "0",
+        ]
         serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
         try:
             assert serving.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import typer
 
-from squinney.cli.main import app
+from squinney.service.commands.main import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 INTRODUCTION = """# Commands

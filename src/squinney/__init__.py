@@ -74,8 +74,8 @@ def prepare(db: Database[dict[str, Any]], *parts: ModuleType | Collection) -> No
     After a crash: run it again.
     Raises: `Invalid` where a part is neither, `Conflict` where an index exists with other options.
     """
+    from squinney import transactions
     from squinney.mongo.schema import apply
-    from squinney.patterns import transactions
 
     wanted = [*transactions.COLLECTIONS, *(one for part in parts for one in _collections_of(part))]
     apply(db, wanted)

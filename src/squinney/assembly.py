@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self
 
-from squinney import analytics, commerce, content, identity, ledger
+from squinney import analytics, commerce, content, identity, ledger, transactions
 from squinney.analytics import proof as analytics_proof
 from squinney.commerce import proof as commerce_proof
 from squinney.content import proof as content_proof
 from squinney.errors import Conflict
 from squinney.ledger import proof as ledger_proof
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import follow, leases, migrations, queue, sequences, transactions
+from squinney.patterns import follow, leases, migrations, queue, sequences
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
 from squinney.patterns.migrations import Migration
-from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class System:
     `build(db, transactions)` makes its nouns, by name. `figures` are the live numbers of its card on the home page,
     cheap enough to be asked for at every view; `path` is where its pages begin, `listed` whether the menu
     and the home page show it. The adapters find its routes, pages and
-    commands in the module of the same name: `api/<name>.py`, `web/<name>.py`, `cli/<name>.py`.
+    commands in its surface: `<name>/surface/api.py`, `web.py`, `cli.py`.
     """
 
     name: str

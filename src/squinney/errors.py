@@ -68,7 +68,7 @@ SquinneyError
     └── PaymentUnsettled     commerce: the payment provider gave no answer
 
 A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
-`api/statuses.py` and to exit codes in `cli/errors.py`.
+`http/statuses.py` and to exit codes in `service/commands/exit_codes.py`.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ from starlette.testclient import TestClient
 from tests.plugins.shelf import Prepared
 
 from squinney import assembly
-from squinney.api.options import Options
 from squinney.clock import utcnow
-from squinney.web.app import create_site
-from squinney.web.visitor import SIGNED_IN, Visitor
+from squinney.http.options import Options
+from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
 

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from squinney.api.connections import MOST_HEADER_BYTES, CarefulProtocol
+from squinney.service.connections import MOST_HEADER_BYTES, CarefulProtocol
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 3\r\n\r\n"
 Dialogue = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bytes]]

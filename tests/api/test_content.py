@@ -14,8 +14,8 @@ from tests.systems.content.test_render import dangers
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
-from squinney.content import render
 from squinney.content.documents import MOST_TEXT
+from squinney.content.nodes import render
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"

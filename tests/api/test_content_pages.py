@@ -13,7 +13,8 @@ from tests.systems.content.pictures import jpeg
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
-from squinney.content import demo, merging
+from squinney.content import demo
+from squinney.content.nodes import merging
 
 
 def field(page: str, name: str) -> str:

@@ -13,9 +13,9 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from squinney import assembly
-from squinney.api.options import Options
-from squinney.web.app import create_site
-from squinney.web.visitor import ANONYMOUS, SIGNED_IN, Visitor
+from squinney.http.options import Options
+from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
+from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -158,9 +158,9 @@ def test_each_route_refuses_a_body_that_is_too_large(
 
 def _body_limits() -> tuple[str, ...]:
     """Uploads have limits of their own, tested where they are declared."""
-    from squinney.api.app import adapters
+    from squinney.service.app import adapters
 
-    modules = [*adapters("squinney.api"), *adapters("squinney.web")]
+    modules = [*adapters("api"), *adapters("web")]
     return tuple(prefix for module in modules for prefix in getattr(module, "BODY_LIMITS", {}))
 
 
@@ -200,7 +200,7 @@ def test_each_route_is_documented_with_its_errors(app: FastAPI) -> None:
 
 
 def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
-    from squinney.api.cursors import signed_cursor
+    from squinney.http.cursors import signed_cursor
 
     route = next(
         r for at, r in flat(app.routes) if isinstance(r, APIRoute) and at == path and method.upper() in r.methods

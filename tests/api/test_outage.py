@@ -41,7 +41,7 @@ class Service:
 
     def __init__(self, uri: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "squinney.cli.main", "--uri", uri, "serve", "--no-demo"],
+            [sys.executable, "-m", "squinney.service.commands.main", "--uri", uri, "serve", "--no-demo"],
             env={**os.environ, **ENVIRONMENT, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

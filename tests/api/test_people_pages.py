@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.web.identity import _own_path
-from squinney.web.visitor import SIGNED_IN
+from squinney.http.visitor import SIGNED_IN
+from squinney.identity.surface.web import _own_path
 
 PASSWORD = "correct horse battery"
 HTML = {"Accept": "text/html"}

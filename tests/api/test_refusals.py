@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from squinney import assembly
-from squinney.api.options import Options
 from squinney.clock import utcnow
-from squinney.web.app import create_site
+from squinney.http.options import Options
+from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
 INJECTIONS: list[Any] = [{"$gt": ""}, {"$ne": None}, ["$where"], {"$regex": ".*"}, {"$expr": {"$eq": [1, 1]}}]

@@ -11,7 +11,7 @@ from tests.api.conftest import SECRET
 from squinney import assembly
 from squinney.clock import utcnow
 from squinney.commerce import Carts, TestGateway, demo
-from squinney.web.visitor import SIGNED_IN, Visitor
+from squinney.http.visitor import SIGNED_IN, Visitor
 
 SKU = "album-2"  # of which there is one
 

@@ -132,7 +132,17 @@ def test_follow_until_interrupted(mongod: Embedded, db: Db, tmp_path: Path) -> N
     path = tmp_path / "access.log"
     path.write_text(line(0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "squinney.cli.main", "analytics", "follow", str(path), "--hits", "--poll", "0.05"],
+        [
+            sys.executable,
+            "-m",
+            "squinney.service.commands.main",
+            "analytics",
+            "follow",
+            str(path),
+            "--hits",
+            "--poll",
+            "0.05",
+        ],
         env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name},
         stdout=subprocess.PIPE,
         text=True,

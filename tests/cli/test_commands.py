@@ -123,7 +123,7 @@ def test_a_worker_whose_starter_died_before_it_ran_ends(mongod: Embedded, ready_
     proof.prepare(ready_db)
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
-    worker = [sys.executable, "-m", "squinney.cli.prove_worker", "ledger", "native", "1", str(gone.pid)]
+    worker = [sys.executable, "-m", "squinney.service.commands.prove_worker", "ledger", "native", "1", str(gone.pid)]
     environment = {**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": ready_db.name}
     assert subprocess.run(worker, env=environment, timeout=60, check=False).returncode == 1
 

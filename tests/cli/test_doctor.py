@@ -12,8 +12,8 @@ from bson import ObjectId
 
 from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Step, Transactions
-from squinney.patterns.transactions.steps import stored_form
+from squinney.transactions import Step, Transactions
+from squinney.transactions.steps import stored_form
 
 
 def problems(result: Any) -> list[str]:

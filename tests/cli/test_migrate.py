@@ -7,10 +7,10 @@ from threading import Event
 from typing import Any, Literal
 
 from squinney.assembly import system_named
-from squinney.cli.migrate import run_all
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration
 from squinney.patterns.polymorphic import Document, Types, upgrades
+from squinney.service.commands.migrate import run_all
 
 
 class Song(Document):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.serving import Serving
 
-from squinney.mongo import process
+from squinney.mongo.embedded import process
 
 
 def fetch(url: str) -> str:
@@ -68,7 +68,16 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         result = subprocess.run(
-            [sys.executable, "-m", "squinney.cli.main", "--data", str(tmp_path / "data"), "serve", "--port", port],
+            [
+                sys.executable,
+                "-m",
+                "squinney.service.commands.main",
+                "--data",
+                str(tmp_path / "data"),
+                "serve",
+                "--port",
+                port,
+            ],
             capture_output=True,
             text=True,
             timeout=60,

@@ -74,7 +74,7 @@ def test_jobs_are_listed_and_run(squinney: Squinney, ready_db: Db) -> None:
 @contextmanager
 def running(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "squinney.cli.main", *arguments],
+        [sys.executable, "-m", "squinney.service.commands.main", *arguments],
         env={**os.environ, "COLUMNS": "200", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -159,7 +159,7 @@ def test_serve_prints_the_admins_link_once_and_stops_gracefully(mongod: Embedded
 
 
 def test_the_embedded_secret_is_made_once_and_private(tmp_path: Path) -> None:
-    from squinney.api.secret import secret_for
+    from squinney.service.secret import secret_for
     from squinney.settings import Settings
 
     first = secret_for(Settings(), tmp_path)

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from pymongo.errors import OperationFailure
 
+from squinney import transactions
 from squinney.errors import Conflict, Unavailable
 from squinney.ledger import COLLECTIONS, Accounts, find_problems
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
-from squinney.mongo.replica_set import ReplicaSet
+from squinney.mongo.embedded.replica_set import ReplicaSet
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 
 @dataclass(frozen=True)

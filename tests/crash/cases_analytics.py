@@ -7,22 +7,13 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from squinney.analytics import (
-    BufferedHits,
-    EventLog,
-    Hits,
-    Retention,
-    Rollups,
-    Sessions,
-    feed_hits,
-    increments,
-    retention,
-    verify,
-)
-from squinney.analytics.imports import Options, import_stream
-from squinney.analytics.places import Places
+from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, verify
+from squinney.analytics.events import retention
+from squinney.analytics.events.imports import Options, import_stream
+from squinney.analytics.events.places import Places
+from squinney.analytics.hits import increments
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import Case, transactions
 
 START = datetime(2026, 3, 30, 22, tzinfo=UTC)

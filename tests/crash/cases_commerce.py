@@ -21,9 +21,9 @@ from squinney.commerce import (
     UnknownProduct,
 )
 from squinney.commerce.demo import demo
-from squinney.commerce.payments import Behaviour
+from squinney.commerce.orders.payments import Behaviour
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import Case, transactions
 from tests.crash.shop import LONG_AGO, PRICING, age, carts, inventory, levels, lines, paired, shop
 

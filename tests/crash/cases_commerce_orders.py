@@ -8,7 +8,7 @@ from typing import Any
 
 from squinney.commerce import Catalog, OrderFixed, Orders, UnknownOrder
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode, Stale
+from squinney.transactions import Mode, Stale
 from tests.crash.case import Case
 from tests.crash.shop import PRICING, age, carts, levels, orders, paid
 

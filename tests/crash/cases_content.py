@@ -9,11 +9,12 @@ from typing import Any
 from unittest.mock import patch
 
 from squinney import content
-from squinney.content import Comments, Moderation, Nodes, People, Photos, chunks
+from squinney.content import Comments, Moderation, Nodes, People, Photos
 from squinney.content.documents import Strategy
 from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.files import chunks
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import Case, transactions
 from tests.systems.content.pictures import jpeg, noise
 

@@ -14,7 +14,7 @@ from squinney.errors import Unavailable
 from squinney.ledger import Accounts
 from squinney.ledger.demo import demo
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode, Transactions, two_phase
+from squinney.transactions import Mode, Transactions, two_phase
 from tests.crash.case import Case, transactions
 
 KEY = "once"

@@ -15,7 +15,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import cases
 from tests.crash.proxy import Proxy, uri_of
 from tests.plugins.writes import is_write

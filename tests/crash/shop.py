@@ -6,9 +6,9 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from squinney.commerce import Carts, Catalog, Inventory, Orders, TestGateway
-from squinney.commerce.payments import Behaviour
+from squinney.commerce.orders.payments import Behaviour
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import transactions
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

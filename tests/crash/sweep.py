@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns.transactions import Mode, records
+from squinney.transactions import Mode, records
 from tests.crash import deaths
 from tests.crash.case import Case
 from tests.crash.deaths import WAYS, Way

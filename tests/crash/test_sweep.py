@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from squinney.mongo.embedded import Embedded
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 from tests.crash.case import Case, cases
 from tests.crash.deaths import WAYS, Way
 from tests.crash.sweep import collections_of, sweep

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from tests.commands import watched
 
-from squinney import ledger
+from squinney import ledger, transactions
 from squinney.ledger import Accounts
 from squinney.mongo.schema import apply
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Transactions
+from squinney.transactions import Transactions
 
 DOCS = Path(__file__).parents[2] / "docs"
 

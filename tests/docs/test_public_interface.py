@@ -15,11 +15,10 @@ import pytest
 
 import squinney
 import squinney.patterns
-from squinney import errors
+from squinney import errors, transactions
 from squinney.assembly import SYSTEMS, assemble
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
-from squinney.patterns import transactions
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {page: page.read_text() for page in DOCS.rglob("*.md") if "_build" not in page.parts}

@@ -10,9 +10,9 @@ import typer
 from tools import write_commands
 
 from squinney import assembly
-from squinney.api.statuses import STATUSES
-from squinney.cli.errors import EXIT_CODES
-from squinney.cli.main import app
+from squinney.http.statuses import STATUSES
+from squinney.service.commands.exit_codes import EXIT_CODES
+from squinney.service.commands.main import app
 from squinney.settings import VARIABLES, Settings
 
 DOCS = Path(__file__).parents[2] / "docs"

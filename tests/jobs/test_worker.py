@@ -19,8 +19,6 @@ from tests.plugins.shelf import Prepared
 
 from squinney import assembly
 from squinney.errors import NotFound
-from squinney.jobs import Worker, statuses
-from squinney.jobs.keeper import Keeper
 from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -28,6 +26,8 @@ from squinney.patterns import jobs as records
 from squinney.patterns import leases
 from squinney.patterns.jobs import Job
 from squinney.patterns.leases import Leases
+from squinney.service.jobs import Worker, statuses
+from squinney.service.jobs.keeper import Keeper
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ KILLED = """
 import sys, time
 from pymongo import monitoring
 from squinney import assembly
-from squinney.jobs import Worker
+from squinney.service.jobs import Worker
 from squinney.mongo.connect import client_for
 
 class Hang(monitoring.CommandListener):
@@ -277,7 +277,7 @@ class Skewed(module.datetime):
     def now(cls, tz=None):
         return cls.fromtimestamp(time.time(), tz)
 module.datetime = Skewed
-from squinney.jobs import Worker
+from squinney.service.jobs import Worker
 from squinney.mongo.connect import client_for
 from squinney.patterns.jobs import Job
 from tests.plugins.shelf import Prepared

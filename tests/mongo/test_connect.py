@@ -11,8 +11,9 @@ import pytest
 from pymongo.errors import ConfigurationError, ConnectionFailure, DuplicateKeyError, PyMongoError
 
 from squinney.errors import Conflict, Invalid, NotFound, Unavailable
-from squinney.mongo import binary, places, process
 from squinney.mongo.connect import check_server, client_for, connect, operation, refusal, server_now
+from squinney.mongo.embedded import binary, process
+from squinney.mongo.embedded import folders as places
 from squinney.settings import Settings
 
 NOBODY_THERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"

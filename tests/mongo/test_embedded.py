@@ -15,9 +15,10 @@ from pymongo import MongoClient
 from tests.processes import is_alive
 
 from squinney.errors import NoServer
-from squinney.mongo import binary, embedded, places, process
 from squinney.mongo.connect import client_for
-from squinney.mongo.embedded import Embedded, default_folder
+from squinney.mongo.embedded import Embedded, binary, default_folder, process
+from squinney.mongo.embedded import folders as places
+from squinney.mongo.embedded import server as embedded
 
 APP = """
 import signal, sys

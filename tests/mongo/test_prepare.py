@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 import squinney
-from squinney import ledger
+from squinney import ledger, transactions
 from squinney.errors import Invalid
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import transactions
 
 
 def test_two_imports_are_enough(mongod: Embedded, db: Db):

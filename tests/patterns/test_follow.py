@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from squinney import transactions
 from squinney.errors import Conflict
 from squinney.mongo import schema
 from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.patterns import follow, transactions
+from squinney.patterns import follow
 from squinney.patterns.follow import Change, Feed, Follower, Source
-from squinney.patterns.transactions import Step, Transactions
+from squinney.transactions import Step, Transactions
 
 NOTES = Source("notes", since="at")
 BATCH = 10

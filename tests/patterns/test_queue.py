@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from tests.racing import at_once
 
+from squinney import transactions
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo import schema
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db
-from squinney.patterns import queue, transactions
+from squinney.patterns import queue
 from squinney.patterns.queue import Queue, Task
-from squinney.patterns.transactions import Mode, Step, Transactions
+from squinney.transactions import Mode, Step, Transactions
 
 
 @pytest.fixture

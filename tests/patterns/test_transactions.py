@@ -17,14 +17,13 @@ from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
 from tests.racing import at_once
 
-from squinney import clock
+from squinney import clock, transactions
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for, operation, server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import transactions
-from squinney.patterns.transactions import (
+from squinney.transactions import (
     AlreadyExists,
     Busy,
     KeyReused,

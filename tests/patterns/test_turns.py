@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from squinney.patterns import turns
-from squinney.patterns.turns import Turns
+from squinney.transactions import turns
+from squinney.transactions.turns import Turns
 
 
 def test_one_at_a_time_in_the_order_of_coming() -> None:

@@ -38,7 +38,7 @@ class WriteCounts:
     def wrap_everything(self) -> None:
         """Count in every public method of every system's nouns, and in every job."""
         from squinney import assembly
-        from squinney.patterns.transactions import Transactions
+        from squinney.transactions import Transactions
 
         nowhere: Any = MongoClient("mongodb://localhost:1", connect=False)["nowhere"]
         nouns = {

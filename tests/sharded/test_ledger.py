@@ -9,12 +9,11 @@ from unittest.mock import patch
 import pytest
 from tests.sharded.conftest import Sharded
 
-from squinney import ledger
+from squinney import ledger, transactions
 from squinney.ledger import Accounts, InsufficientFunds, find_problems, repair
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Mode, Transactions, two_phase
+from squinney.transactions import Mode, Transactions, two_phase
 
 COLLECTIONS = [*transactions.COLLECTIONS, *ledger.COLLECTIONS]
 PATIENCE_SECONDS = 120

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from squinney import checks
 from squinney.errors import Invalid
-from squinney.patterns import checks
 
 
 @pytest.mark.parametrize("value", [None, 5, b"x", ["x"], {"$gt": ""}, "too long", "a\0", "\ud800"], ids=repr)

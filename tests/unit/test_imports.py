@@ -32,7 +32,7 @@ def test_the_version_is_told_before_anything_is_loaded():
     program = """
 import sys
 sys.argv = ["squinney", "--version"]
-from squinney.cli import start
+from squinney.service.commands import start
 start.main()
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
@@ -47,13 +47,15 @@ def test_every_system_is_imported_without_the_extras():
 
 
 def test_statuses_of_errors_need_no_web_framework():
-    program = "from squinney import NotFound; from squinney.api.statuses import status_of; print(status_of(NotFound()))"
+    program = (
+        "from squinney import NotFound; from squinney.http.statuses import status_of; print(status_of(NotFound()))"
+    )
     assert python(WITHOUT_EXTRAS + program).stdout == "404\n"
 
 
 @pytest.mark.parametrize("program", ["--help", "serve"])
 def test_the_command_without_its_packages_says_what_to_install(program):
-    done = python(WITHOUT_EXTRAS + "from squinney.cli.start import main; main()", program)
+    done = python(WITHOUT_EXTRAS + "from squinney.service.commands.start import main; main()", program)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "squinney: the command needs typer, which is not installed: pip install 'squinney[server]'\n"
 
@@ -61,7 +63,7 @@ def test_the_command_without_its_packages_says_what_to_install(program):
 @pytest.mark.parametrize(
     ("program", "package"),
     [
-        ("import io; from squinney.content.media import picture; picture(io.BytesIO())", "Pillow"),
+        ("import io; from squinney.content.files.media import picture; picture(io.BytesIO())", "Pillow"),
         ("from squinney.identity.passwords import hashed; hashed('long enough')", "argon2-cffi"),
     ],
 )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from squinney.patterns.ids import new_id
-from squinney.patterns.transactions import Step
-from squinney.patterns.transactions.steps import array_filters_for, merge, require_one_step_per_document
+from squinney.transactions import Step
+from squinney.transactions.steps import array_filters_for, merge, require_one_step_per_document
 
 
 @pytest.mark.parametrize(

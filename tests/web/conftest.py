@@ -16,7 +16,7 @@ from tests.conftest import RUN_FOLDER
 from tests.serving import Serving
 
 PASSWORD = "correct horse battery"
-SQUINNEY = [sys.executable, "-m", "squinney.cli.main"]
+SQUINNEY = [sys.executable, "-m", "squinney.service.commands.main"]
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -37,7 +37,7 @@ def followed(serving: Serving, data: Path, tmp_path: Path) -> Iterator[Path]:
     follow = ["analytics", "follow", str(path), "--site", "live", "--hits", "--poll", "0.1"]
     environment = {name: value for name, value in os.environ.items() if name != "MONGODB_URI"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "squinney.cli.main", "--data", str(data), *follow],
+        [sys.executable, "-m", "squinney.service.commands.main", "--data", str(data), *follow],
         env=environment,
         stdout=subprocess.DEVNULL,
     )

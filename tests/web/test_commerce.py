@@ -16,7 +16,18 @@ def sign_in_as_admin(page: Page, serving: Serving) -> None:
     data = command[command.index("--data") + 1]
     password = "correct horse battery staple"
     subprocess.run(
-        [sys.executable, "-m", "squinney.cli.main", "--data", data, "users", "add", "shopkeeper", "--role", "admin"],
+        [
+            sys.executable,
+            "-m",
+            "squinney.service.commands.main",
+            "--data",
+            data,
+            "users",
+            "add",
+            "shopkeeper",
+            "--role",
+            "admin",
+        ],
         input=f"{password}\n{password}\n",
         text=True,
         capture_output=True,

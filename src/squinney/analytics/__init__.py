@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from squinney.analytics.buffered import BufferedHits
 from squinney.analytics.demo import demo
 from squinney.analytics.documents import (
     HIT_COLLECTIONS,
@@ -15,23 +14,24 @@ from squinney.analytics.documents import (
     Reject,
     rollup_collections,
 )
-from squinney.analytics.events import EventLog, Recorded
-from squinney.analytics.feed import feed_hits
+from squinney.analytics.events.imports import Imported, Progress
+from squinney.analytics.events.log import EventLog, Recorded
+from squinney.analytics.events.retention import Retention
+from squinney.analytics.events.shard_advice import Advice, advise_shard_key
 from squinney.analytics.figures import figures
-from squinney.analytics.hits import Hits
-from squinney.analytics.imports import Imported, Progress
+from squinney.analytics.hits.buffered import BufferedHits
+from squinney.analytics.hits.feed import feed_hits
+from squinney.analytics.hits.hits import Hits
+from squinney.analytics.hits.series import Point
 from squinney.analytics.jobs import JOBS
 from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
 from squinney.analytics.repair import find_problems, repair
-from squinney.analytics.retention import Retention
-from squinney.analytics.rollup_pipelines import ROLLUP_QUERIES
-from squinney.analytics.rollups import Ran, Rollups
-from squinney.analytics.series import Point
-from squinney.analytics.sessions import Sessions
-from squinney.analytics.shard_advice import Advice, advise_shard_key
-from squinney.analytics.verify import verify
+from squinney.analytics.rollups.pipelines import ROLLUP_QUERIES
+from squinney.analytics.rollups.rollups import Ran, Rollups
+from squinney.analytics.rollups.verify import verify
+from squinney.analytics.visits.sessions import Sessions
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Transactions
+from squinney.transactions import Transactions
 
 COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
 QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]

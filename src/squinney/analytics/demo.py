@@ -8,9 +8,9 @@ import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from squinney.analytics.events import EventLog
-from squinney.analytics.feed import feed_hits
-from squinney.analytics.rollups import Rollups
+from squinney.analytics.events.log import EventLog
+from squinney.analytics.hits.feed import feed_hits
+from squinney.analytics.rollups.rollups import Rollups
 from squinney.clock import Clock, utcnow
 from squinney.mongo.schema import Db
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 
-from squinney.analytics.retention import Retention
-from squinney.analytics.rollups import Rollups
-from squinney.analytics.sessions import Sessions
+from squinney.analytics.events.retention import Retention
+from squinney.analytics.rollups.rollups import Rollups
+from squinney.analytics.visits.sessions import Sessions
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job

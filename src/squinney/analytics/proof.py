@@ -8,15 +8,15 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from squinney.analytics.documents import Import
-from squinney.analytics.events import EventLog
-from squinney.analytics.feed import feed_hits
-from squinney.analytics.imports import Options, import_stream
-from squinney.analytics.places import Places
+from squinney.analytics.events.imports import Options, import_stream
+from squinney.analytics.events.log import EventLog
+from squinney.analytics.events.places import Places
+from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.repair import find_problems
-from squinney.analytics.rollups import Rollups
+from squinney.analytics.rollups.rollups import Rollups
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 
 LINES = 400
 SITE = "proof"

@@ -11,12 +11,12 @@ from pymongo.client_session import ClientSession
 
 from squinney.analytics import queries
 from squinney.analytics.documents import DAILY_HITS, MONTHLY_HITS
-from squinney.analytics.increments import place_of, transact
-from squinney.analytics.rollups import Rollups
-from squinney.analytics.verify import verify
+from squinney.analytics.hits.increments import place_of, transact
+from squinney.analytics.rollups.rollups import Rollups
+from squinney.analytics.rollups.verify import verify
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem, found
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem, found
 
 
 def find_problems(db: Db) -> Iterator[Problem]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney import checks
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
-from squinney.patterns import checks
 
 TEXTS = {"host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
 COUNTS = {"status", "bytes"}

@@ -1,8 +1,10 @@
 """Systems 4 to 7: catalog, categories, carts with inventory, and orders."""
 
-from squinney.commerce.carts import Carts
-from squinney.commerce.catalog import Catalog
-from squinney.commerce.categories import Categories, breadcrumbs
+from squinney.commerce.carts.carts import Carts
+from squinney.commerce.carts.inventory import Inventory
+from squinney.commerce.catalog.catalog import Catalog
+from squinney.commerce.catalog.search import PRODUCTS
+from squinney.commerce.categories.categories import Categories, breadcrumbs
 from squinney.commerce.demo import demo
 from squinney.commerce.documents import CART_COLLECTIONS, CATEGORY_COLLECTIONS, STOCK_COLLECTIONS, TEST_GATEWAY
 from squinney.commerce.errors import (
@@ -28,13 +30,11 @@ from squinney.commerce.errors import (
     WrongCurrency,
 )
 from squinney.commerce.figures import figures
-from squinney.commerce.inventory import Inventory
 from squinney.commerce.jobs import JOBS, gateway_for
-from squinney.commerce.orders import Orders
-from squinney.commerce.payments import Attempt, Charge, PaymentGateway, TestGateway
+from squinney.commerce.orders.orders import Orders
+from squinney.commerce.orders.payments import Attempt, Charge, PaymentGateway, TestGateway
 from squinney.commerce.queries import QUERIES
 from squinney.commerce.repair import find_problems, repair
-from squinney.commerce.search import PRODUCTS
 
 COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
 

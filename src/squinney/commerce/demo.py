@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from squinney.commerce.catalog import Catalog
-from squinney.commerce.categories import Categories
-from squinney.commerce.inventory import Inventory
+from squinney.commerce.carts.inventory import Inventory
+from squinney.commerce.catalog.catalog import Catalog
+from squinney.commerce.categories.categories import Categories
 from squinney.errors import NotFound
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import AlreadyExists
+from squinney.transactions import AlreadyExists
 
 PATHS = [
     ["Music", "Jazz", "Bebop"],

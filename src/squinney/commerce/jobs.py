@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from squinney.commerce.carts import Carts
-from squinney.commerce.payments import PaymentGateway, TestGateway
+from squinney.commerce.carts.carts import Carts
+from squinney.commerce.orders.payments import PaymentGateway, TestGateway
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
@@ -20,7 +20,7 @@ STALLED_SECONDS = 60
 def gateway_for(db: Db, environment: Mapping[str, str] = os.environ) -> PaymentGateway:
     """Stripe where `SQUINNEY_STRIPE_KEY` is set, else the test gateway, which charges nobody."""
     if key := environment.get(STRIPE_KEY):
-        from squinney.commerce.stripe_gateway import StripeGateway  # only who uses it needs the package
+        from squinney.commerce.orders.stripe_gateway import StripeGateway  # only who uses it needs the package
 
         return StripeGateway(key)
     return TestGateway(db)

@@ -7,7 +7,7 @@ from typing import Any
 
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import AT_REST, visible
+from squinney.transactions import AT_REST, visible
 
 STALLED_SECONDS = 15 * 60  # `settle-payments` has asked sixty times by then
 

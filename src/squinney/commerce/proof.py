@@ -10,16 +10,16 @@ from threading import Thread
 from typing import Any
 
 from squinney.clock import utcnow
-from squinney.commerce.carts import Carts
-from squinney.commerce.catalog import Catalog
-from squinney.commerce.categories import Categories
-from squinney.commerce.inventory import Inventory
-from squinney.commerce.orders import Orders
-from squinney.commerce.payments import Behaviour, TestGateway
+from squinney.commerce.carts.carts import Carts
+from squinney.commerce.carts.inventory import Inventory
+from squinney.commerce.catalog.catalog import Catalog
+from squinney.commerce.categories.categories import Categories
+from squinney.commerce.orders.orders import Orders
+from squinney.commerce.orders.payments import Behaviour, TestGateway
 from squinney.commerce.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 SKUS = ["a", "b", "c", "d", "e"]
 UNITS = 100

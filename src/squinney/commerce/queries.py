@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from squinney.commerce import search
+from squinney.commerce.catalog import search
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
+from squinney.transactions import visible
 
 _TIME = datetime(2026, 1, 1)  # noqa: DTZ001 - a sample value
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from squinney.commerce import stock_repair, tree_repair
+from squinney.commerce.carts import repair as stock_repair
+from squinney.commerce.categories import repair as tree_repair
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
-from squinney.patterns.problems import Problem
-from squinney.patterns.transactions import Transactions, find_orphans, find_stuck
+from squinney.transactions import Transactions, find_orphans, find_stuck
 
 
 def find_problems(db: Db) -> Iterator[Problem]:

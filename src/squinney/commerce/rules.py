@@ -29,7 +29,7 @@ from squinney.commerce.errors import (
 )
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import Stale, Step
+from squinney.transactions import Stale, Step
 
 MOST_SHOWN = 20
 LONGEST_SHOWN = 200

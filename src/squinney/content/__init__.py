@@ -1,10 +1,11 @@
 """Systems 9 and 10: pages, blog entries and photos, and the comments on them."""
 
-from squinney.content.access import ANYBODY, TRUSTED, Viewer
 from squinney.content.building import build
-from squinney.content.comments import Comments
+from squinney.content.comments.comments import Comments
+from squinney.content.comments.discussions import CAPABILITIES
+from squinney.content.comments.moderation import Moderation
+from squinney.content.comments.people import People
 from squinney.content.demo import demo
-from squinney.content.discussions import CAPABILITIES
 from squinney.content.documents import COLLECTIONS, Access, Author, Comment, Node, Revision
 from squinney.content.errors import (
     BadMedia,
@@ -17,10 +18,9 @@ from squinney.content.errors import (
     UploadLost,
 )
 from squinney.content.figures import figures
-from squinney.content.moderation import Moderation
-from squinney.content.nodes import Nodes
-from squinney.content.people import People
-from squinney.content.photos import Photos
+from squinney.content.files.photos import Photos
+from squinney.content.nodes.access import ANYBODY, TRUSTED, Viewer
+from squinney.content.nodes.nodes import Nodes
 from squinney.content.queries import QUERIES
 from squinney.content.repair import find_problems, repair
 from squinney.content.sweep import JOBS, sweep_removals, sweep_uploads

@@ -7,7 +7,7 @@ from typing import Any
 from squinney.content.documents import CHUNKS, COMMENTS, FILES, NODES, PAGES, REMOVALS, REVISIONS, UPLOADS
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import AT_REST, visible
+from squinney.transactions import AT_REST, visible
 
 WHY = "find_problems() reads everything"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.content.comments import Comments
-from squinney.content.moderation import Moderation
-from squinney.content.nodes import Nodes
-from squinney.content.people import People
-from squinney.content.photos import Photos
+from squinney.content.comments.comments import Comments
+from squinney.content.comments.moderation import Moderation
+from squinney.content.comments.people import People
+from squinney.content.files.photos import Photos
+from squinney.content.nodes.nodes import Nodes
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Transactions
+from squinney.transactions import Transactions
 
 
 def build(db: Db, transactions: Transactions) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import io
 from typing import Any
 
 from squinney.clock import utcnow
-from squinney.content.comments import Comments
+from squinney.content.comments.comments import Comments
 from squinney.content.documents import Author, Node, Strategy
 from squinney.content.errors import SlugTaken
-from squinney.content.nodes import Nodes
-from squinney.content.photos import Photos
+from squinney.content.files.photos import Photos
+from squinney.content.nodes.nodes import Nodes
 from squinney.mongo.schema import Db
 
 ADA: Author = {"_id": "demo-ada", "name": "Ada"}

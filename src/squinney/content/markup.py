@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from squinney import checks
 from squinney.content.documents import MOST_TEXT
 from squinney.errors import Invalid
-from squinney.patterns import checks
 
 MARKS = "*_`[]!<>&\\|~#"
 

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from squinney.content.comments import Comments
-from squinney.content.discussions import CAPABILITIES
+from squinney.content.comments.comments import Comments
+from squinney.content.comments.discussions import CAPABILITIES
 from squinney.content.documents import Author, Node, Strategy
-from squinney.content.nodes import Nodes
-from squinney.content.photos import Photos
+from squinney.content.files.photos import Photos
+from squinney.content.nodes.nodes import Nodes
 from squinney.content.proof_checks import promises
 from squinney.content.sweep import sweep_uploads
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 EDITOR: Author = {"_id": "proof", "name": "Proof"}
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from squinney.content.comments import Comments
+from squinney.content.comments.comments import Comments
 from squinney.content.documents import CHUNKS, FILES, NODES, REMOVALS, REVISIONS, UPLOADS, WITHOUT_COMMENTS, Comment
-from squinney.content.photos import Photos
+from squinney.content.files.photos import Photos
 from squinney.content.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document

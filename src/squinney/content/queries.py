@@ -18,7 +18,7 @@ from squinney.content.documents import (
 )
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import visible
+from squinney.transactions import visible
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -23,10 +23,10 @@ from squinney.content.documents import (
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem, found
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import Problem, found
-from squinney.patterns.transactions import AT_REST, Transactions, find_stuck
+from squinney.transactions import AT_REST, Transactions, find_stuck
 
 
 @dataclass(frozen=True)

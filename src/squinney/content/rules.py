@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from squinney import checks
 from squinney.content import markup
 from squinney.content.documents import (
     MOST_TAGS,
@@ -23,10 +24,9 @@ from squinney.content.documents import (
 from squinney.content.errors import NotEmpty, SlugTaken, UnknownNode
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.nonces import new_nonce
-from squinney.patterns.transactions import Stale, Step
+from squinney.transactions import Stale, Step
 
 SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 TAG = r"[^\s,#/?&]+(?: [^\s,#/?&]+)*"

@@ -10,14 +10,14 @@ from datetime import timedelta
 
 from squinney.content import queries
 from squinney.content.documents import COMMENTS, FLAGS, NODES, PAGES, REMOVALS, REVISIONS, UPLOADS
+from squinney.content.files.uploads import delete_files
 from squinney.content.rules import KEEP_FILES_SECONDS, removal_step
-from squinney.content.uploads import delete_files
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.jobs import Job
-from squinney.patterns.transactions import Step, Transactions
+from squinney.transactions import Step, Transactions
 
 STALLED_SECONDS = 300
 

@@ -15,7 +15,7 @@ from squinney.identity.sessions import new_token
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
+from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
 FIRST = "first-admin"  # counts the links for the first admin that were used

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.identity import queries
@@ -18,7 +19,6 @@ from squinney.identity.rules import checked_scopes, digest, is_live
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 

@@ -6,8 +6,8 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from squinney import checks
 from squinney.errors import Unavailable
-from squinney.patterns import checks
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
+from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.identity import passwords, queries
@@ -15,10 +16,9 @@ from squinney.identity.throttle import Throttle
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import AlreadyExists, Plan, Step, Transactions
+from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 TRIES_PER_LOGIN = 10
 TRIES_PER_ADDRESS = 50

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import AT_REST, visible
+from squinney.transactions import AT_REST, visible
 
 PERSON = Query(
     "identity.person", "people", where=lambda person_id: visible({"_id": person_id}), example={"person_id": "p"}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from squinney.identity import queries
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem, found
 from squinney.mongo.schema import Db
-from squinney.patterns.problems import Problem, found
 
 
 def find_problems(db: Db) -> Iterator[Problem]:

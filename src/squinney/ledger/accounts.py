@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.ledger import queries, rules
@@ -13,10 +14,9 @@ from squinney.ledger.errors import AccountClosed, AccountNotEmpty, CurrencyMisma
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import AT_REST, Plan, Transactions
+from squinney.transactions import AT_REST, Plan, Transactions
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000

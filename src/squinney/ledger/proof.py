@@ -10,7 +10,7 @@ from squinney.errors import Conflict, Unavailable
 from squinney.ledger.accounts import Accounts
 from squinney.ledger.repair import find_problems
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 # Many, because a worker killed inside a native transaction holds its two until the server ends the transaction.
 ACCOUNTS = 200

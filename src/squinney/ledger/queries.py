@@ -6,7 +6,7 @@ from typing import Any
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import AT_REST, visible
+from squinney.transactions import AT_REST, visible
 
 ACCOUNT = Query(
     "ledger.account",

@@ -17,9 +17,9 @@ from bson.min_key import MinKey
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import ADVICE, Problem, SnapshotTooOld, found
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import ADVICE, Problem, SnapshotTooOld, found
-from squinney.patterns.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
+from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
 ACCOUNTS_A_PART = 100  # with all their entries

@@ -8,7 +8,7 @@ from squinney.errors import SquinneyError
 from squinney.ledger.documents import MOST_BALANCE, Account, Entry, Transfer
 from squinney.ledger.errors import AccountClosed, BalanceLimit, InsufficientFunds, UnknownAccount
 from squinney.mongo.schema import Document
-from squinney.patterns.transactions import Step
+from squinney.transactions import Step
 
 
 def transfer_steps(transfer: Transfer) -> list[Step]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney import checks
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document, Index
-from squinney.patterns import checks
 
 Value = str | int | float | bool | datetime
 

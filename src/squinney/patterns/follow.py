@@ -34,7 +34,7 @@ from squinney.mongo.connect import is_away, operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
-from squinney.patterns.transactions import visible
+from squinney.transactions import visible
 
 log = logging.getLogger(__name__)
 

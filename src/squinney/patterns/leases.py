@@ -15,11 +15,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from squinney import checks
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
-from squinney.patterns import checks
 
 NAME = "leases"
 COLLECTIONS = [Collection(NAME, shard_key={"_id": "hashed"})]

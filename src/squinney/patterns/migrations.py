@@ -15,11 +15,11 @@ from pymongo import ReplaceOne
 from pymongo.collection import Collection as DriverCollection
 from pymongo.errors import BulkWriteError
 
+from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Collection, Document
-from squinney.patterns import checks
 from squinney.patterns.paths import value_at
 from squinney.patterns.polymorphic import Types, Unreadable, newest_version
 

@@ -26,10 +26,10 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 from pymongo.client_session import ClientSession
 
+from squinney import checks
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import checks
 from squinney.patterns.paths import value_at
 
 T = TypeVar("T")

@@ -24,16 +24,16 @@ from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
+from squinney import checks
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
-from squinney.patterns import checks
 from squinney.patterns.ids import new_id
 from squinney.patterns.leases import after
 from squinney.patterns.paging import Page, page
-from squinney.patterns.transactions import Step, visible
+from squinney.transactions import Step, visible
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from threading import Lock
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
+from squinney import checks
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns import checks
 
 COLLECTIONS = [Collection("sequences", shard_key={"_id": "hashed"})]
 

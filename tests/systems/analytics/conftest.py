@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.plugins.shelf import Prepared
 
+from squinney import transactions
 from squinney.analytics import COLLECTIONS, EventLog
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
 
 ROOT = Path(__file__).parents[3]
 MAY = datetime(2015, 5, 1, tzinfo=UTC)

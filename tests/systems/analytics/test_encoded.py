@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from squinney.analytics.events.sources import event_id
+from squinney.analytics.events.storing import ALWAYS_KEPT, as_text, made_ready
 from squinney.analytics.parsers import Malformed
 from squinney.analytics.parsers.apache import parse_combined
 from squinney.analytics.parsers.encoded import _LONGEST_KEPT, _Seen, encoder
-from squinney.analytics.sources import event_id
-from squinney.analytics.storing import ALWAYS_KEPT, as_text, made_ready
 
 SOURCE = "0123456789abcdef"
 USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'

@@ -12,7 +12,7 @@ from squinney.analytics import EventLog, Retention
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import cursor_after
-from squinney.patterns.transactions import KeyReused
+from squinney.transactions import KeyReused
 
 AT = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
 

@@ -17,12 +17,12 @@ from tests.racing import at_once
 from squinney.analytics import BufferedHits, Hits
 from squinney.analytics.calendar import floor
 from squinney.analytics.documents import HIT_COLLECTIONS
-from squinney.analytics.increments import id_of
+from squinney.analytics.hits.increments import id_of
 from squinney.errors import Invalid, LimitReached, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Busy, KeyReused
+from squinney.transactions import Busy, KeyReused
 
 AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -197,7 +197,7 @@ def test_a_count_that_is_full_says_so(hits: Hits, analytics_db: Db) -> None:
 def test_sites_are_bounded(hits: Hits, monkeypatch: pytest.MonkeyPatch) -> None:
     hits.record_many([(f"s{n % 5}", f"/{n}", AT) for n in range(20)])
     assert hits.sites() == ["s0", "s1", "s2", "s3", "s4"]
-    monkeypatch.setattr("squinney.analytics.hits.MOST_SITES", 3)
+    monkeypatch.setattr("squinney.analytics.hits.hits.MOST_SITES", 3)
     assert hits.sites() == ["s0", "s1", "s2"]
 
 
@@ -246,7 +246,7 @@ def test_threads_that_meet_in_a_new_document_lose_nothing(analytics_db: Db) -> N
 
 
 def test_hits_with_a_key_are_counted_once(keyed_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("squinney.analytics.increments.PAGES_AT_ONCE", 3)
+    monkeypatch.setattr("squinney.analytics.hits.increments.PAGES_AT_ONCE", 3)
     hits = Hits(keyed_db)
     views = [("s", f"/{page}", AT + timedelta(seconds=page), 2) for page in range(8)]
     assert at_once(8, lambda _: hits.record_many(views, key="k")) == [16] * 8

@@ -16,9 +16,10 @@ import pytest
 import zstandard
 from tests.systems.analytics.conftest import JUNE, MAY, line
 
-from squinney.analytics import EventLog, Import, sources
+from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog
-from squinney.analytics.reading import HEAD_BYTES
+from squinney.analytics.events import sources
+from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import utcnow
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db

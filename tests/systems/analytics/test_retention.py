@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from bson.timestamp import Timestamp
 
-from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, moving, repair, verify
-from squinney.analytics.places import Places, Policy
+from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, repair, verify
+from squinney.analytics.events import moving
+from squinney.analytics.events.places import Places, Policy
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, Unavailable
 from squinney.mongo.schema import Db, apply

@@ -335,7 +335,7 @@ def test_top_keys_are_limited(rollups: Rollups, limit: int) -> None:
 def test_a_long_time_in_small_buckets_is_refused(
     analytics_db: Db, rollups: Rollups, monkeypatch: pytest.MonkeyPatch, time_zone: str
 ) -> None:
-    monkeypatch.setattr("squinney.analytics.rollups.MOST_BUCKETS", 3)
+    monkeypatch.setattr("squinney.analytics.rollups.rollups.MOST_BUCKETS", 3)
     for day in range(4):
         add(analytics_db, "ann", 1, day * 86_400)
     rollups.run()

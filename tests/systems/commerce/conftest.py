@@ -13,11 +13,12 @@ import pytest
 from tests.commands import Commands, watched
 from tests.plugins.shelf import Prepared
 
+from squinney import transactions
 from squinney.commerce import COLLECTIONS, Carts, Catalog, Inventory, Orders, TestGateway
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import paging, transactions
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.patterns import paging
+from squinney.transactions import Mode, Transactions
 
 PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
 

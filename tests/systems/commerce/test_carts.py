@@ -24,7 +24,7 @@ from squinney.commerce import (
 from squinney.commerce.documents import MOST_QTY
 from squinney.commerce.jobs import keep_seconds_for
 from squinney.errors import Invalid
-from squinney.patterns.transactions import Busy, KeyReused, Transactions
+from squinney.transactions import Busy, KeyReused, Transactions
 
 
 def test_adding_reserves_and_removing_gives_back(shop: Shop) -> None:

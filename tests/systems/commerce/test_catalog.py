@@ -20,7 +20,7 @@ from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes
-from squinney.patterns.transactions import AlreadyExists, Busy, KeyReused, Stale
+from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale
 
 ALBUM = {
     "_id": "00e8da9b",

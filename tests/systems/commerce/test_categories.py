@@ -27,7 +27,7 @@ from squinney.commerce.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
-from squinney.patterns.transactions import KeyReused, Stale
+from squinney.transactions import KeyReused, Stale
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from squinney.commerce import (
     find_problems,
 )
 from squinney.errors import Invalid
-from squinney.patterns.transactions import StillRunning
+from squinney.transactions import StillRunning
 
 
 def charges(shop: Shop) -> dict[str, int]:

@@ -13,13 +13,15 @@ from pymongo import MongoClient, ReadPreference
 from tests.commands import Commands
 from tests.systems.commerce.conftest import product, skus
 
-from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory, subtree
-from squinney.commerce.search import SORTS, Filters, combinations, in_categories, search_for
+from squinney import transactions
+from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
+from squinney.commerce.catalog import subtree
+from squinney.commerce.catalog.search import SORTS, Filters, combinations, in_categories, search_for
 from squinney.errors import Invalid
 from squinney.mongo import schema
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import paging, transactions
+from squinney.patterns import paging
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,11 @@ from pymongo import MongoClient
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import Shop
 
+from squinney import transactions
 from squinney.commerce import COLLECTIONS, InadequateInventory, PaymentDeclined, PaymentUnsettled, find_problems
 from squinney.mongo import schema
 from squinney.mongo.schema import Db, Document
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Mode
+from squinney.transactions import Mode
 
 SKUS = ["a", "b"]
 UNITS = 6

@@ -16,7 +16,7 @@ from squinney.commerce import OrderFixed, OrderLimit, Orders, UnknownLine, Unkno
 from squinney.commerce.documents import MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import KeyReused
+from squinney.transactions import KeyReused
 
 LINE = {"sku": "film", "price": 500, "qty": 2}
 

@@ -10,7 +10,7 @@ from tests.systems.commerce.stripe_stand_in import StripeStandIn
 
 from squinney.commerce import Attempt, Carts, Orders, PaymentDeclined, PaymentUnsettled
 from squinney.commerce.jobs import gateway_for
-from squinney.commerce.stripe_gateway import StripeGateway
+from squinney.commerce.orders.stripe_gateway import StripeGateway
 from squinney.mongo.schema import Db
 
 KEY = "sk_test_stand_in"

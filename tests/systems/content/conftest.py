@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.plugins.shelf import Prepared
 
-from squinney.content import COLLECTIONS, Author, Nodes, conversion, paged
+from squinney import transactions
+from squinney.content import COLLECTIONS, Author, Nodes
+from squinney.content.comments import conversion, paged
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 ADA: Author = {"_id": "ada", "name": "Ada"}
 BEN: Author = {"_id": "ben", "name": "Ben"}

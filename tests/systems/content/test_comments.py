@@ -22,11 +22,11 @@ from squinney.content import (
     UnknownComment,
     UnknownNode,
 )
+from squinney.content.comments.embedded import NO_ROOM_IN_CACHE
 from squinney.content.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
-from squinney.content.embedded import NO_ROOM_IN_CACHE
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Busy, KeyReused, Mode, Transactions
+from squinney.transactions import Busy, KeyReused, Mode, Transactions
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -122,7 +122,7 @@ def test_a_thread_never_takes_in_a_sibling_whose_slug_begins_the_same(
         return
     slugs = iter(["34db", "34dbe", "8bda", "8bdb", "34d", "ffff"])
     same_time = datetime(2026, 11, 15, tzinfo=UTC)
-    from squinney.content import discussions
+    from squinney.content.comments import discussions
 
     monkeypatch.setattr(comments, "_clock", lambda: same_time)
     original = discussions.new_comment

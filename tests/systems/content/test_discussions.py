@@ -16,25 +16,15 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
-from squinney.content import (
-    Comment,
-    Comments,
-    Moderation,
-    Node,
-    Nodes,
-    People,
-    UnknownComment,
-    Viewer,
-    conversion,
-    find_problems,
-)
-from squinney.content.discussions import new_comment
+from squinney.content import Comment, Comments, Moderation, Node, Nodes, People, UnknownComment, Viewer, find_problems
+from squinney.content.comments import conversion
+from squinney.content.comments.discussions import new_comment
+from squinney.content.comments.moderation import Flagged
+from squinney.content.comments.paged import Paged
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
-from squinney.content.moderation import Flagged
-from squinney.content.paged import Paged
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.transactions import Busy, KeyReused, Mode, Transactions
+from squinney.transactions import Busy, KeyReused, Mode, Transactions
 
 WRITERS = 50
 TURNS = 3

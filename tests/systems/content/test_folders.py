@@ -11,9 +11,9 @@ import pytest
 from tests.systems.content.conftest import ADA
 from tests.systems.content.pictures import jpeg
 
-from squinney.cli.content_folder import Importer, export_folder, slug_of
 from squinney.clock import utcnow
 from squinney.content import ANYBODY, Node, Nodes, Photos, find_problems
+from squinney.content.surface.folder import Importer, export_folder, slug_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 

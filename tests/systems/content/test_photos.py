@@ -25,15 +25,13 @@ from squinney.content import (
     UnknownNode,
     UploadLost,
     Viewer,
-    chunks,
-    media,
     sweep,
-    uploads,
 )
+from squinney.content.files import chunks, media, uploads
 from squinney.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from squinney.mongo.connect import server_now
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 CHUNK = 2_000
 

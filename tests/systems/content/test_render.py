@@ -16,9 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.systems.content.vectors import XSS
 
-from squinney.content import markup, nesting, render, rules
-from squinney.content.comments import checked_text
+from squinney.content import markup, rules
+from squinney.content.comments.comments import checked_text
 from squinney.content.kept import Kept
+from squinney.content.nodes import nesting, render
 from squinney.errors import Invalid
 
 ADDRESSES = {"href", "src"}

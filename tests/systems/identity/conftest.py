@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tests.plugins.shelf import Prepared
 
+from squinney import transactions
 from squinney.identity import COLLECTIONS, Invitations, Keys, People, Sessions
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
 
 PASSWORD = "correct horse battery"
 

@@ -27,9 +27,9 @@ from squinney.identity import (
     passwords,
     repair,
 )
+from squinney.mongo.problems import SnapshotTooOld
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.problems import SnapshotTooOld
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 PASSWORD = "correct horse battery"
 

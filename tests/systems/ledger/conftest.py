@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.plugins.shelf import Prepared
 
+from squinney import transactions
 from squinney.ledger import COLLECTIONS, Accounts
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions
 
 
 @pytest.fixture(params=["native", "two-phase"])

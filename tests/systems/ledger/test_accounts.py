@@ -22,7 +22,7 @@ from squinney.ledger import (
 )
 from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import KeyReused, Transactions
+from squinney.transactions import KeyReused, Transactions
 
 
 def snapshot(db: Db) -> list[Any]:

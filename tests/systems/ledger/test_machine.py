@@ -15,6 +15,7 @@ from pymongo.errors import AutoReconnect
 from tests.plugins.shelf import Shelf
 from tests.sizes import a_tenth_of, heavy
 
+from squinney import transactions
 from squinney.errors import Unavailable
 from squinney.ledger import (
     COLLECTIONS,
@@ -25,8 +26,7 @@ from squinney.ledger import (
     InsufficientFunds,
     find_problems,
 )
-from squinney.patterns import transactions
-from squinney.patterns.transactions import KeyReused, Transactions, two_phase
+from squinney.transactions import KeyReused, Transactions, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 MODES = st.sampled_from(["native", "two-phase"])

@@ -13,7 +13,7 @@ import pytest
 from squinney.errors import Conflict, NotFound
 from squinney.ledger import Accounts, InsufficientFunds, find_problems
 from squinney.mongo.schema import Db
-from squinney.patterns.transactions import StillRunning, Transactions
+from squinney.transactions import StillRunning, Transactions
 
 
 def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:

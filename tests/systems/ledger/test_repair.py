@@ -11,14 +11,14 @@ import pytest
 from bson import ObjectId
 from tests.commands import watched
 
+from squinney import transactions
 from squinney.errors import Unavailable
 from squinney.ledger import COLLECTIONS, Accounts, find_problems, repair
 from squinney.ledger import accounts as accounts_module
 from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.patterns import transactions
-from squinney.patterns.transactions import Transactions, two_phase
+from squinney.transactions import Transactions, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 

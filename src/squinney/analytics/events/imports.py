@@ -1,0 +1,276 @@
+"""Imports: a log read once, whatever dies in between.
+
+Chunks are stored by a few workers at once, and checkpoints follow in the order of the file: a checkpoint says that
+everything before it is stored. What lies beyond it may be stored already, under the same ids, so it is stored again
+without effect.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from pymongo.write_concern import WriteConcern
+
+from squinney.analytics import parsers
+from squinney.analytics.documents import Import
+from squinney.analytics.errors import ImportRunning, NotALog
+from squinney.analytics.events import sources
+from squinney.analytics.events.crew import Crew, Given, Job
+from squinney.analytics.events.places import Places
+from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks, decompressed, read, read_head
+from squinney.analytics.events.storing import Counts, as_text
+from squinney.clock import Clock, utcnow
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+
+LINES_TRIED = 200
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an import is; `of_bytes` is None where the end is not known."""
+
+    bytes_read: int
+    of_bytes: int | None
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What one import did: the source as it is now, what this call added, and what there is to say about it."""
+
+    source: Import | None
+    counts: Counts = field(default_factory=Counts)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to import; `uri` lets `processes` connect by themselves."""
+
+    name: str | None = None
+    title: str = ""
+    site: str = ""
+    format: str = "auto"
+    field_map: Mapping[str, str] | None = None
+    fields: Collection[str] | None = None
+    concern: WriteConcern = field(default_factory=lambda: WriteConcern("majority"))
+    processes: int = 1
+    uri: str | None = None
+    take_unterminated: bool = True
+    chunk_bytes: int = CHUNK_BYTES
+
+
+def import_stream(
+    places: Places,
+    raw: BinaryIO,
+    options: Options,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    after_checkpoint: Callable[[Import], None] | None = None,
+    clock: Clock = utcnow,
+) -> Imported:
+    """Read a stream from its source's checkpoint to its end; see `EventLog.import_file`."""
+    stream, compressed = decompressed(raw)
+    head = read_head(stream)
+    if not head:
+        return Imported(None, note="it is empty")
+    _refuse_binary(head)
+    with operation(60):
+        source = sources.begin(places.db, head, name=options.name, title=options.title, site=options.site, clock=clock)
+    offset = source["offset"]
+    start = _go_to(stream, offset, head, compressed)
+    if start is None:
+        if after_checkpoint:
+            after_checkpoint(source)
+        return Imported(source, note="all of it was imported before")
+    found = chunks(
+        stream,
+        offset,
+        take_unterminated=options.take_unterminated or compressed,
+        start=start,
+        size=options.chunk_bytes,
+    )
+    run = _Run(places, source, options, clock, after_checkpoint, _reporter(raw, progress))
+    return run.over(found)
+
+
+def is_known(db: Db, raw: BinaryIO) -> bool:
+    """Whether this log, or a beginning of it, was imported before.
+
+    Raises: `Unavailable`.
+    """
+    head = read_head(decompressed(raw)[0])
+    with operation(60, reads_only=True):
+        return sources.find(db, head, None) is not None
+
+
+def _refuse_binary(head: bytes) -> None:
+    if b"\0" in head and parsers.detect(as_text(line) for line in head.split(b"\n")) is None:
+        raise NotALog("this is not a log: it begins with bytes that are not text", field="path")
+
+
+def _go_to(stream: BinaryIO, offset: int, head: bytes, compressed: bool) -> bytes | None:
+    """Move to the checkpoint: what is read of the rest already, or None where there is no rest."""
+    if offset <= len(head):
+        return head[offset:]
+    if not compressed and stream.seekable():
+        if stream.seek(0, os.SEEK_END) <= offset:
+            return None
+        stream.seek(offset)
+        return b""
+    left = offset - len(head)
+    try:
+        while left and (skipped := read(stream, min(left, CHUNK_BYTES))):
+            left -= len(skipped)
+    except CutShort:
+        return None
+    return None if left else b""
+
+
+def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Callable[[Counts], None]:
+    if progress is None:
+        return lambda counts: None
+    try:
+        size = os.fstat(raw.fileno()).st_size or None
+        tell: Callable[[], int] = raw.tell if raw.seekable() else lambda: 0
+    except (OSError, ValueError, AttributeError):
+        size, tell = None, lambda: 0
+    report = progress
+    return lambda counts: report(Progress(tell(), size if tell() else None, counts))
+
+
+class _Run:
+    """One pass over a source's chunks."""
+
+    def __init__(
+        self,
+        places: Places,
+        source: Import,
+        options: Options,
+        clock: Clock,
+        after_checkpoint: Callable[[Import], None] | None,
+        report: Callable[[Counts], None],
+    ) -> None:
+        self._places = places
+        self._db = places.db
+        self._source = source
+        self._options = options
+        self._clock = clock
+        self._after_checkpoint = after_checkpoint
+        self._report = report
+        self._counts = Counts()
+        self._format = source["format"] if options.format == "auto" else options.format
+
+    def over(self, found: Iterator[Chunk]) -> Imported:
+        """Store every chunk, move the checkpoint behind each, and say how it ended."""
+        note = ""
+        try:
+            self._store_all(found)
+        except CutShort as error:
+            note = f"the compressed file is cut short or damaged ({error}); what could be read is stored"
+        self._source = self._finished("incomplete" if note else "done")
+        if not note and self._counts.lines and not self._counts.stored:
+            note = "no line of it is an event: is this a log?"
+        if not self._counts.lines and self._after_checkpoint:
+            self._after_checkpoint(self._source)
+        if not self._counts.lines and not note:
+            note = "all of it was imported before"
+        return Imported(self._source, self._counts, note)
+
+    def _store_all(self, found: Iterator[Chunk]) -> None:
+        first = next(found, None)
+        if first is None:
+            return
+        self._choose_format(first)
+        with self._crew() as crew:
+            self._in_order(crew, _followed_by(first, found))
+
+    def _in_order(self, crew: Crew, found: Iterator[Chunk]) -> None:
+        """Keep the crew busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
+        under_way: deque[Given] = deque()
+        next_line = self._source["lines"] + 1
+        broken: CutShort | None = None
+        while True:
+            try:
+                chunk = next(found, None)
+            except CutShort as error:
+                chunk, broken = None, error
+            if chunk is not None:
+                under_way.append(crew.store(chunk, next_line))
+                next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
+            while under_way and (chunk is None or len(under_way) > crew.most):
+                given = under_way.popleft()
+                self._checkpoint(given.chunk, given.counts())
+            if chunk is None:
+                break
+        if broken:
+            raise broken
+
+    def _choose_format(self, first: Chunk) -> None:
+        if self._format or self._options.field_map:
+            return
+        lines = [as_text(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
+        self._format = parsers.detect(line for line in lines if line) or ""
+
+    def _crew(self) -> Crew:
+        options, source = self._options, self._source["_id"]
+        with operation(60):
+            first_id = sources.event_id(source, self._source["offset"])
+            known = {sources.offset_in(one) for one in self._places.stored_behind(source, first_id)}
+        job = Job(
+            source,
+            self._format or "combined",
+            options.field_map,
+            options.fields,
+            options.concern,
+            known,
+            options.uri or "",
+            self._db.name,
+        )
+        storer = job.storer(self._places, continues_a_line=bool(self._source.get("unterminated")))
+        return Crew(storer, job, options.processes)
+
+    def _checkpoint(self, chunk: Chunk, counts: Counts) -> None:
+        """Move the checkpoint behind a stored chunk, unless another process has moved it.
+
+        Atomic: one update, which requires the old offset.
+        """
+        unchanged = {"_id": self._source["_id"], "offset": chunk.offset}
+        added = {"lines": counts.lines, "stored": counts.stored, "rejected": counts.rejected, "blank": counts.blank}
+        moved = {
+            "offset": chunk.end,
+            "state": "running",
+            "format": self._format,
+            "unterminated": not chunk.terminated,
+            "updated_at": self._clock(),
+        }
+        with operation(60):
+            source = self._db["imports"].find_one_and_update(
+                unchanged, {"$set": moved, "$inc": added}, return_document=True
+            )
+        if source is None:
+            raise ImportRunning(f"another process is importing {self._source['name'] or 'this source'}")
+        self._source = cast(Import, source)
+        self._counts += counts
+        if self._after_checkpoint:
+            self._after_checkpoint(self._source)
+        self._report(self._counts)
+
+    def _finished(self, state: str) -> Import:
+        with operation(60):
+            done = self._db["imports"].find_one_and_update(
+                {"_id": self._source["_id"], "offset": self._source["offset"]},
+                {"$set": {"state": state}},
+                return_document=True,
+            )
+        return cast(Import, done or self._source)
+
+
+def _followed_by(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    yield first
+    yield from rest

@@ -1,0 +1,210 @@
+"""`Retention`: what becomes of old events, by one policy that can be changed at any time."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any, get_args
+
+from bson.timestamp import Timestamp
+from pymongo.errors import OperationFailure
+
+from squinney import checks
+from squinney.analytics.documents import RUNS
+from squinney.analytics.errors import NotRolledUp
+from squinney.analytics.events import moving
+from squinney.analytics.events.places import CAPPED, EVENTS, Events, Places, Policy, Strategy, Unit, span_of
+from squinney.analytics.rollups.rollups import OVERLAP_SECONDS
+from squinney.errors import Conflict, Invalid
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+
+LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
+LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
+# Writers learn of a closed time within 1 s and write for at most 60 s: then nothing of it can arrive any more.
+GRACE_SECONDS = 70
+# Readers learn within 1 s that events move, and read all places as of one moment from then on.
+SETTLE_SECONDS = 2.0
+# A second index on time, the other way round: TTL cannot be added to one that exists and is declared without.
+TTL_INDEX = "time_-1"
+INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
+SECONDS = 3_600
+# What an older policy would have dropped may be kept by a newer one; what is gone stays closed.
+_REOPENED = {"closed_before": "$frozen_before", "closed_at": "$$REMOVE"}
+
+
+class Retention:
+    """The policy for old events.
+
+    `keep` keeps all. `ttl` lets the server delete each event at an age; `capped` keeps the newest bytes. `rotate` has a
+    collection for each day or month, dropped whole at an age, `rotate-databases` a database for each, which gives its
+    disk space back at once. Events move to where a new policy wants them, while readers and writers go on.
+    """
+
+    def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float | None = None) -> None:
+        self._db = pinned(db)
+        self._places = Places(db, refresh_seconds=0)
+        self._grace_seconds = grace_seconds
+        self._settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds
+
+    @operation(reads_only=True)
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._places.policy(fresh=True)
+
+    @operation(SECONDS)
+    def switch(
+        self,
+        strategy: Strategy,
+        *,
+        unit: Unit = "day",
+        keep_seconds: int | None = None,
+        size_bytes: int | None = None,
+    ) -> Policy:
+        """Set the policy, and move the events to where it wants them; what is closed but not dropped yet is open again.
+
+        A stream of events that began before, and is still read two seconds later, may miss what moves meanwhile.
+
+        Atomic: the policy's update, from which on new events go to the new place; each batch of moved events.
+        After a crash: the rest has not moved yet; readers see both places, and the retention job goes on.
+        Raises: `Invalid`; `Conflict` for a strategy that would take events from under roll-ups.
+        """
+        _check(strategy, unit, keep_seconds, size_bytes)
+        if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
+            raise Conflict("events that are rolled up can be kept or rotated, not lost unseen", field="strategy")
+        if strategy != "ttl":
+            self._end_ttl()
+        wanted: dict[str, Any] = {
+            "strategy": strategy,
+            "unit": unit,
+            "keep_seconds": keep_seconds,
+            "size_bytes": size_bytes,
+            "moving": True,
+            **_REOPENED,
+        }
+        if strategy == "rotate-databases":
+            wanted["databases_used"] = True
+        self._db["retention"].update_one({"_id": EVENTS}, [{"$set": wanted}], upsert=True)
+        self._prepare(self.policy())
+        self._move()
+        return self.policy()
+
+    @operation(SECONDS)
+    def apply(self) -> Counter[str]:
+        """Go on with a move, close what is too old to be kept, and drop what was closed long enough ago.
+
+        Atomic: each batch of moved events; the policy's update that closes; each collection's drop.
+        After a crash: the next call goes on.
+        """
+        done: Counter[str] = Counter()
+        policy = self.policy()
+        self._prepare(policy)
+        done["moved"] = self._move()
+        if policy.strategy.startswith("rotate"):
+            done["dropped"] = self._drop_closed(done)
+            done["closed"] = self._close()
+        return +done
+
+    def _prepare(self, policy: Policy) -> None:
+        if policy.strategy == "ttl":
+            self._set_ttl(policy.keep_seconds or 0)
+        if policy.strategy == "capped":
+            self._places.make_ready(server_now(self._db), policy)
+            self._db.command("collMod", CAPPED, cappedSize=policy.size_bytes)
+
+    def _set_ttl(self, seconds: int) -> None:
+        indexes = self._db[EVENTS].index_information()
+        if TTL_INDEX not in indexes:
+            self._db[EVENTS].create_index([("time", -1)], name=TTL_INDEX, expireAfterSeconds=seconds)
+        elif indexes[TTL_INDEX].get("expireAfterSeconds") != seconds:
+            self._db.command("collMod", EVENTS, index={"name": TTL_INDEX, "expireAfterSeconds": seconds})
+
+    def _end_ttl(self) -> None:
+        try:
+            self._db[EVENTS].drop_index(TTL_INDEX)
+        except OperationFailure as error:
+            if error.code not in (INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND):
+                raise
+
+    def _move(self) -> int:
+        """Move what is not where the policy wants it, when all readers know that it moves."""
+        moved, policy = 0, self.policy()
+        if moving.anything_to_move(self._places, policy):
+            self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
+            time.sleep(self._settle_seconds)
+            policy = self.policy()
+            moved = moving.move_all(self._places, policy)
+        # Under a policy that came meanwhile another moves on; what was never set is as the policy has it.
+        unchanged = {name: {"$in": [getattr(policy, name), None]} for name in ("strategy", "unit")}
+        self._db["retention"].update_one({"_id": EVENTS, "moving": True, **unchanged}, {"$set": {"moving": False}})
+        return moved
+
+    def _close(self) -> int:
+        """Refuse from now on what belongs to days and months that are too old."""
+        policy = self.policy()
+        if policy.keep_seconds is None:
+            return 0
+        now = server_now(self._db)
+        oldest = now - timedelta(seconds=policy.keep_seconds)
+        due = [end for _, end in (span_of(place, self._db) for place in self._places.partitions()) if end <= oldest]
+        if not due or (policy.closed_before and max(due) <= policy.closed_before):
+            return 0
+        unchanged = {"_id": EVENTS, "closed_before": policy.closed_before}
+        closed: dict[str, Any] = {"closed_before": max(due), "closed_at": now}
+        return self._db["retention"].update_one(unchanged, {"$set": closed}).modified_count
+
+    def _drop_closed(self, done: Counter[str]) -> int:
+        policy = self.policy()
+        if not policy.closed_before or not policy.closed_at:
+            return 0
+        if server_now(self._db) < policy.closed_at + timedelta(seconds=self._grace_seconds):
+            return 0
+        dropped = 0
+        for place in self._places.partitions():
+            if span_of(place, self._db)[1] <= policy.closed_before:
+                try:
+                    dropped += self.drop(place, closed_at=policy.closed_at)
+                except NotRolledUp:
+                    done["waiting for roll-ups"] += 1
+        return dropped
+
+    @operation(SECONDS)
+    def drop(self, place: Events, *, closed_at: datetime) -> bool:
+        """Drop a day's or month's events, unless a roll-up has not counted them all; false where they are open again.
+
+        Atomic: the policy's update, from which on no roll-up looks at that time any more, while it is the one that
+        closed them; then the drop.
+        After a crash: it is there, frozen, or gone; the next `apply` drops it.
+        Raises: `NotRolledUp`.
+        """
+        for rollup in self._db[RUNS].find({"config.source": EVENTS, "stopped": None}):
+            watermark = rollup.get("watermark") or Timestamp(0, 0)
+            if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(place, watermark):
+                raise NotRolledUp(f"{rollup['_id']} has not counted all of {place.full_name} yet")
+        frozen = {"frozen_before": span_of(place, self._db)[1]}
+        closed = {"_id": EVENTS, "closed_at": closed_at}
+        if not self._db["retention"].update_one(closed, {"$max": frozen}).matched_count:
+            return False
+        if place.database.name == self._db.name:
+            place.drop()
+        else:
+            self._db.client.drop_database(place.database.name)
+        self._places.forget(place)
+        return True
+
+
+def _has_newer(place: Events, watermark: Timestamp) -> bool:
+    return place.find_one({"arrived": {"$gt": Timestamp(max(0, watermark.time - OVERLAP_SECONDS), 0)}}) is not None
+
+
+def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None:
+    if strategy not in get_args(Strategy):
+        raise Invalid(f"strategy must be one of {', '.join(get_args(Strategy))}", field="strategy")
+    if unit not in get_args(Unit):
+        raise Invalid("unit must be day or month", field="unit")
+    if keep_seconds is not None or strategy == "ttl":
+        checks.integer(keep_seconds, "keep_seconds", least=LEAST_SECONDS, most=MOST_SECONDS)
+    if size_bytes is not None or strategy == "capped":
+        checks.integer(size_bytes, "size_bytes", least=LEAST_BYTES, most=MOST_BYTES)

@@ -1,0 +1,97 @@
+"""Which log a file is: known by the beginning of its content, never by its name or inode.
+
+A source keeps the length and hash of its head. A file whose first bytes hash to the same continues it: a rotated copy,
+a renamed file, the same log compressed. The head grows with a young file, up to `HEAD_BYTES`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import cast
+
+from pymongo.errors import DuplicateKeyError
+
+from squinney.analytics.documents import Import
+from squinney.analytics.errors import ImportRunning
+from squinney.analytics.events.reading import HEAD_BYTES
+from squinney.clock import Clock
+from squinney.mongo.schema import Db, Document
+
+
+def id_of(text: bytes) -> str:
+    """A source's id: 16 hexadecimal digits of its head's or given name's hash."""
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def event_id(source: str, offset: int) -> str:
+    """The id of what begins at this byte: the same however often the line is read, and in the order of the file."""
+    return f"{source}-{offset:012x}"
+
+
+def offset_in(event_id: str) -> int:
+    """The byte at which the event's line begins."""
+    return int(event_id.rpartition("-")[2], 16)
+
+
+def log_of(event_id: str) -> str:
+    """The source of an imported event; nothing for one that was recorded singly."""
+    return str(event_id).rpartition("-")[0]
+
+
+def find(db: Db, head: bytes, name: str | None) -> Import | None:
+    """The source that a file with this head continues, or the one of the given name."""
+    if name is not None:
+        return cast(Import | None, db["imports"].find_one({"_id": id_of(name.encode())}))
+    lengths = [length for length in db["imports"].distinct("head_length") if 0 < length <= len(head)]
+    hashes = [_hash(head[:length]) for length in lengths]
+    longest = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1).limit(1)
+    return cast(Import | None, next(longest, None))
+
+
+def begin(db: Db, head: bytes, *, name: str | None, title: str, site: str, clock: Clock) -> Import:
+    """The source of a file, made known if it is new, with as much of its head as there is by now.
+
+    Atomic: one insert, or one update.
+    After a crash: the source is known, with nothing read yet.
+    Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike.
+    """
+    source = find(db, head, name)
+    if source is not None:
+        if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
+            raise ImportRunning("another process is importing this source, or one that began alike; try again")
+        return source
+    source = _new(head, name, title, site, clock)
+    try:
+        db["imports"].insert_one(cast(Document, source))
+    except DuplicateKeyError:  # another process began it at the same moment
+        source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
+    return source
+
+
+def _grow(db: Db, source: Import, head: bytes) -> bool:
+    """Know the source by all of this head; false where another import, perhaps of another log, was faster."""
+    grown: Document = {"head_length": len(head), "head_hash": _hash(head)}
+    unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
+    return db["imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
+
+
+def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> Import:
+    return {
+        "_id": id_of(head if name is None else name.encode()),
+        "name": title,
+        "site": site,
+        "format": "",
+        "head_length": len(head) if name is None else 0,
+        "head_hash": _hash(head) if name is None else "",
+        "offset": 0,
+        "lines": 0,
+        "stored": 0,
+        "rejected": 0,
+        "blank": 0,
+        "state": "running",
+        "updated_at": clock(),
+    }
+
+
+def _hash(head: bytes) -> str:
+    return hashlib.sha256(head[:HEAD_BYTES]).hexdigest()

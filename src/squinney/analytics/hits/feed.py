@@ -1,0 +1,85 @@
+"""Hits from imported events, each counted once, whatever dies.
+
+A source keeps how far its events are counted (`hits_offset`). One transaction moves that mark and adds the hits of
+the events it passes, so neither can happen without the other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import groupby, islice
+from typing import cast
+
+from pymongo.client_session import ClientSession
+
+from squinney.analytics import queries
+from squinney.analytics.documents import LONGEST_PAGE, Import
+from squinney.analytics.errors import UnknownSource
+from squinney.analytics.events.places import Events, Places
+from squinney.analytics.events.readers import Readers
+from squinney.analytics.events.sources import offset_in
+from squinney.analytics.hits.increments import Hit, Increments, transact
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+
+BATCH = 2_000
+SECONDS = 60
+
+
+def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: int = BATCH) -> int:
+    """Count a source's stored events that are not counted yet as hits of its site; returns how many were.
+
+    Events that were recorded singly belong to no source and are never fed: whoever records a view live counts it live.
+
+    Atomic: one transaction per batch holds the increments and the compare-and-set of the source's `hits_offset`.
+    After a crash: nothing half done; the next call goes on.
+    Raises: `UnknownSource`, `Unavailable`.
+    """
+    db = pinned(db)
+    places = places or Places(db)
+    fed = 0
+    while True:
+        with operation(SECONDS):
+            source = cast(Import | None, db["imports"].find_one({"_id": source_id}))
+            if source is None:
+                raise UnknownSource(f"nothing was imported under {source_id}")
+            done = source.get("hits_offset", 0)
+            if done >= source["offset"]:
+                return fed
+            events = list(islice(_events(places, source_id, done, source["offset"], batch + 1), batch + 1))
+            until = offset_in(events[batch]["_id"]) if len(events) > batch else source["offset"]
+            fed += _count(db, source, events[:batch], done, until)
+
+
+def _events(places: Places, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
+    """The source's first `most` events in the order of the file, wherever they are kept."""
+    where = queries.OF_SOURCE(source=source_id, after=after, until=until)
+
+    def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
+        found = place.find(where, {"path": 1, "time": 1}, limit=most, batch_size=most, session=session)
+        return found.sort("_id", 1)
+
+    merged = heapq.merge(*Readers(places).streams(read), key=_id)
+    return (next(same) for _, same in groupby(merged, key=_id))
+
+
+def _id(event: Document) -> str:
+    return str(event["_id"])
+
+
+def _count(db: Db, source: Import, events: list[Document], done: int, until: int) -> int:
+    summed = Increments(
+        Hit(source["site"], event["path"][:LONGEST_PAGE], event["time"]) for event in events if "path" in event
+    )
+
+    def move_and_add(session: ClientSession) -> bool:
+        unmoved = {"_id": source["_id"], "hits_offset": done or None}
+        moved = db["imports"].update_one(unmoved, {"$set": {"hits_offset": until}}, session=session)
+        if not moved.matched_count:
+            return False  # another process has counted these
+        summed.write(db, session)
+        return True
+
+    return summed.hits if transact(db, move_and_add) else 0

@@ -1,0 +1,227 @@
+"""`Hits`: page views counted as they happen, read as complete series."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from pymongo.errors import DuplicateKeyError
+
+from squinney import checks
+from squinney.analytics import queries, rules
+from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
+from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
+from squinney.analytics.hits import increments, series
+from squinney.analytics.hits.increments import Hit, Increments, checked, place_of
+from squinney.analytics.hits.series import Frame, Point
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+
+MOST_PAGES = 1_000
+MOST_SITES = 1_000
+MOST_AT_ONCE = 100_000
+PREALLOCATIONS_A_DAY = 2
+HOURS_OF_ZEROS = {str(hour): 0 for hour in range(24)}
+MINUTES_OF_ZEROS = {str(hour): {str(minute): 0 for minute in range(60)} for hour in range(24)}
+
+
+class Hits:
+    """Counters of page views by minute, hour, day and month. One hit is one upsert per document, without a read.
+
+    `preallocate` lets `record` make tomorrow's documents ahead, with a probability that follows from the page's own
+    rate. It does not pay on WiredTiger (see the analytics page), so it is off.
+    """
+
+    def __init__(
+        self, db: Db, *, preallocate: bool = False, clock: Clock = utcnow, chance: random.Random | None = None
+    ) -> None:
+        self._db = pinned(db)
+        self._preallocate = preallocate
+        self._clock = clock
+        self._chance = chance or random.Random()
+
+    # ---- counting ----
+
+    @operation()
+    def record(
+        self, site: str, page: str, at: datetime, count: int = 1, *, key: str | None = None, scope: str = ""
+    ) -> None:
+        """Count some views of a page, once per `key`.
+
+        Atomic: one transaction of two upserts, the day's document and the month's, and of the key's record.
+        After a crash: it is counted in both or in none.
+        Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
+        """
+        hit = checked(site, page, at, count)
+        increments.apply(self._db, Increments([hit]), key=key, scope=scope)
+        if self._preallocate:
+            self._perhaps_preallocate(hit)
+
+    @operation(60)
+    def record_many(self, hits: Iterable[tuple[Any, ...]], *, key: str | None = None, scope: str = "") -> int:
+        """Count many views, given as (site, page, at) or (site, page, at, count), once per `key`.
+
+        Hits of one page and day are summed first, for one upsert per document.
+
+        Atomic: one transaction for up to 500 pages and days, with the key's record for these; nothing is written where
+        one of them is invalid.
+        After a crash: some pages have their part, others not; a repeat with the key counts those others.
+        Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
+        """
+        summed = Increments()
+        for number, hit in enumerate(hits):
+            if number >= MOST_AT_ONCE:
+                raise Invalid(f"at most {MOST_AT_ONCE} hits at once", field="hits", limit=MOST_AT_ONCE)
+            summed.add(_hit(hit))
+        increments.apply(self._db, summed, key=key, scope=scope)
+        return summed.hits
+
+    def _perhaps_preallocate(self, hit: Hit) -> None:
+        """About twice in a day's worth of the page's hits, whatever its rate: yesterday's total says which."""
+        yesterday = hit.at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+        found = self._db[DAILY_HITS].find_one(place_of(yesterday, hit.site, hit.page), {"total": 1})
+        rate = max(1, found["total"]) if found else 1
+        if self._chance.random() < PREALLOCATIONS_A_DAY * hit.views / rate:
+            self.preallocate(hit.site, hit.page, hit.at + timedelta(days=1))
+
+    @operation()
+    def preallocate(self, site: str, page: str, day: datetime) -> None:
+        """Make a day's and its month's documents, all zeros, where they are not there yet; never changes a count.
+
+        Atomic: each document by itself.
+        After a crash: one of them may be missing, which the first hit makes.
+        Raises: `Invalid`.
+        """
+        hit = checked(site, page, day)
+        date = hit.at.replace(hour=0, minute=0, second=0, microsecond=0)
+        first = date.replace(day=1)
+        days = (following(first, "month", UTC) - first).days
+        zeros: dict[str, Document] = {"total": 0, "hourly": HOURS_OF_ZEROS, "minute": MINUTES_OF_ZEROS}  # type: ignore[dict-item]
+        self._set_on_insert(DAILY_HITS, date, hit, zeros)
+        daily = {str(number): 0 for number in range(1, days + 1)}
+        self._set_on_insert(MONTHLY_HITS, first, hit, {"total": 0, "daily": daily})
+
+    def _set_on_insert(self, name: str, date: datetime, hit: Hit, zeros: dict[str, Any]) -> None:
+        place = place_of(date, hit.site, hit.page)
+        with suppress(DuplicateKeyError):  # another made it at the same moment
+            self._db[name].update_one(place, {"$setOnInsert": zeros}, upsert=True)
+
+    # ---- reading ----
+
+    @operation(30, reads_only=True)
+    def minutes(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
+        """The hits of each minute."""
+        return self.series(site, page, start, end, "minute", time_zone=time_zone)
+
+    @operation(30, reads_only=True)
+    def hours(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
+        """The hits of each hour."""
+        return self.series(site, page, start, end, "hour", time_zone=time_zone)
+
+    @operation(30, reads_only=True)
+    def days(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
+        """The hits of each day."""
+        return self.series(site, page, start, end, "day", time_zone=time_zone)
+
+    @operation(30, reads_only=True)
+    def weeks(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
+        """The hits of each week, which begins on Monday."""
+        return self.series(site, page, start, end, "week", time_zone=time_zone)
+
+    @operation(30, reads_only=True)
+    def months(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
+        """The hits of each month."""
+        return self.series(site, page, start, end, "month", time_zone=time_zone)
+
+    @operation(30, reads_only=True)
+    def series(
+        self, site: str, page: str, start: datetime, end: datetime, unit: Unit, *, time_zone: str = "UTC"
+    ) -> list[Point]:
+        """The hits of each unit from the one that holds `start` to before `end`, zeros included.
+
+        Storage is in UTC; the units are those of the time zone, read from the coarsest documents that can tell them.
+
+        Raises: `Invalid`.
+        """
+        _check_names(site, page)
+        start, end = rules.checked_range(start, end)
+        frame = Frame(start, end, unit, zone(time_zone))
+        return frame.filled(self._counts(site, page, frame)) if frame.starts else []
+
+    def _counts(self, site: str, page: str, frame: Frame) -> Iterable[tuple[datetime, int]]:
+        start, end = frame.starts[0], frame.end
+        first_day = start.replace(hour=0, minute=0)
+        if frame.grain == "day":
+            month = start.replace(day=1)
+            found = queries.MONTHS_OF_PAGE.find(self._db, site=site, page=page, start=month, end=end, projection=_DAYS)
+            return series.of_days(cast(Any, found))
+        projection, read = (_HOURS, series.of_hours) if frame.grain == "hour" else (_MINUTES, series.of_minutes)
+        found = queries.DAYS_OF_PAGE.find(
+            self._db, site=site, page=page, start=first_day, end=end, projection=projection
+        )
+        return read(cast(Any, found))
+
+    @operation(30, reads_only=True)
+    def top_pages(self, site: str, start: datetime, end: datetime, limit: int = 10) -> list[Document]:
+        """The pages with the most hits between two whole hours: rows of `page` and `hits`.
+
+        Raises: `Invalid`.
+        """
+        _check_names(site, "")
+        checks.integer(limit, "limit", least=1, most=MOST_PAGES)
+        bounds = _whole_hours(start, end)
+        found = self._db[DAILY_HITS].aggregate(queries.TOP_PAGES(site=site, limit=limit, **bounds))
+        return [{"page": row["_id"], "hits": row["hits"]} for row in found]
+
+    @operation(30, reads_only=True)
+    def site_total(self, site: str, start: datetime, end: datetime) -> int:
+        """All hits of a site between two whole hours.
+
+        Raises: `Invalid`.
+        """
+        _check_names(site, "")
+        found = self._db[DAILY_HITS].aggregate(queries.SITE_TOTAL(site=site, **_whole_hours(start, end)))
+        return sum(row["hits"] for row in found)
+
+    @operation(reads_only=True)
+    def sites(self) -> list[str]:
+        """The sites that have hits, in order; the first thousand, where there are more."""
+        return [row["_id"] for row in self._db[MONTHLY_HITS].aggregate(queries.SITES(limit=MOST_SITES))]
+
+    @operation(reads_only=True)
+    def last_day(self, site: str) -> datetime | None:
+        """The last day on which the site had hits."""
+        _check_names(site, "")
+        last = (
+            self._db[DAILY_HITS].find({"metadata.site": site, "total": {"$gt": 0}}).sort("metadata.date", -1).limit(1)
+        )
+        return next((day["metadata"]["date"] for day in last), None)
+
+
+_DAYS = {"_id": 0, "metadata.date": 1, "daily": 1}
+_HOURS = {"_id": 0, "metadata.date": 1, "hourly": 1}
+_MINUTES = {"_id": 0, "metadata.date": 1, "minute": 1}
+
+
+def _hit(hit: Any) -> Hit:
+    if not isinstance(hit, tuple | list) or not 3 <= len(hit) <= 4:
+        raise Invalid("a hit is (site, page, at) or (site, page, at, count)", field="hits")
+    return checked(*hit)
+
+
+def _check_names(site: str, page: str) -> None:
+    checks.text(site, "site", most=LONGEST_SITE)
+    checks.text(page, "page", most=LONGEST_PAGE)
+
+
+def _whole_hours(start: datetime, end: datetime) -> dict[str, datetime]:
+    start, end = rules.checked_range(start, end)
+    if not (is_whole(start, HOUR) and is_whole(end, HOUR)):
+        raise Invalid("start and end must be whole hours in UTC", field="start")
+    return {"first_day": start.replace(hour=0), "start": start, "end": end}

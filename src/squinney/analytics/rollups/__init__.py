@@ -1,0 +1,1 @@
+"""System 3: totals by hour, day, week, month and year, from events."""

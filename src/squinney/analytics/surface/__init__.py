@@ -1,0 +1,1 @@
+"""Analytics for callers: HTTP routes, pages and commands."""

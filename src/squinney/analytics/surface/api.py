@@ -1,0 +1,325 @@
+"""Analytics over HTTP."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Literal, get_args
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from squinney.analytics import EventLog, Hits, Rollups
+from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEXT
+from squinney.analytics.errors import UnknownSource
+from squinney.analytics.hits.increments import MOST_HITS
+from squinney.analytics.hits.series import Point
+from squinney.analytics.rollups.pipelines import Level
+from squinney.errors import Invalid, LimitReached
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.problems import responses
+from squinney.http.routes import OneThreadRoute
+from squinney.transactions import Busy, KeyReused, StillRunning
+
+router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
+
+Log = Annotated[EventLog, Depends(noun("analytics", "events", EventLog))]
+Counters = Annotated[Hits, Depends(noun("analytics", "hits", Hits))]
+Rolled = Annotated[Rollups, Depends(noun("analytics", "rollups", Rollups))]
+
+Start = Annotated[AwareDatetime, Query(examples=["2026-11-01T00:00:00Z"])]
+End = Annotated[AwareDatetime, Query(description="Not included", examples=["2026-12-01T00:00:00Z"])]
+Site = Annotated[str, Query(max_length=LONGEST_SITE)]
+PageName = Annotated[str, Query(max_length=LONGEST_PAGE)]
+Zone = Annotated[str, Query(max_length=100, examples=["Europe/Berlin"])]
+Unit = Literal["minute", "hour", "day", "week", "month"]
+Limit = Annotated[int, Query(ge=1, le=200)]
+
+
+class NewEvent(BaseModel):
+    """A request to record, and up to fifty fields of your own."""
+
+    model_config = ConfigDict(extra="allow")
+    time: AwareDatetime
+    host: str | None = Field(None, max_length=LONGEST_TEXT)
+    user: str | None = Field(None, max_length=LONGEST_TEXT)
+    method: str | None = Field(None, max_length=LONGEST_TEXT)
+    path: str | None = Field(None, max_length=LONGEST_TEXT)
+    query: str | None = Field(None, max_length=LONGEST_TEXT)
+    status: int | None = Field(None, ge=0, le=999)
+    bytes: int | None = Field(None, ge=0, le=2**63 - 1)
+    referer: str | None = Field(None, max_length=LONGEST_TEXT)
+    user_agent: str | None = Field(None, max_length=LONGEST_TEXT)
+
+
+class NewEvents(BaseModel):
+    """Events to record."""
+
+    model_config = ConfigDict(extra="forbid")
+    events: list[NewEvent] = Field(min_length=1, max_length=1_000)
+
+
+class FailureModel(BaseModel):
+    """An event that was not stored."""
+
+    index: int
+    reason: str
+
+
+class RecordedModel(BaseModel):
+    """How many events were stored, and each one that was not."""
+
+    stored: int
+    failures: list[FailureModel]
+
+
+class EventPage(BaseModel):
+    """Events, oldest first; `next` is the `start` of the page behind."""
+
+    items: list[dict[str, Any]]
+    next: AwareDatetime | None
+
+
+class NewHit(BaseModel):
+    """Views of a page."""
+
+    model_config = ConfigDict(extra="forbid")
+    site: str = Field(max_length=LONGEST_SITE, examples=["example.org"])
+    page: str = Field(max_length=LONGEST_PAGE, examples=["/"])
+    at: AwareDatetime
+    count: int = Field(1, ge=1, le=MOST_HITS)
+
+
+class NewHits(BaseModel):
+    """Hits to count."""
+
+    model_config = ConfigDict(extra="forbid")
+    hits: list[NewHit] = Field(min_length=1, max_length=1_000)
+
+
+class Counted(BaseModel):
+    """How many hits were counted."""
+
+    hits: int
+
+
+class PointModel(BaseModel):
+    """The hits of a unit, and where it begins."""
+
+    at: datetime
+    hits: int
+
+
+class TopPage(BaseModel):
+    """A page and its hits."""
+
+    page: str
+    hits: int
+
+
+class DayAndPath(BaseModel):
+    """How often a path was asked for on a day."""
+
+    day: datetime
+    path: str
+    count: int
+
+
+class DayAndPathPage(BaseModel):
+    """Days and paths, in this order."""
+
+    items: list[DayAndPath]
+    next: str | None
+
+
+class BucketModel(BaseModel):
+    """What a key came to in one unit."""
+
+    key: Any
+    at: datetime
+    total: float
+    count: int
+    mean: float
+    min: float
+    max: float
+
+
+class ImportModel(BaseModel):
+    """How far a source was read."""
+
+    id: str
+    name: str
+    site: str
+    format: str
+    lines: int
+    stored: int
+    rejected: int
+    state: str
+    updated_at: datetime
+
+
+class ImportPage(BaseModel):
+    """A page of sources."""
+
+    items: list[ImportModel]
+    next: str | None
+
+
+class RejectModel(BaseModel):
+    """A line that is no event, and why."""
+
+    id: str
+    line_number: int
+    offset: int
+    line: str
+    reason: str
+    at: datetime
+
+
+class RejectPage(BaseModel):
+    """A page of rejects."""
+
+    items: list[RejectModel]
+    next: str | None
+
+
+@router.post(
+    "/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, StillRunning, Busy)
+)
+def record_events(log: Log, body: NewEvents, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Record events; every one that cannot be stored is named."""
+    events = [event.model_dump(exclude_none=True) for event in body.events]
+    recorded = log.record_many(events, key=idempotency_key, scope=caller)
+    failures = [{"index": failure.index, "reason": failure.reason} for failure in recorded.failures]
+    return {"stored": recorded.stored, "failures": failures}
+
+
+@router.get("/events", response_model=EventPage, responses=responses())
+def read_events(
+    log: Log,
+    start: Start,
+    end: End,
+    path: Annotated[str | None, Query(max_length=LONGEST_TEXT)] = None,
+    host: Annotated[str | None, Query(max_length=LONGEST_TEXT)] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Any:
+    """Events of a time, of a path or of a host, oldest first."""
+    page = log.page(start, end, path=path, host=host, limit=limit)
+    return {"items": [_event(event) for event in page.items], "next": page.next}
+
+
+def _event(event: Any) -> dict[str, Any]:
+    ours = ("_id", "arrived", "ssk")
+    return {"id": event["_id"], **{name: value for name, value in event.items() if name not in ours}}
+
+
+@router.get("/events/by-day-and-path", response_model=DayAndPathPage, responses=responses())
+def count_events(
+    log: Log,
+    signed: Signing,
+    start: Start,
+    end: End,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Any:
+    """How often each path was asked for on each day (UTC); paths alike in their first 512 characters are one."""
+    page = log.count_by_day_and_path(start, end, cursor=cursor, limit=limit)
+    return {"items": page.items, "next": signed(page.next)}
+
+
+@router.get("/events/by-status", response_model=dict[int, int], responses=responses())
+def count_statuses(log: Log, start: Start, end: End) -> Any:
+    """How many events have each status."""
+    return log.count_by_status(start, end)
+
+
+@router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy, LimitReached))
+def record_hits(hits: Counters, body: NewHits, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Count hits."""
+    given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]
+    return {"hits": hits.record_many(given, key=idempotency_key, scope=caller)}
+
+
+@router.get("/series", response_model=list[PointModel], responses=responses())
+def read_series(
+    hits: Counters,
+    start: Start,
+    end: End,
+    site: Site = "",
+    page: PageName = "/",
+    by: Unit = "day",
+    time_zone: Zone = "UTC",
+) -> Any:
+    """The hits of a page, unit by unit, zeros included."""
+    points = hits.series(site, page, start, end, by, time_zone=time_zone)
+    return [{"at": point.at, "hits": point.hits} for point in points]
+
+
+@router.get("/series.csv", response_class=StreamingResponse, responses=responses())
+def download_series(
+    hits: Counters,
+    start: Start,
+    end: End,
+    site: Site = "",
+    page: PageName = "/",
+    by: Unit = "day",
+    time_zone: Zone = "UTC",
+) -> StreamingResponse:
+    """The same as CSV."""
+    points = hits.series(site, page, start, end, by, time_zone=time_zone)
+    headers = {"Content-Disposition": f'attachment; filename="hits-by-{by}.csv"'}
+    return StreamingResponse(_csv(points), media_type="text/csv", headers=headers)
+
+
+def _csv(points: list[Point]) -> Iterator[str]:
+    line = io.StringIO()
+    writer = csv.writer(line)
+    writer.writerow(["at", "hits"])
+    for point in points:
+        writer.writerow([point.at.isoformat(), point.hits])
+        if line.tell() > 65_536:
+            yield line.getvalue()
+            line.seek(0)
+            line.truncate()
+    yield line.getvalue()
+
+
+@router.get("/top", response_model=list[TopPage], responses=responses())
+def read_top(
+    hits: Counters, start: Start, end: End, site: Site = "", limit: Annotated[int, Query(ge=1, le=1_000)] = 10
+) -> Any:
+    """The pages with the most hits between two whole hours."""
+    return hits.top_pages(site, start, end, limit=limit)
+
+
+@router.get("/rollups/{level}", response_model=list[BucketModel], responses=responses())
+def read_rollup(
+    rollups: Rolled,
+    level: Annotated[str, Path(examples=["daily"])],
+    key: Annotated[str, Query(max_length=LONGEST_TEXT, description="The path", examples=["/"])],
+    start: Start,
+    end: End,
+    time_zone: Annotated[str | None, Query(max_length=100)] = None,
+) -> Any:
+    """A path's buckets: how many requests, and how many bytes."""
+    if level not in get_args(Level):
+        raise Invalid(f"level must be one of {', '.join(get_args(Level))}", field="level")
+    return rollups.read(level, key, start, end, time_zone=time_zone)  # type: ignore[arg-type]
+
+
+@router.get("/imports", response_model=ImportPage, responses=responses())
+def read_imports(log: Log, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """The imported sources, the last used first."""
+    page = log.imports(cursor=cursor, limit=limit)
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}
+
+
+@router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses(UnknownSource))
+def read_rejects(log: Log, signed: Signing, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """The lines of a source that are no events, and why."""
+    page = log.rejects(source, cursor=cursor, limit=limit)
+    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}

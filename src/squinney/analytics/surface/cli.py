@@ -1,0 +1,241 @@
+"""`squinney analytics`: logs, hits and roll-ups from the command line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, cast
+
+import typer
+from rich.table import Table
+
+from squinney.analytics import (
+    Hits,
+    Retention,
+    Rollups,
+    Sessions,
+    advise_shard_key,
+    rollup_collections,
+)
+from squinney.analytics import verify as verify_rollups
+from squinney.analytics.calendar import zone
+from squinney.analytics.events.places import Strategy, Unit
+from squinney.analytics.events.shard_advice import CANDIDATES
+from squinney.analytics.rollups.rollups import Finest
+from squinney.analytics.surface import cli_logs as logs
+from squinney.analytics.surface.cli_logs import Site, database, say
+from squinney.errors import Invalid, NotFound
+from squinney.http.commands import Json, Limit, console, print_json
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+
+app = typer.Typer(help="Logs, hits and roll-ups.", no_args_is_help=True)
+app.command("import")(logs.import_logs)
+app.command()(logs.follow)
+app.command()(logs.imports)
+app.command()(logs.rejects)
+
+MOST_DAYS = 24_855  # what a TTL index can hold
+
+Start = Annotated[datetime | None, typer.Option("--start", help="UTC; a week ago if not given.")]
+End = Annotated[datetime | None, typer.Option("--end", help="UTC, not included; now if not given.")]
+Zone = Annotated[str, typer.Option("--time-zone", help="The calendar to count by.")]
+
+
+def _range(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    last = end.replace(tzinfo=UTC) if end else now
+    return (start.replace(tzinfo=UTC) if start else last - timedelta(days=7)), last
+
+
+# ---- hits ----
+
+
+@app.command()
+def top(
+    context: typer.Context,
+    site: Annotated[str, typer.Argument(help="The site.")] = "",
+    start: Start = None,
+    end: End = None,
+    limit: Limit = 10,
+    as_json: Json = False,
+) -> None:
+    """Show the pages with the most hits."""
+    with database(context) as (db, _):
+        rows = Hits(db).top_pages(site, *_range(start, end), limit=limit)
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        say(f"{row['hits']:>12,}  {row['page']}")
+    if not rows:
+        say("no hits in that time")
+
+
+@app.command()
+def series(
+    context: typer.Context,
+    page: str,
+    site: Site = "",
+    by: Annotated[str, typer.Option(help="minute, hour, day, week or month.")] = "day",
+    start: Start = None,
+    end: End = None,
+    time_zone: Zone = "UTC",
+    as_json: Json = False,
+) -> None:
+    """Show the hits of a page, unit by unit, zeros included."""
+    if by not in ("minute", "hour", "day", "week", "month"):
+        raise Invalid("by must be minute, hour, day, week or month", field="by")
+    with database(context) as (db, _):
+        points = Hits(db).series(site, page, *_range(start, end), cast(Any, by), time_zone=time_zone)
+    if as_json:
+        print_json([{"at": point.at, "hits": point.hits} for point in points])
+        return
+    for point in points:
+        say(f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}")
+
+
+# ---- roll-ups ----
+
+
+@app.command()
+def rollup(
+    context: typer.Context,
+    key: Annotated[str, typer.Option(help="The field to group by.")] = "path",
+    value: Annotated[str, typer.Option(help="The field to sum.")] = "bytes",
+    time: Annotated[str, typer.Option(help="The field with the time.")] = "time",
+    source: Annotated[str, typer.Option(help="The collection of events.")] = "events",
+    name: Annotated[str, typer.Option(help="What its collections begin with.")] = "rollups",
+    time_zone: Zone = "UTC",
+    finest: Annotated[str, typer.Option(help="hour, or quarter for zones at half hours.")] = "hour",
+    stop: Annotated[bool, typer.Option("--stop", help="Roll up no more; the buckets stay.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring a roll-up up to date; from then on the background job keeps it so."""
+    with database(context) as (db, _):
+        if stop:
+            _stop(db, name, as_json)
+            return
+        rollups = Rollups(db, source, key, value, time, time_zone, name=name, finest=cast(Finest, finest))
+        schema.apply(db, rollup_collections(name))
+        ran = rollups.run()
+    if as_json:
+        print_json(asdict(ran))
+        return
+    say(f"run {ran.run}: " + ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items()))
+
+
+def _stop(db: Db, name: str, as_json: bool) -> None:
+    found = next((rollups for rollups in Rollups.registered(db) if rollups.name == name), None)
+    if found is None:
+        raise NotFound(f"nothing is rolled up under the name {name}", name=name)
+    found.stop()
+    if as_json:
+        print_json({"stopped": name})
+    else:
+        say(f"{name} is not rolled up any more")
+
+
+@app.command()
+def verify(
+    context: typer.Context,
+    run: Annotated[bool, typer.Option(help="Bring the roll-ups up to date first.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Compare every level of every roll-up with the raw events; exits with 1 where one differs."""
+    with database(context) as (db, _):
+        for rollups in Rollups.registered(db) if run else []:
+            rollups.run()
+        problems = [str(problem) for problem in verify_rollups(db)]
+        known = [rollups.name for rollups in Rollups.registered(db)]
+    if as_json:
+        print_json({"rollups": known, "differing": problems})
+    else:
+        for problem in problems:
+            say(problem)
+        say(f"{', '.join(known) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def sessions(context: typer.Context, time_zone: Zone = "UTC", as_json: Json = False) -> None:
+    """Derive visitors' sessions from the events, and roll their lengths up by user, hour to year."""
+    with database(context) as (db, _):
+        derived = Sessions(db).derive()
+        rollups = Sessions(db).rollups(time_zone)
+        rollups.run()
+        longest = db["visits.yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
+        where = zone(time_zone)
+        rows = [
+            {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(where).year, **row["value"]} for row in longest
+        ]
+    if as_json:
+        print_json({"changed": derived.changed, "longest": rows})
+        return
+    say(f"{derived.changed:,} sessions changed, of {derived.hosts:,} hosts")
+    for row in rows:
+        say(f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}")
+
+
+# ---- keeping ----
+
+
+@app.command()
+def retention(
+    context: typer.Context,
+    strategy: Annotated[str | None, typer.Argument(help="keep, ttl, capped, rotate or rotate-databases.")] = None,
+    unit: Annotated[str, typer.Option(help="A collection for each day or month.")] = "day",
+    keep_days: Annotated[float | None, typer.Option(help="How old events may get.")] = None,
+    size_mb: Annotated[int | None, typer.Option(help="How large a capped log may get.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the policy for old events, or change it and move them to where it wants them."""
+    if strategy is None and (keep_days is not None or size_mb is not None):
+        raise Invalid("name the strategy that is to have these options", field="strategy")
+    if keep_days is not None and not 0 < keep_days < MOST_DAYS:
+        raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
+    with database(context) as (db, _):
+        found = Retention(db)
+        if strategy is not None:
+            seconds = None if keep_days is None else int(keep_days * 86_400)
+            size = None if size_mb is None else size_mb << 20
+            found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds, size_bytes=size)
+        policy = asdict(found.policy())
+    if as_json:
+        print_json(policy)
+    else:
+        say(", ".join(f"{name}: {value}" for name, value in policy.items() if value))
+
+
+@app.command("advise-shard-key")
+def advise(
+    context: typer.Context,
+    candidates: Annotated[list[str] | None, typer.Argument(help="Such as path,ssk or _id:hashed.")] = None,
+    sample: Annotated[int, typer.Option(help="How many events to judge by.")] = 10_000,
+    as_json: Json = False,
+) -> None:
+    """Judge shard keys for the events by a sample of them and the declared queries."""
+    with database(context) as (db, _):
+        keys = [_key(text) for text in candidates] if candidates else CANDIDATES
+        found = advise_shard_key(db, keys, sample=sample)
+    if as_json:
+        print_json([asdict(advice) for advice in found])
+        return
+    table = Table("key", "values", "hottest", "rises", "routed", "verdict", "because", show_lines=True)
+    for advice in found:
+        table.add_row(
+            ", ".join(f"{name}: {kind}" for name, kind in advice.key.items()),
+            f"{advice.cardinality:,}",
+            f"{advice.hottest_share:.1%}\n{advice.hottest[:30]}",
+            "yes" if advice.monotonic else "no",
+            "\n".join(advice.routed) or "none",
+            advice.verdict,
+            advice.reason,
+        )
+    console.print(table)
+
+
+def _key(text: str) -> dict[str, int | str]:
+    parts = [part.partition(":") for part in text.split(",")]
+    return {name.strip(): "hashed" if kind == "hashed" else 1 for name, _, kind in parts}

@@ -1,0 +1,211 @@
+"""`squinney analytics import`, `follow`, `imports` and `rejects`: logs from the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, cast
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from squinney.analytics import COLLECTIONS, EventLog, feed_hits
+from squinney.analytics.documents import Import
+from squinney.analytics.events.imports import Imported
+from squinney.analytics.events.imports import Progress as ImportProgress
+from squinney.analytics.events.storing import as_text
+from squinney.errors import Invalid
+from squinney.http.commands import Cursor, Json, Limit, connected, console, print_json, settings_of
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+
+Site = Annotated[str, typer.Option(help="The site whose pages these are.")]
+Format = Annotated[str, typer.Option(help="auto, combined, common, nginx, caddy or json.")]
+FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Keep only these fields; repeat it.")]
+MapOption = Annotated[list[str] | None, typer.Option("--map", help="For JSON lines: time=timestamp; repeat it.")]
+DurabilityOption = Annotated[
+    str, typer.Option("--durability", help="acknowledged, journaled, replicated, or a number of members.")
+]
+HitsOption = Annotated[bool, typer.Option("--hits", help="Count the events as hits of the site, each once.")]
+
+
+@contextmanager
+def database(context: typer.Context) -> Iterator[tuple[Db, str]]:
+    """The database, with the collections it takes, and the address for further processes."""
+    with connected(context) as connection:
+        there = set(connection.db.list_collection_names())
+        schema.apply(connection.db, [one for one in COLLECTIONS if one.name not in there])
+        embedded = connection.embedded.uri if connection.embedded else ""
+        yield connection.db, settings_of(context).uri or embedded
+
+
+def say(line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _import_options(
+    format: str, fields: list[str] | None, mapped: list[str] | None, durability: str, site: str
+) -> dict[str, Any]:
+    pairs = [pair.partition("=") for pair in mapped or []]
+    if any(not ours or not theirs for ours, _, theirs in pairs):
+        raise Invalid("--map takes OURS=THEIRS, such as time=timestamp", field="map")
+    return {
+        "format": format,
+        "fields": set(fields) if fields else None,
+        "field_map": {ours: theirs for ours, _, theirs in pairs} or None,
+        "durability": int(durability) if durability.isdecimal() else durability,
+        "site": site,
+    }
+
+
+def import_logs(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(help="Logs, plain or compressed; - is standard input.")],
+    site: Site = "",
+    source: Annotated[str | None, typer.Option(help="Know it by this name, not by its content.")] = None,
+    format: Format = "auto",
+    fields: FieldOption = None,
+    mapped: MapOption = None,
+    durability: DurabilityOption = "replicated",
+    processes: Annotated[int, typer.Option(help="How many to share the work.", min=1, max=64)] = 1,
+    hits: HitsOption = False,
+    as_json: Json = False,
+) -> None:
+    """Import logs, each line once, however often it is repeated or cut off."""
+    options = _import_options(format, fields, mapped, durability, site)
+    if source is not None and len(files) > 1:
+        raise Invalid("--source names one log; import them one by one", field="source")
+    results = []
+    with database(context) as (db, uri), _bar(quiet=as_json) as bar:
+        log = EventLog(db)
+        for path in files:
+            name = "standard input" if str(path) == "-" else as_text(os.fsencode(path.name))
+            task = bar.add_task(name, total=None, lines=0, rejected=0, rate="")
+            imported = log.import_file(
+                cast(BinaryIO, sys.stdin.buffer) if str(path) == "-" else path,
+                source=source,
+                processes=processes,
+                uri=uri,
+                progress=_shown(bar, task),
+                after_checkpoint=(lambda known: _feed(db, known)) if hits else None,
+                **options,
+            )
+            results.append((name, imported))
+    for name, imported in results:
+        _report(name, imported, as_json)
+
+
+def _feed(db: Db, source: Import) -> None:
+    feed_hits(db, source["_id"])
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Progress]:
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[lines]:,} lines"),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[rejected]:,} rejected"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+        yield bar
+
+
+def _shown(bar: Progress, task: TaskID) -> Any:
+    def show(progress: ImportProgress) -> None:
+        elapsed = bar.tasks[task].elapsed or 0
+        rate = f"{progress.counts.lines / elapsed:,.0f} lines/s" if elapsed else ""
+        bar.update(
+            task,
+            completed=progress.bytes_read,
+            total=progress.of_bytes,
+            lines=progress.counts.lines,
+            rejected=progress.counts.rejected,
+            rate=rate,
+        )
+
+    return show
+
+
+def _report(name: str, imported: Imported, as_json: bool) -> None:
+    counts = imported.counts
+    if as_json:
+        print_json({"name": name, "source": imported.source, "added": asdict(counts), "note": imported.note})
+        return
+    line = f"{name}: {counts.lines:,} lines, {counts.stored:,} stored, {counts.rejected:,} rejected"
+    if imported.note:
+        line += f" ({imported.note})"
+    say(line)
+    if counts.rejected and imported.source:
+        say(f"  why: squinney analytics rejects {imported.source['_id']}")
+
+
+def follow(
+    context: typer.Context,
+    path: Path,
+    site: Site = "",
+    format: Format = "auto",
+    fields: FieldOption = None,
+    mapped: MapOption = None,
+    durability: DurabilityOption = "replicated",
+    hits: HitsOption = False,
+    poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1,
+) -> None:
+    """Keep up with a growing log, through its rotations, until interrupted."""
+    options = _import_options(format, fields, mapped, durability, site)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with database(context) as (db, _):
+        total = [0, 0]
+
+        def show(imported: Imported) -> None:
+            total[0] += imported.counts.stored
+            total[1] += imported.counts.rejected
+            say(f"{datetime.now(UTC):%H:%M:%S}  {total[0]:,} stored, {total[1]:,} rejected")
+
+        feed = (lambda known: _feed(db, known)) if hits else None
+        EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=show, after_checkpoint=feed, **options)
+
+
+def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
+    """List the imported sources, the last used first."""
+    with database(context) as (db, _):
+        page = EventLog(db).imports(cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    counted = [Column(name, justify="right") for name in ("lines", "stored", "rejected")]
+    table = Table(Column("source", no_wrap=True), "name", "site", "format", *counted, "state")
+    for one in page.items:
+        counts = [f"{one[name]:,}" for name in ("lines", "stored", "rejected")]
+        table.add_row(one["_id"], one["name"], one["site"], one["format"], *counts, one["state"])
+    console.print(table)
+    if page.next:
+        say(f"more: --cursor {page.next}")
+
+
+def rejects(
+    context: typer.Context, source: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
+) -> None:
+    """Show the lines of a source that are no events, and why."""
+    with database(context) as (db, _):
+        page = EventLog(db).rejects(source, cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    for reject in page.items:
+        say(f"line {reject['line_number']:,}: {reject['reason']}\n  {reject['line'][:200]}")
+    if page.next:
+        say(f"more: --cursor {page.next}")

@@ -1,0 +1,206 @@
+"""The pages of analytics: charts that move, top pages, status codes, roll-ups and rejects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from squinney.analytics import EventLog, Hits, Point, Rollups
+from squinney.analytics.calendar import EARLIEST, LATEST, zone
+from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE
+from squinney.clock import utcnow
+from squinney.http.charts import Bar, bar_chart, short
+from squinney.http.dependencies import noun
+from squinney.http.pages import render
+from squinney.http.security import needs
+
+router = APIRouter(prefix="/analytics")
+
+Log = Annotated[EventLog, Depends(noun("analytics", "events", EventLog))]
+Counters = Annotated[Hits, Depends(noun("analytics", "hits", Hits))]
+Rolled = Annotated[Rollups, Depends(noun("analytics", "rollups", Rollups))]
+Unit = Literal["minute", "hour", "day", "month"]
+Site = Annotated[str | None, Query(max_length=LONGEST_SITE)]
+PageName = Annotated[str | None, Query(max_length=LONGEST_PAGE)]
+Until = Annotated[AwareDatetime | None, Query(ge=EARLIEST, lt=LATEST)]
+Zone = Annotated[str, Query(max_length=100)]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What a chart shows: so much time up to the end of the present unit."""
+
+    unit: Unit
+    title: str
+    span: timedelta
+    step: timedelta
+    label: str
+
+
+CHARTS = [
+    Chart("minute", "Hits in the last hour, by minute", timedelta(minutes=60), timedelta(minutes=1), "%H:%M"),
+    Chart("hour", "Hits in the last day, by hour", timedelta(hours=24), timedelta(hours=1), "%H:00"),
+    Chart("day", "Hits in the last 30 days", timedelta(days=30), timedelta(days=1), "%d %b"),
+    Chart("month", "Hits in the last 12 months", timedelta(days=365), timedelta(days=31), "%b"),
+]
+RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the visitor looks at."""
+
+    site: str
+    page: str
+    until: datetime | None
+    time_zone: str
+    days: int
+
+    @property
+    def now(self) -> datetime:
+        """The right edge of all charts."""
+        return self.until or utcnow()
+
+    def hours(self) -> tuple[datetime, datetime]:
+        """The chosen days up to the present hour, in whole hours."""
+        end = self.now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        return end - timedelta(days=self.days), end
+
+    def query(self, **more: Any) -> str:
+        """The address's query for the same choice, or another in part; None leaves the choice to the page."""
+        values = {"site": self.site, "page": self.page, "time_zone": self.time_zone, "days": self.days, **more}
+        if self.until:
+            values["until"] = self.until.isoformat()
+        return urlencode({name: value for name, value in values.items() if value is not None})
+
+
+def choice(
+    hits: Counters,
+    site: Site = None,
+    page: PageName = None,
+    until: Until = None,
+    time_zone: Zone = "UTC",
+    days: Annotated[int, Query(ge=1, le=3_660)] = 7,
+) -> Choice:
+    """The visitor's choice; the first site and its first page where none is made."""
+    chosen = site if site is not None else next(iter(hits.sites()), "")
+    given = Choice(chosen, page or "", until, time_zone, days)
+    if page is not None:
+        return given
+    top = hits.top_pages(chosen, *given.hours(), limit=1)
+    return replace(given, page=top[0]["page"] if top else "/")
+
+
+Chosen = Annotated[Choice, Depends(choice)]
+
+
+@router.get("", response_class=HTMLResponse)
+def show_analytics(request: Request, log: Log, hits: Counters, rollups: Rolled, chosen: Chosen) -> Response:
+    """Everything about a page of a site."""
+    last = None if chosen.until else hits.last_day(chosen.site)
+    stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
+    return render(
+        request,
+        "analytics/index.html",
+        chosen=chosen,
+        sites=_choices(hits.sites(), chosen.site),
+        ranges=RANGES,
+        charts=[(chart, _drawn(hits, chosen, chart), _csv_query(chosen, chart)) for chart in CHARTS],
+        stale=stale + timedelta(days=1) if stale else None,
+        total=hits.site_total(chosen.site, *chosen.hours()),
+        imports=log.imports(limit=10).items,
+        **_tables(log, hits, rollups, chosen),
+    )
+
+
+def _choices(sites: list[str], chosen: str) -> list[str]:
+    """The sites to choose from, with the present one, which may have no hits or be one of too many."""
+    return sites if chosen in sites or not sites else [chosen, *sites]
+
+
+def _tables(log: EventLog, hits: Hits, rollups: Rollups, chosen: Choice) -> dict[str, Any]:
+    start, end = chosen.hours()
+    return {
+        "top": hits.top_pages(chosen.site, start, end, limit=10),
+        "statuses": log.count_by_status(start, end),
+        "rollup": _rollup_chart(rollups, chosen),
+    }
+
+
+@router.get("/charts/{unit}", response_class=HTMLResponse)
+def show_chart(hits: Counters, chosen: Chosen, unit: Unit) -> Response:
+    """One chart by itself, which the page's script asks for to keep it moving."""
+    chart = next(chart for chart in CHARTS if chart.unit == unit)
+    return HTMLResponse(_drawn(hits, chosen, chart), headers={"Cache-Control": "no-store"})
+
+
+@router.get("/top", response_class=HTMLResponse)
+def show_top(request: Request, hits: Counters, chosen: Chosen) -> Response:
+    """The table of top pages by itself."""
+    top = hits.top_pages(chosen.site, *chosen.hours(), limit=10)
+    return render(request, "analytics/top.html", top=top, chosen=chosen)
+
+
+@router.get("/imports/{source}", response_class=HTMLResponse, dependencies=[needs("editor")])
+def show_rejects(request: Request, log: Log, source: str, cursor: str | None = None) -> Response:
+    """The lines of a source that are no events, and why; not for everybody, since anything may stand in a log."""
+    page = log.rejects(source, cursor=cursor, limit=50)
+    return render(request, "analytics/rejects.html", page=page, source=source)
+
+
+def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
+    """From the first unit's beginning or some time within it; months differ in length, so they are counted."""
+    end = chosen.now + timedelta(milliseconds=1)
+    if chart.unit != "month":
+        return chosen.now - chart.span + chart.step, end
+    here = chosen.now.astimezone(zone(chosen.time_zone))
+    year, month = divmod(here.year * 12 + here.month - 1 - 11, 12)
+    return datetime(year, month + 1, 1, tzinfo=here.tzinfo), end
+
+
+def _drawn(hits: Hits, chosen: Choice, chart: Chart) -> Markup:
+    start, end = _bounds(chosen, chart)
+    points = hits.series(chosen.site, chosen.page, start, end, chart.unit, time_zone=chosen.time_zone)
+    return bar_chart([_bar(point, chart) for point in points], title=f"{chart.title}, {chosen.page}")
+
+
+def _bar(point: Point, chart: Chart) -> Bar:
+    return Bar(f"{point.at:{chart.label}}", point.hits, f"{point.at:%a %d %b %Y %H:%M}: {point.hits:,} hits")
+
+
+def _csv_query(chosen: Choice, chart: Chart) -> str:
+    start, end = _bounds(chosen, chart)
+    values = {"site": chosen.site, "page": chosen.page, "time_zone": chosen.time_zone, "by": chart.unit}
+    return urlencode({**values, "start": start.isoformat(), "end": end.isoformat()})
+
+
+def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
+    start, end = chosen.hours()
+    buckets = rollups.read("daily", chosen.page, start.replace(hour=0) - timedelta(days=1), end)
+    bars = [
+        Bar(
+            f"{bucket['at']:%d %b}",
+            bucket["total"],
+            f"{bucket['at']:%a %d %b}: {short(bucket['total'])} bytes in {bucket['count']:,} requests,"
+            f" {short(bucket['mean'])} each, from {short(bucket['min'])} to {short(bucket['max'])}",
+        )
+        for bucket in buckets
+    ]
+    return bar_chart(bars, title="Bytes by day, from the roll-ups") if bars else Markup("")
+
+
+@router.get("/series.csv")
+def download(hits: Counters, chosen: Chosen, by: Unit, start: AwareDatetime, end: AwareDatetime) -> Response:
+    """A chart's numbers."""
+    points = hits.series(chosen.site, chosen.page, start, end, by, time_zone=chosen.time_zone)
+    lines = ["at,hits", *(f"{point.at.isoformat()},{point.hits}" for point in points)]
+    headers = {"Content-Disposition": f'attachment; filename="hits-by-{by}.csv"'}
+    return Response("\r\n".join(lines) + "\r\n", media_type="text/csv", headers=headers)

@@ -1,0 +1,1 @@
+"""How long visitors stay, from events."""

@@ -1,0 +1,1 @@
+"""System 6: carts that reserve stock, the stock itself, and checkout."""

@@ -1,0 +1,122 @@
+"""`Inventory`: what there is of each SKU, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.commerce import queries, rules
+from squinney.commerce.documents import MOST_STOCK, Movement, Stock
+from squinney.commerce.errors import UnknownProduct
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+from squinney.transactions import Plan, Stale, Step, Transactions
+
+
+class Inventory:
+    """The stock of record: received + adjusted = qty (available) + carted + sold, per SKU, at every moment."""
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = pinned(db)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+
+    @operation()
+    def receive(self, sku: str, qty: int, *, reason: str = "", key: str | None = None, scope: str = "") -> Stock:
+        """Add units that arrived, once per `key`; the first ones make the SKU's stock. Gives the stock as it is then.
+
+        Atomic: the stock and the line in its history, in one `Transactions` run.
+        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
+        """
+        checks.identifier(sku, "sku")
+        checks.integer(qty, "qty", least=1, most=MOST_STOCK)
+        return self._change(sku, "received", qty, reason, key=key, scope=scope)
+
+    @operation()
+    def adjust(self, sku: str, delta: int, reason: str, *, key: str | None = None, scope: str = "") -> Stock:
+        """Correct the count, once per `key`: units found, or lost when negative. Carted and sold ones cannot be lost.
+
+        Atomic: the stock and the line in its history, in one `Transactions` run; `qty` decides.
+        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Raises: `Invalid`, `UnknownProduct`, `InadequateInventory`; with a key also `KeyReused` and `StillRunning`.
+        """
+        checks.identifier(sku, "sku")
+        checks.integer(delta, "delta", least=-MOST_STOCK, most=MOST_STOCK)
+        checks.text(reason, "reason", least=1, most=500)
+        if delta == 0:
+            raise Invalid("delta must not be 0", field="delta")
+        return self._change(sku, "adjusted", delta, reason, key=key, scope=scope)
+
+    def _change(self, sku: str, kind: str, qty: int, reason: str, *, key: str | None, scope: str) -> Stock:
+        checks.text(reason, "reason", most=500)
+        fields = {"_id": new_id(), "sku": sku, "kind": kind, "qty": qty, "reason": reason, "at": self._clock()}
+        movement = cast(Movement, fields)
+
+        def plan() -> Plan:
+            stock = self._db["stock"].find_one(queries.STOCK(sku=sku))
+            return Plan([_stock_step(sku, kind, qty, stock), rules.movement_step(movement)])
+
+        arguments = {"sku": sku, "qty": qty, "reason": reason}
+        self._transactions.run(f"stock {kind}", plan, key=key, scope=scope, arguments=arguments)
+        return self.level(sku)
+
+    @operation(reads_only=True)
+    def level(self, sku: str) -> Stock:
+        """The SKU's stock.
+
+        Raises: `UnknownProduct` where none was ever received.
+        """
+        checks.identifier(sku, "sku")
+        stock = self._db["stock"].find_one(queries.STOCK(sku=sku))
+        if stock is None:
+            raise UnknownProduct(f"no {sku} was ever received", sku=sku)
+        return cast(Stock, stock)
+
+    @operation(reads_only=True)
+    def levels(self, skus: list[str]) -> dict[str, Stock]:
+        """The stock of several SKUs, by SKU; those never received are missing.
+
+        Raises: `Invalid`, also for more than 1,000.
+        """
+        if len(skus) > 1_000:
+            raise Invalid("skus must be at most 1000", field="skus", limit=1_000)
+        found = queries.STOCKS.find(self._db, skus=[checks.identifier(sku, "sku") for sku in skus])
+        return {stock["_id"]: cast(Stock, stock) for stock in found}
+
+    @operation(reads_only=True)
+    def movements(self, sku: str, *, cursor: str | None = None, limit: int = 50) -> Page[Movement]:
+        """Why the SKU's stock changed, newest first. Reservations are not in it: they come and go.
+
+        Raises: `Invalid` for a cursor that is none of ours.
+        """
+        checks.identifier(sku, "sku")
+        found = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
+        return cast(Page[Movement], found)
+
+
+def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) -> Step:
+    if stock is None and kind == "adjusted":
+        raise UnknownProduct(f"no {sku} was ever received", sku=sku)
+    if stock is None:
+        first = {"received": qty, "adjusted": 0, "qty": qty, "carted": 0, "sold": 0, "txns": []}
+        return Step("stock", sku, insert=first, refused=lambda _: Stale("others were faster"))
+    if stock["qty"] + qty > MOST_STOCK:
+        raise Invalid(f"a SKU's stock is at most {MOST_STOCK}", field="qty", limit=MOST_STOCK)
+    if qty > 0:
+        return Step("stock", sku, give={"$inc": {kind: qty, "qty": qty}}, refused=UnknownProduct)
+    return Step(
+        "stock",
+        sku,
+        guard={"qty": {"$gte": -qty}},
+        take={"$inc": {"qty": qty}},
+        undo={"$inc": {"qty": -qty}},
+        give={"$inc": {kind: qty}},
+        refused=rules.short_of(sku, -qty),
+    )

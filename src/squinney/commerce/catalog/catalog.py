@@ -1,0 +1,312 @@
+"""`Catalog`: products of many types in one collection, found by whatever an index serves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from pymongo.client_session import ClientSession
+from pymongo.errors import DuplicateKeyError
+from pymongo.read_preferences import Primary, _ServerMode
+
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.commerce import queries
+from squinney.commerce.catalog import imports as catalog_import
+from squinney.commerce.catalog import search, subtree
+from squinney.commerce.catalog.imports import Existing, Report
+from squinney.commerce.catalog.products import TYPES, product_from
+from squinney.commerce.catalog.search import Filters
+from squinney.commerce.documents import Product
+from squinney.commerce.errors import ProductReserved, UnknownProduct
+from squinney.errors import Conflict, Invalid, SquinneyError
+from squinney.mongo.connect import operation, seconds_left
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import attributes, paging
+from squinney.patterns.attributes import Range, Value
+from squinney.patterns.paging import Page
+from squinney.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions, once
+from squinney.transactions.attempts import pause
+
+Properties = Mapping[str, Value | Range]
+
+
+class Catalog:
+    """Products. `types` maps a type to the Pydantic model of its details; other types have free details.
+
+    `read_preference` is for browsing (`find`, `facets`, `get` and the like); changes always read from the primary.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        *,
+        types: Mapping[str, type[BaseModel]] = TYPES,
+        read_preference: _ServerMode | None = None,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+    ) -> None:
+        self._db = pinned(db)
+        self._reading: Db = self._db.with_options(read_preference=read_preference or Primary())
+        self._types = dict(types)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+
+    def register(self, type_name: str, model: type[BaseModel]) -> None:
+        """From now on, check the details of this type by the model."""
+        self._types[checks.text(type_name, "type", least=1, most=200)] = model
+
+    # ---- one product ----
+
+    @operation()
+    def add(self, product: Mapping[str, Any], *, key: str | None = None, scope: str = "") -> Product:
+        """Add a product; `_id` is its SKU. What is saved is computed from the prices. A repeat with `key` is no error.
+
+        Atomic: one insert; another update makes the stock of a SKU that was removed before sellable again. With a key,
+        both and the key's record in one transaction.
+        After a crash: the product is there; `repair` lifts the mark on its stock.
+        Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
+        """
+        stored = {**product_from(product, self._types), "version": 1}
+        try:
+            if key is None:
+                return self._add(stored)
+            arguments = {"product": stored}
+            return once(
+                self._db, "product add", lambda s: self._add(stored, s), key=key, scope=scope, arguments=arguments
+            )
+        except DuplicateKeyError as error:
+            raise AlreadyExists(f"there is a product {stored['_id']} already", sku=stored["_id"]) from error
+
+    def _add(self, stored: Product, session: ClientSession | None = None) -> Product:
+        self._db["products"].insert_one(dict(stored), session=session)
+        removed = {"_id": stored["_id"], "removed_at": {"$ne": None}}
+        self._db["stock"].update_one(removed, {"$unset": {"removed_at": ""}}, session=session)
+        return stored
+
+    @operation()
+    def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
+        """Put another product in the place of the one with this version.
+
+        Atomic: one update, which the version decides.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownProduct`, `Stale` where the product has another version by now, `Busy`.
+        """
+        checks.identifier(sku, "sku")
+        checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
+        stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
+        if not self._swap(stored, expected_version):
+            version = self._primary(sku)["version"]
+            if version == expected_version:
+                raise Busy(f"product {sku} is in use; try again", sku=sku)
+            raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
+        return stored
+
+    @operation()
+    def patch(self, sku: str, changes: Mapping[str, Any], *, expected_version: int | None = None) -> Product:
+        """Change some fields; `None` removes one, an object inside is merged, as are properties given by name.
+
+        Atomic: one update, which the version decides; without `expected_version` it is tried again on what others left.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownProduct`, `Stale`, `Busy`.
+        """
+        if not isinstance(changes, Mapping) or not changes.keys().isdisjoint({"_id", "sku"}):
+            raise Invalid("changes must be an object without the SKU", field="changes")
+        until = time.monotonic() + seconds_left() / 2
+        for number in range(1_000_000):
+            found = self._primary(sku)
+            version = found["version"]
+            if expected_version not in (None, version):
+                raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
+            named = {**found, "properties": attributes.mapping(found.get("properties", []))}
+            stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
+            if self._swap(stored, version):
+                return stored
+            pause(number, until)
+        raise AssertionError("unreachable")
+
+    def _swap(self, stored: Product, version: int) -> bool:
+        where = {"_id": stored["_id"], "version": version, "txn_lock": None}
+        return self._db["products"].replace_one(where, stored).matched_count > 0
+
+    @operation()
+    def remove(self, sku: str) -> None:
+        """Remove a product that is in no cart. Its stock stays on record, and cannot be reserved any more.
+
+        Atomic: the product and the mark on its stock, in one `Transactions` run.
+        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
+        """
+        self._primary(sku)
+        self._transactions.run("remove product", lambda: self._removal(sku))
+
+    def _removal(self, sku: str) -> Plan:
+        at = self._clock()
+        nothing = {"received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "txns": [], "removed_at": at}
+        if self._db["stock"].find_one(queries.STOCK(sku=sku), {"_id": 1}) is None:
+            mark = Step("stock", sku, insert=nothing, refused=lambda _: Stale("stock has arrived"))
+        else:
+            mark = Step("stock", sku, guard={"carted": 0}, give={"$set": {"removed_at": at}}, refused=_reserved(sku))
+        return Plan([Step("products", sku, delete=True, refused=UnknownProduct), mark])
+
+    def _primary(self, sku: str) -> Product:
+        return self._found(sku, self._db["products"].find_one(queries.PRODUCT(sku=checks.identifier(sku, "sku"))))
+
+    @operation(reads_only=True)
+    def get(self, sku: str) -> Product:
+        """The product.
+
+        Raises: `UnknownProduct`.
+        """
+        checks.identifier(sku, "sku")
+        return self._found(sku, self._reading["products"].find_one(queries.PRODUCT(sku=sku)))
+
+    def _found(self, sku: str, product: Document | None) -> Product:
+        if product is None:
+            raise UnknownProduct(f"there is no product {sku}", sku=sku)
+        return product
+
+    @operation(reads_only=True)
+    def get_many(self, skus: Sequence[str]) -> list[Product]:
+        """The products that exist, in the order asked for.
+
+        Raises: `Invalid` for more than 1,000.
+        """
+        if len(skus) > 1_000:
+            raise Invalid("skus must be at most 1000", field="skus", limit=1_000)
+        wanted = [checks.identifier(sku, "sku") for sku in skus]
+        found = {product["_id"]: product for product in queries.PRODUCTS.find(self._reading, skus=wanted)}
+        return [found[sku] for sku in wanted if sku in found]
+
+    @operation(reads_only=True)
+    def get_with_categories(self, sku: str) -> Product:
+        """The product with its `categories`, breadcrumbs and all. Two queries.
+
+        Raises: `UnknownProduct`.
+        """
+        product = self.get(sku)
+        ids = product.get("category_ids", [])
+        found = {
+            category["_id"]: category for category in queries.CATEGORIES_BY_ID.find(self._reading, category_ids=ids)
+        }
+        return {**product, "categories": [found[category_id] for category_id in ids if category_id in found]}
+
+    # ---- many ----
+
+    @operation(reads_only=True)
+    def find(
+        self, *, sort: str | None = None, cursor: str | None = None, limit: int = 50, **filters: Any
+    ) -> Page[Product]:
+        """Products that match every filter given, in order: `title`, `-title`, `price`, `-price`, `discount`, `newest`
+        or `oldest`; a search for words comes by relevance.
+
+        Filters: `type`, `category` (an id), `genre`, `actor`, `properties` (name to value), `discount_over` (percent),
+        `price_between` (two prices), `title_prefix`, `words`. `search.py` has the combinations that are served.
+
+        Raises: `Invalid`, naming the choices, for a combination that no index serves.
+        """
+        wanted = _filters(filters)
+        if wanted.words is not None:
+            return self._find_words(wanted, sort, cursor, limit)
+        return paging.page(self._reading, search.search_for(wanted, sort).behind(cursor).query(), limit=limit)
+
+    def _find_words(self, wanted: Filters, sort: str | None, cursor: str | None, limit: int) -> Page[Product]:
+        checks.integer(limit, "limit", least=1, most=200)
+        where = search.words_filter(wanted, sort)
+        after = None if cursor is None else paging.after(search.RELEVANCE, cursor)
+        found = self._reading["products"].aggregate(search.WORDS(where=where, after=after, limit=limit + 1))
+        return paging.cut(list(found), search.RELEVANCE, limit=limit)
+
+    @operation(reads_only=True)
+    def facets(self, *, by: Sequence[str], most: int = 20, **filters: Any) -> dict[str, Any]:
+        """How many products match, and how many have each value of the fields in `by`. One round trip.
+
+        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`.
+
+        Raises: `Invalid`, as `find` and for a field that cannot be counted.
+        """
+        wanted = _filters(filters)
+        where = search.words_filter(wanted, None) if wanted.words is not None else search.search_for(wanted, None).where
+        return self._counted(where, by, most)
+
+    def _counted(self, where: Document, by: Sequence[str], most: int) -> dict[str, Any]:
+        if unknown := [name for name in by if name not in search.FACETS]:
+            raise Invalid(f"by must be of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
+        checks.integer(most, "most", least=1, most=200)
+        found = next(self._reading["products"].aggregate(search.COUNT_FACETS(where=where, by=list(by), most=most)))
+        total = found.pop("total")
+        counted = {name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in found.items()}
+        return {"total": total[0]["count"] if total else 0, **counted}
+
+    @operation(60, reads_only=True)
+    def subtree(
+        self,
+        category: str,
+        *,
+        type: str | None = None,
+        sort: str = "title",
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[Product]:
+        """The products in a category (a slug) or anywhere below it, in any order that `find` has.
+
+        Two queries for the tree, then one or two for each fifty categories, which come in order and are merged here.
+
+        Raises: `UnknownCategory`; `Invalid`, also for a cursor that is none of ours.
+        """
+        checks.integer(limit, "limit", least=1, most=200)
+        return subtree.page_below(self._reading, subtree.ids_below(self._reading, category), type, sort, cursor, limit)
+
+    @operation(60, reads_only=True)
+    def subtree_facets(
+        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
+    ) -> dict[str, Any]:
+        """As `facets`, for the products that `subtree` gives.
+
+        Raises: `UnknownCategory`, `Invalid`.
+        """
+        return self._counted(subtree.matching(subtree.ids_below(self._reading, category), type), by, most)
+
+    def import_products(
+        self,
+        lines: Iterable[str | bytes],
+        *,
+        existing: Existing = "refuse",
+        progress: Callable[[int], None] | None = None,
+    ) -> Report:
+        """Add products from JSON lines; bad lines are reported by number and do not stop the others.
+
+        `existing` says what to do with a SKU that is there: `refuse` reports it, `skip` passes over it, `replace`
+        replaces it. `progress` is called with the number of lines read so far.
+
+        Atomic: each product by itself.
+        After a crash: run it again with `skip`.
+        Raises: `Invalid`, `Unavailable`.
+        """
+        return catalog_import.import_products(self._db, lines, self._types, existing=existing, progress=progress)
+
+
+def _filters(given: Mapping[str, Any]) -> Filters:
+    if unknown := given.keys() - Filters.__dataclass_fields__.keys():
+        raise Invalid(f"there is no filter {min(unknown)}", field=min(unknown))
+    return Filters(**given)
+
+
+def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> Document:
+    merged = {**old, **changes}
+    for name, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(old.get(name), Mapping):
+            merged[name] = _merged(old[name], value)
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _reserved(sku: str) -> Callable[[Document | None], SquinneyError]:
+    def error_for(stock: Document | None) -> SquinneyError:
+        if stock is None or not stock["carted"]:
+            return Conflict(f"the stock of {sku} is in use; try again")
+        return ProductReserved(f"{stock['carted']} of {sku} are in carts", sku=sku, carted=stock["carted"])
+
+    return error_for

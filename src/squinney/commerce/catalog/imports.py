@@ -1,0 +1,139 @@
+"""Products in bulk, from JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel
+from pymongo import InsertOne, UpdateOne
+from pymongo.errors import BulkWriteError
+
+from squinney.commerce.catalog.products import product_from
+from squinney.commerce.documents import Product
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+
+Existing = Literal["refuse", "skip", "replace"]
+BATCH = 1_000
+MOST_REPORTED = 10_000
+DUPLICATE_KEY = 11000
+
+Row = tuple[int, Product]
+
+
+@dataclass
+class Report:
+    """What came of an import. `bad` has line numbers, from 1, with the reasons; `refused` counts them all."""
+
+    imported: int = 0
+    replaced: int = 0
+    skipped: int = 0
+    refused: int = 0
+    bad: list[tuple[int, str]] = field(default_factory=list)
+
+    def refuse(self, line: int, reason: str) -> None:
+        """One more bad line."""
+        self.refused += 1
+        if len(self.bad) < MOST_REPORTED:
+            self.bad.append((line, reason))
+
+
+def import_products(
+    db: Db,
+    lines: Iterable[str | bytes],
+    types: Mapping[str, type[BaseModel]],
+    *,
+    existing: Existing,
+    progress: Callable[[int], None] | None,
+) -> Report:
+    """Add what is good, a thousand at a time; report what is bad."""
+    if existing not in get_args(Existing):
+        raise Invalid(f"existing must be one of {', '.join(get_args(Existing))}", field="existing")
+    report = Report()
+    batch: dict[str, Row] = {}
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        product = _parsed(line, number, types, report)
+        if product is not None and product["_id"] in batch:
+            _write(db, batch, existing, report)
+        if product is not None:
+            batch[product["_id"]] = (number, product)
+        if len(batch) >= BATCH:
+            _write(db, batch, existing, report)
+            if progress:
+                progress(number)
+    _write(db, batch, existing, report)
+    if progress:
+        progress(number)
+    report.bad.sort()
+    return report
+
+
+def _parsed(line: str | bytes, number: int, types: Mapping[str, type[BaseModel]], report: Report) -> Product | None:
+    if not line.strip():
+        return None
+    try:
+        return {**product_from(json.loads(line), types), "version": 1}
+    except (ValueError, RecursionError) as error:
+        report.refuse(number, f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deeply")
+    except Invalid as error:
+        report.refuse(number, error.message)
+    return None
+
+
+@operation(60)
+def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) -> None:
+    if not batch:
+        return
+    rows = list(batch.values())
+    batch.clear()
+    met = _send(db, rows, existing, report)
+    for number, product in _send(db, met, existing, report):  # of two upserts that met, the later finds the other's now
+        report.refuse(number, f"product {product['_id']} is being removed")
+    skus = [product["_id"] for _, product in rows]
+    db["stock"].update_many({"_id": {"$in": skus}, "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}})
+
+
+def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
+    """Write what can be written; returns the rows whose replacement met another writer."""
+    if not rows:
+        return []
+    requests: list[Any] = [_request(product, existing) for _, product in rows]
+    try:
+        result = db["products"].bulk_write(requests, ordered=False)
+    except BulkWriteError as error:
+        return _count_errors(error, rows, existing, report)
+    report.imported += result.inserted_count + result.upserted_count
+    report.replaced += result.matched_count
+    return []
+
+
+def _request(product: Product, existing: Existing) -> InsertOne[Product] | UpdateOne:
+    """The version goes on from that of the product replaced, so that whoever edits the old one is told."""
+    if existing != "replace":
+        return InsertOne(product)
+    version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
+    replaced = {"$mergeObjects": [{"$literal": product}, {"version": version}]}
+    return UpdateOne({"_id": product["_id"], "txn_lock": None}, [{"$replaceWith": replaced}], upsert=True)
+
+
+def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
+    details: Mapping[str, Any] = error.details or {}
+    report.imported += details.get("nInserted", 0) + details.get("nUpserted", 0)
+    report.replaced += details.get("nMatched", 0)
+    met = []
+    for problem in details.get("writeErrors", []):
+        number, product = rows[problem["index"]]
+        if problem["code"] != DUPLICATE_KEY:
+            report.refuse(number, problem["errmsg"])
+        elif existing == "replace":
+            met.append((number, product))
+        elif existing == "skip":
+            report.skipped += 1
+        else:
+            report.refuse(number, f"there is a product {product['_id']} already")
+    return met

@@ -1,0 +1,247 @@
+"""What a product is: common fields on top, what varies by type in `details`. Checked once, on the way in."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from squinney import checks
+from squinney.commerce.documents import CURRENCY, MOST_PRICE, Product
+from squinney.errors import Invalid
+from squinney.patterns import attributes
+
+SCHEMA_VERSION = 1
+LARGEST_DETAILS = 200_000
+DEEPEST_DETAILS = 8
+LONGEST_FOLDED = 500  # with the longest SKU beside it, a cursor that fits into a URL
+TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
+OURS = {"title_lower", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
+
+
+def _plain(value: str) -> str:
+    return checks.text(value, "text", most=100_000)
+
+
+def _once_each(values: list[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+Text = Annotated[str, Field(max_length=1_000), AfterValidator(_plain)]
+Short = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Names = Annotated[list[Short], Field(max_length=200)]
+Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Price = Annotated[int, Field(ge=0, le=MOST_PRICE, strict=True)]
+
+
+def _aware(value: datetime) -> datetime:
+    """MongoDB keeps milliseconds of UTC.
+
+    Raises: `ValueError` where it is no time of the years 1 to 9999 in UTC.
+    """
+    value = value if value.tzinfo else value.replace(tzinfo=UTC)
+    try:
+        return value.astimezone(UTC).replace(microsecond=value.microsecond // 1000 * 1000)
+    except OverflowError:
+        raise ValueError("must be from the year 1 to 9999 in UTC") from None
+
+
+Moment = Annotated[datetime, AfterValidator(_aware)]
+
+
+class Details(BaseModel):
+    """The base of a registered type's details: nothing but what is declared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Track(Details):
+    """One track of an album."""
+
+    title: Text
+    duration_seconds: int | None = Field(None, ge=0)
+
+
+class AudioAlbum(Details):
+    """What an audio album has."""
+
+    genre: Names = []
+    artist: Text | None = None
+    tracks: list[Track | Text] = Field([], max_length=500)
+    issue_date: Moment | None = None
+
+
+class Film(Details):
+    """What a film has."""
+
+    genre: Names = []
+    director: Names = []
+    actor: Names = []
+    writer: Names = []
+    aspect_ratio: Short | None = None
+    issue_date: Moment | None = None
+
+
+TYPES: Mapping[str, type[BaseModel]] = {"Audio Album": AudioAlbum, "Film": Film}
+
+
+class Dimensions(Details):
+    """In millimetres."""
+
+    width: Size
+    height: Size
+    depth: Size
+
+
+class Shipping(Details):
+    """Weight in grams."""
+
+    weight: Size
+    dimensions: Dimensions | None = None
+
+
+class Pricing(Details):
+    """Prices in minor units. What is saved is computed, whatever the input says."""
+
+    list: Price
+    retail: Price
+    currency: str = Field(pattern=f"^{CURRENCY}$")
+    savings: int = 0
+    pct_savings: int = 0
+
+    @model_validator(mode="after")
+    def _compute(self) -> Pricing:
+        self.savings = max(0, self.list - self.retail)
+        self.pct_savings = self.savings * 100 // self.list if self.list else 0
+        return self
+
+
+class Common(Details):
+    """What every product has."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    sku: Short = Field(alias="_id")
+    type: Short
+    title: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
+    description: Annotated[str, Field(max_length=50_000), AfterValidator(_plain)] = ""
+    asin: Short | None = None
+    category_ids: Annotated[list[Short], Field(max_length=100), AfterValidator(_once_each)] = []
+    brand: Short | None = None
+    shipping: Shipping | None = None
+    pricing: Pricing
+    details: dict[str, Any] = {}
+    properties: Any = []
+
+
+def folded(text: str) -> str:
+    """The form in which titles are compared and searched: composed alike, without case.
+
+    Cut, because a letter may become eighteen, and cursors hold the title that a page ends with.
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())[:LONGEST_FOLDED]
+
+
+def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Product:
+    """The document to store for what came in.
+
+    Raises: `Invalid` naming the first field that breaks a rule.
+    """
+    if not isinstance(given, Mapping):
+        raise Invalid("a product must be an object", field="product")
+    common = _validated(Common, {name: value for name, value in given.items() if name not in OURS}, "")
+    details = common.details
+    if model := types.get(common.type):
+        details = _validated(model, details, "details.").model_dump(exclude_none=True)
+    stored = common.model_dump(exclude={"sku", "details", "properties"}, exclude_none=True)
+    return {
+        "_id": common.sku,
+        **stored,
+        "title_lower": folded(common.title),
+        "details": _free(details),
+        "properties": _pairs(common.properties),
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def _validated(model: type[BaseModel], given: Mapping[str, Any], prefix: str) -> Any:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = prefix + ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"{field}: {first['msg']}", field=field) from None
+    except Invalid as error:
+        raise Invalid(error.message, field=prefix + "text") from None
+
+
+def _pairs(properties: Any) -> list[Any]:
+    """Name-value pairs, from a mapping or from pairs as they are stored."""
+    if isinstance(properties, list):
+        if not all(_is_pair(pair) for pair in properties):
+            raise Invalid("properties must be a mapping, or a list of {n, v}", field="properties")
+        properties = attributes.mapping(properties)
+    return attributes.pairs(properties)
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, Mapping) and pair.keys() == {"n", "v"} and isinstance(pair["n"], str)
+
+
+def _free(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details of any shape, as long as they can be stored and searched."""
+    checked: dict[str, Any] = _free_value(details, "details", DEEPEST_DETAILS)
+    if len(json.dumps(checked, default=str)) > LARGEST_DETAILS:
+        raise Invalid(f"details must be at most {LARGEST_DETAILS} bytes", field="details", limit=LARGEST_DETAILS)
+    if isinstance(checked.get("issue_date"), str):
+        checked["issue_date"] = _moment(checked["issue_date"])
+    for name in ("genre", "actor"):
+        values = checked.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise Invalid(f"details.{name} must be a list of strings", field=f"details.{name}")
+        if values:
+            checked[name] = _once_each(values)
+    if TEXT_LANGUAGE in checked:
+        raise Invalid(f"details must not have {TEXT_LANGUAGE}", field=f"details.{TEXT_LANGUAGE}")
+    if not isinstance(checked.get("issue_date"), datetime | None):
+        raise Invalid("details.issue_date must be a time", field="details.issue_date")
+    return checked
+
+
+def _free_value(value: Any, field: str, depth: int) -> Any:
+    if depth < 0:
+        raise Invalid(f"details must be at most {DEEPEST_DETAILS} levels deep", field="details", limit=DEEPEST_DETAILS)
+    if isinstance(value, Mapping):
+        return {
+            checks.field_name(name, f"{field} name"): _free_value(inner, f"{field}.{name}", depth - 1)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_free_value(inner, field, depth - 1) for inner in value]
+    if isinstance(value, str):
+        return checks.text(value, field, most=LARGEST_DETAILS)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return checks.integer(value, field)
+    if isinstance(value, datetime):
+        return _time(value, field)
+    if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise Invalid(f"{field} must be text, a finite number, true, false, a time, a list or an object", field=field)
+
+
+def _time(value: datetime, field: str) -> datetime:
+    try:
+        return _aware(value)
+    except ValueError as error:
+        raise Invalid(f"{field} {error}", field=field) from None
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return _aware(datetime.fromisoformat(text))
+    except ValueError:
+        raise Invalid("details.issue_date must be a time such as 1959-08-17", field="details.issue_date") from None

@@ -1,0 +1,318 @@
+"""Which combinations of filters and sorts `Catalog.find` serves, each with the index that serves it in order.
+
+An index serves one equality (the anchor: a type, category, genre, actor or property), then one order, then a range on
+the field of that order. A type beside another anchor is looked up in the same index. What would need two array fields
+in one index, or a sort in memory, is refused and says what there is instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from squinney import checks
+from squinney.commerce.catalog.products import TEXT_LANGUAGE, folded
+from squinney.errors import Invalid
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Collection, Document, Index
+from squinney.patterns import attributes, paging
+from squinney.patterns.attributes import Range, Value
+
+TITLE, PRICE, DISCOUNT, DATE = "title_lower", "pricing.retail", "pricing.pct_savings", "details.issue_date"
+SORTS: Mapping[str, tuple[str, int]] = {
+    "title": (TITLE, 1),
+    "-title": (TITLE, -1),
+    "price": (PRICE, 1),
+    "-price": (PRICE, -1),
+    "discount": (DISCOUNT, -1),
+    "newest": (DATE, -1),
+    "oldest": (DATE, 1),
+}
+RANGES = {"title_prefix": TITLE, "price_between": PRICE, "discount_over": DISCOUNT}
+ARRAYS = {"category": "category_ids", "genre": "details.genre", "actor": "details.actor"}
+SERVED: Mapping[str, Sequence[str]] = {
+    "": (TITLE, PRICE, DISCOUNT, DATE),
+    "type": (TITLE, PRICE, DISCOUNT, DATE),
+    "category": (TITLE, PRICE, DISCOUNT, DATE),
+    "genre": (TITLE, PRICE, DISCOUNT, DATE),
+    "actor": (TITLE, DATE),
+    "properties": (TITLE, PRICE),
+}
+HIGHEST = "\U0010ffff"
+RELEVANCE = [("score", -1), ("_id", 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What to look for; every one that is given must hold."""
+
+    type: str | None = None
+    category: str | None = None
+    genre: str | None = None
+    actor: str | None = None
+    discount_over: int | None = None
+    price_between: tuple[int, int] | None = None
+    properties: Mapping[str, Value | Range] | None = None
+    title_prefix: str | None = None
+    words: str | None = None
+
+    def given(self) -> set[str]:
+        """The names of the filters that are set."""
+        return {name for name in self.__dataclass_fields__ if getattr(self, name) not in (None, {})}
+
+
+@dataclass(frozen=True)
+class Search:
+    """A filter with an order that an index serves."""
+
+    anchor: str
+    where: Document
+    sort: list[tuple[str, int]]
+    hint: str = ""
+
+    def behind(self, cursor: str | None) -> Search:
+        """What comes behind a cursor. The filter goes into each branch, so that each finds the index that serves it.
+
+        Raises: `Invalid` for a cursor that is none of ours.
+        """
+        if cursor is None:
+            return self
+        after = paging.after(self.sort, cursor)
+        branches = [{"$and": [self.where, branch]} for branch in after.get("$or", [after])]
+        return Search(self.anchor, {"$or": branches}, self.sort)
+
+    def query(self, name: str = "") -> Query:
+        """The query, for paging and for `explain`."""
+        return Query(
+            f"commerce.find-by-{name or self.anchor or 'nothing'}",
+            "products",
+            where=lambda: self.where,
+            sort=self.sort,
+            routing="broadcast",
+            reason="browsing reads the products of all shards, a page at a time",
+            hint=self.hint,
+        )
+
+
+# ---- from filters to a search ----
+
+
+def search_for(filters: Filters, sort: str | None) -> Search:
+    """The search that serves the filters in the order asked for.
+
+    Raises: `Invalid` naming the choices, for a combination that no index serves.
+    """
+    anchor = _anchor(filters)
+    range_ = _range(filters)
+    field, direction = SORTS[_sort(anchor, range_, sort)]
+    where = {**_equalities(filters), **_range_condition(filters)}
+    return Search(anchor, where, [(field, direction), ("_id", direction)])
+
+
+def _anchor(filters: Filters) -> str:
+    arrays = sorted(filters.given() & {*ARRAYS, "properties"})
+    if len(arrays) > 1:
+        raise Invalid(f"{' and '.join(arrays)} cannot be combined: give one of them", field=arrays[1])
+    return arrays[0] if arrays else "type" if filters.type is not None else ""
+
+
+def _range(filters: Filters) -> str | None:
+    ranges = sorted(filters.given() & RANGES.keys())
+    if len(ranges) > 1:
+        raise Invalid(f"{' and '.join(ranges)} cannot be combined: give one of them", field=ranges[1])
+    return ranges[0] if ranges else None
+
+
+def _sort(anchor: str, range_: str | None, sort: str | None) -> str:
+    fields = [RANGES[range_]] if range_ else SERVED[anchor]
+    choices = [name for name, (field, _) in SORTS.items() if field in fields and field in SERVED[anchor]]
+    if not choices:
+        raise Invalid(f"{range_} cannot be combined with {anchor}", field=range_)
+    if sort is None:
+        return choices[0]
+    if sort not in choices:
+        raise Invalid(f"sort must be one of {', '.join(choices)} with these filters", field="sort", choices=choices)
+    return sort
+
+
+def _equalities(filters: Filters) -> Document:
+    where: Document = {}
+    for name, path in {"type": "type", **ARRAYS}.items():
+        if (value := getattr(filters, name)) is not None:
+            where[path] = checks.text(value, name, least=1, most=200)
+    if filters.properties:
+        if not isinstance(filters.properties, Mapping):
+            raise Invalid("properties must be a mapping of names to values", field="properties")
+        if any(isinstance(value, Range) for value in filters.properties.values()):
+            raise Invalid("properties must be equal to values; a range has no order of its own", field="properties")
+        where.update(attributes.matches(filters.properties))
+    return where
+
+
+def _range_condition(filters: Filters) -> Document:
+    if filters.title_prefix is not None:
+        prefix = folded(checks.text(filters.title_prefix, "title_prefix", least=1, most=200))
+        return {TITLE: {"$gte": prefix, "$lt": prefix + HIGHEST}}
+    if filters.discount_over is not None:
+        return {DISCOUNT: {"$gt": checks.integer(filters.discount_over, "discount_over", least=0, most=100)}}
+    if filters.price_between is not None:
+        low, high = _two(filters.price_between)
+        return {PRICE: {"$gte": low, "$lte": high}}
+    return {}
+
+
+def _two(bounds: Any) -> tuple[int, int]:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        raise Invalid("price_between must be two prices", field="price_between")
+    return checks.integer(bounds[0], "price_between"), checks.integer(bounds[1], "price_between")
+
+
+# ---- words ----
+
+
+def words_filter(filters: Filters, sort: str | None) -> Document:
+    """The filter of a word search, which comes in order of relevance.
+
+    Raises: `Invalid`.
+    """
+    if sort not in (None, "relevance"):
+        raise Invalid("sort must be relevance in a search for words", field="sort", choices=["relevance"])
+    if range_ := _range(filters):
+        raise Invalid(f"{range_} cannot be combined with words", field=range_)
+    _anchor(filters)
+    words = checks.text(filters.words, "words", least=1, most=200)
+    return {"$text": {"$search": words}, **_equalities(filters)}
+
+
+def _words(where: Document, after: Document | None, limit: int) -> list[Document]:
+    return [
+        {"$match": where},
+        {"$set": {"score": {"$meta": "textScore"}}},
+        *([{"$match": after}] if after else []),
+        {"$sort": dict(RELEVANCE)},
+        {"$limit": limit},
+    ]
+
+
+WORDS = Pipeline(
+    "commerce.find-words",
+    "products",
+    stages=_words,
+    example={"where": {"$text": {"$search": "jazz"}}, "after": None, "limit": 51},
+    routing="broadcast",
+    reason="relevance is an order over the products of all shards",
+)
+
+# ---- facets ----
+
+FACETS: Mapping[str, list[Document]] = {
+    "type": [{"$sortByCount": "$type"}],
+    "brand": [{"$match": {"brand": {"$ne": None}}}, {"$sortByCount": "$brand"}],
+    "category": [{"$unwind": "$category_ids"}, {"$sortByCount": "$category_ids"}],
+    "genre": [{"$unwind": "$details.genre"}, {"$sortByCount": "$details.genre"}],
+    "actor": [{"$unwind": "$details.actor"}, {"$sortByCount": "$details.actor"}],
+    "properties": [{"$unwind": "$properties"}, {"$sortByCount": "$properties"}],
+    "price": [{"$bucketAuto": {"groupBy": "$pricing.retail", "buckets": 5}}],
+}
+SHOWN = ["type", "brand", "category_ids", "details.genre", "details.actor", "properties", "pricing.retail"]
+
+
+def _facets(where: Document, by: Sequence[str], most: int) -> list[Document]:
+    counted: Document = {name: [*FACETS[name], {"$limit": most}] for name in by}
+    return [
+        {"$match": where or {TITLE: {"$gte": ""}}},
+        {"$project": dict.fromkeys(SHOWN, 1)},
+        {"$facet": {**counted, "total": [{"$count": "count"}]}},
+    ]
+
+
+COUNT_FACETS = Pipeline(
+    "commerce.facets",
+    "products",
+    stages=_facets,
+    example={"where": {"type": "Film"}, "by": ["genre"], "most": 20},
+    routing="broadcast",
+    reason="counts the products of all shards",
+)
+
+# ---- the indexes, and everything they serve ----
+
+
+def _index(anchor: str, field: str) -> Index:
+    if anchor == "properties":
+        head = [("properties.n", 1), ("properties.v", 1)]
+    else:
+        head = [] if not anchor else [(ARRAYS.get(anchor, anchor), 1)]
+    tail = [] if anchor in ("", "type") else [("type", 1)]
+    return Index([*head, (field, 1), ("_id", 1), *tail], why=f"find() by {anchor or 'nothing'}, in order of {field}")
+
+
+PRODUCTS = Collection(
+    "products",
+    indexes=[
+        *(_index(anchor, field) for anchor, fields in SERVED.items() for field in fields),
+        Index(
+            [("title", "text"), ("details.artist", "text"), ("details.actor", "text"), ("description", "text")],
+            weights={"title": 10, "details.artist": 5, "details.actor": 5, "description": 1},
+            language_override=TEXT_LANGUAGE,
+            why="find() by words",
+        ),
+    ],
+    shard_key={"_id": "hashed"},
+)
+
+EXAMPLES: Mapping[str, Any] = {
+    "type": "Film",
+    "category": "c3",
+    "genre": "Jazz",
+    "actor": "Actor 7",
+    "properties": {"Color": "red"},
+    "title_prefix": "the ",
+    "price_between": (500, 1_500),
+    "discount_over": 20,
+}
+
+
+def combinations() -> Iterator[tuple[Filters, str]]:
+    """Every combination of filters and sort that `find` accepts, with examples for values."""
+    for anchor in SERVED:
+        for with_type in (False, True) if anchor not in ("", "type") else (anchor == "type",):
+            names = [anchor] if anchor not in ("", "type") else []
+            names += ["type"] if with_type else []
+            for range_ in (None, *RANGES):
+                yield from _sorted_combinations([*names, range_] if range_ else names)
+
+
+def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
+    filters = Filters(**{name: EXAMPLES[name] for name in names})
+    for sort in SORTS:
+        try:
+            search_for(filters, sort)
+        except Invalid:
+            continue
+        yield filters, sort
+
+
+def _name(filters: Filters, sort: str) -> str:
+    return (
+        "-and-".join(sorted(filters.given())) + f" sorted by {sort}" if filters.given() else f"nothing sorted by {sort}"
+    )
+
+
+def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Search:
+    """The search for products in any of these categories, of which there may be a hundred.
+
+    It names its index: where few products are found, the server may find it cheaper to sort them in memory.
+    """
+    field, direction = SORTS[sort]
+    where = {"category_ids": {"$in": category_ids}, **more}
+    return Search("category", where, [(field, direction), ("_id", direction)], _index("category", field).name)
+
+
+QUERIES: list[Query | Pipeline] = [
+    *(in_categories(["c3", "c4"], sort).query(f"categories sorted by {sort}") for sort in SORTS),
+    *(search_for(filters, sort).query(_name(filters, sort)) for filters, sort in combinations()),
+    WORDS,
+    COUNT_FACETS,
+]

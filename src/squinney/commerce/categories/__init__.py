@@ -1,0 +1,1 @@
+"""System 5: the category tree."""

@@ -1,0 +1,283 @@
+"""`Categories`: a tree whose breadcrumbs and subtrees are one query each, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
+from pymongo.client_session import ClientSession
+
+from squinney import checks
+from squinney.commerce import queries
+from squinney.commerce.categories.imports import add_paths
+from squinney.commerce.categories.tree import Once, change_tree, slug_for, take_from_products
+from squinney.commerce.documents import CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
+from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+
+Children = Literal["refuse", "lift", "cascade"]
+SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
+
+
+def breadcrumbs(category: Category) -> list[Ancestor]:
+    """The way from the root down to the category, itself included."""
+    own: Ancestor = {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}
+    return [*reversed(category["ancestors"]), own]
+
+
+class Categories:
+    """A tree of categories. Each change of its structure is one transaction, and they follow one another."""
+
+    def __init__(self, db: Db, *, most_depth: int = MOST_DEPTH) -> None:
+        self._db = pinned(db)
+        self._most_depth = most_depth
+
+    # ---- reading ----
+
+    @operation(reads_only=True)
+    def get(self, slug: str) -> Category:
+        """The category with all its ancestors, nearest first; `breadcrumbs` puts them in the order of a trail.
+
+        Raises: `UnknownCategory`.
+        """
+        return self._get(slug, None)
+
+    @operation(reads_only=True)
+    def children(self, slug: str | None = None, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
+        """The categories directly below one, or the roots, in their order.
+
+        Raises: `UnknownCategory`; `Invalid` for a cursor that is none of ours.
+        """
+        parent = None if slug is None else self._get(slug, None)["_id"]
+        found = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, most=1_000, parent=parent)
+        return cast(Page[Category], found)
+
+    @operation(reads_only=True)
+    def descendants(self, slug: str, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
+        """Everything below a category, oldest first.
+
+        Raises: `UnknownCategory`; `Invalid` for a cursor that is none of ours.
+        """
+        category_id = self._get(slug, None)["_id"]
+        found = page(self._db, queries.DESCENDANTS, cursor=cursor, limit=limit, most=1_000, category_id=category_id)
+        return cast(Page[Category], found)
+
+    @operation(reads_only=True)
+    def tree(self) -> list[Document]:
+        """The whole tree: each category with its `children`, in their order. One query."""
+        nodes = {node["_id"]: {**node, "children": []} for node in queries.TREE.find(self._db)}
+        for node in nodes.values():
+            if node["parent"] in nodes:
+                nodes[node["parent"]]["children"].append(node)
+        return [node for node in nodes.values() if node["parent"] is None]
+
+    # ---- changing ----
+
+    @operation(30)
+    def add(
+        self,
+        name: str,
+        slug: str | None = None,
+        parent: str | None = None,
+        *,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Category:
+        """Add a category as the last child of `parent` (a slug), or as the last root; once per `key`.
+
+        Without a slug one is made of the name, with an ending where that is taken.
+
+        Atomic: one transaction, with the key's record in it.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `Unavailable`; with a key also
+        `KeyReused`.
+        """
+        checks.text(name, "name", least=1, most=200)
+        if slug is not None:
+            checks.text(slug, "slug", least=1, most=100, pattern=SLUG)
+
+        def change(session: ClientSession) -> Category:
+            above = None if parent is None else self._get(parent, session)
+            category: Category = {
+                "_id": (category_id := new_id()),
+                "slug": slug or self._free_slug(name, category_id, session),
+                "name": name,
+                "parent": above["_id"] if above else None,
+                "ancestors": cast(list[Ancestor], CATEGORY_TREE.under(above)),
+                "position": self._count(above["_id"] if above else None, session),
+                "version": 1,
+            }
+            self._refuse_depth(len(category["ancestors"]))
+            self._db["categories"].insert_one(dict(category), session=session)
+            return category
+
+        arguments = {"name": name, "slug": slug, "parent": parent}
+        return change_tree(self._db, change, by=_once("add", key, scope, arguments))
+
+    @operation(30)
+    def move(
+        self,
+        slug: str,
+        new_parent: str | None,
+        position: int | None = None,
+        *,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Category:
+        """Put a category, with everything below it, under another one (or at the root), last or at `position`.
+
+        With a `key` it moves once: a repeat does not take back what others have moved meanwhile.
+
+        Atomic: one transaction, of a constant number of round trips whatever the subtree's size.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCategory`, `Cycle`, `DepthLimit`, `Busy`, `Unavailable`; with a key also `KeyReused`.
+        """
+        if position is not None:
+            checks.integer(position, "position", least=0, most=10**9)
+
+        def change(session: ClientSession) -> Category:
+            node, above = self._two(slug, new_parent, session)
+            CATEGORY_TREE.refuse_cycle(node["_id"], above)
+            ancestors = CATEGORY_TREE.under(above)
+            deepest = self._deepest(node, session) - len(node["ancestors"]) + len(ancestors)
+            self._refuse_depth(deepest)
+            place = self._make_room(node, above["_id"] if above else None, position, session)
+            moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": place}
+            return self._rewrite(node, moved, session)
+
+        arguments = {"slug": slug, "parent": new_parent, "position": position}
+        return change_tree(self._db, change, by=_once("move", key, scope, arguments))
+
+    @operation(30)
+    def rename(self, slug: str, name: str) -> Category:
+        """Give a category another name, in every breadcrumb too; its slug stays.
+
+        Atomic: as `move`.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCategory`, `Busy`, `Unavailable`.
+        """
+        checks.text(name, "name", least=1, most=200)
+        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"name": name}, s))
+
+    @operation(30)
+    def change_slug(self, slug: str, new_slug: str) -> Category:
+        """Give a category another slug, in every breadcrumb too.
+
+        Atomic: as `move`.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `Busy`, `Unavailable`.
+        """
+        checks.text(new_slug, "new_slug", least=1, most=100, pattern=SLUG)
+        return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"slug": new_slug}, s))
+
+    @operation(30)
+    def remove(self, slug: str, *, children: Children = "refuse") -> int:
+        """Remove a category, and say how many went: with children it is refused, or they are lifted or go too.
+
+        Atomic: one transaction for the tree; then one update takes the removed ids from products.
+        After a crash: products may still name what is gone: nobody sees it, and `repair` takes it away.
+        Raises: `Invalid`, `UnknownCategory`, `CategoryNotEmpty`, `Busy`, `Unavailable`.
+        """
+        if children not in get_args(Children):
+            raise Invalid(f"children must be one of {', '.join(get_args(Children))}", field="children")
+        gone = change_tree(self._db, lambda session: self._remove(slug, children, session))
+        take_from_products(self._db, gone)
+        return len(gone)
+
+    @operation(300)
+    def add_paths(self, paths: Iterable[Sequence[str]]) -> int:
+        """Add what is missing of each path of names (root first), and say how many categories that were.
+
+        Atomic: each thousand of paths is one transaction.
+        After a crash: run it again; what is there is found by its names.
+        Raises: `Invalid`, `DepthLimit`, `Busy`, `Unavailable`.
+        """
+        return add_paths(self._db, paths, self._most_depth)
+
+    # ---- inside a transaction ----
+
+    def _get(self, slug: str, session: ClientSession | None) -> Category:
+        checks.text(slug, "slug", least=1, most=100)
+        found = self._db["categories"].find_one(queries.CATEGORY(slug=slug), session=session)
+        if found is None:
+            raise UnknownCategory(f"there is no category {slug}", slug=slug)
+        return cast(Category, found)
+
+    def _two(self, slug: str, parent: str | None, session: ClientSession) -> tuple[Category, Category | None]:
+        return self._get(slug, session), None if parent is None else self._get(parent, session)
+
+    def _count(self, parent_id: str | None, session: ClientSession, *, but: str = "") -> int:
+        """How many children there are, by the last one's position: they are numbered without gaps."""
+        where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": but}}
+        last = self._db["categories"].find_one(where, {"position": 1}, sort=[("position", -1)], session=session)
+        return int(last["position"]) + 1 if last else 0
+
+    def _free_slug(self, name: str, category_id: str, session: ClientSession) -> str:
+        slug = slug_for(name) or category_id
+        taken = self._db["categories"].find_one(queries.CATEGORY(slug=slug), {"_id": 1}, session=session)
+        return f"{slug[:90]}-{category_id[-8:]}" if taken else slug
+
+    def _deepest(self, node: Category, session: ClientSession) -> int:
+        found = next(self._db["categories"].aggregate(queries.DEEPEST(node_id=node["_id"]), session=session), None)
+        return int(found["depth"]) if found else len(node["ancestors"])
+
+    def _refuse_depth(self, ancestors: int) -> None:
+        if ancestors >= self._most_depth:
+            raise DepthLimit(f"the tree has at most {self._most_depth} levels", limit=self._most_depth)
+
+    def _make_room(self, node: Category, parent_id: str | None, position: int | None, session: ClientSession) -> int:
+        """Close the gap the node leaves among its siblings, and open one where it goes."""
+        self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
+        count = self._count(parent_id, session, but=node["_id"])
+        place = count if position is None else min(position, count)
+        self._shift(parent_id, {"$gte": place}, 1, session, but=node["_id"])
+        return place
+
+    def _shift(
+        self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, but: str | None = None
+    ) -> None:
+        where: Document = {"parent": parent_id, "position": position}
+        if but is not None:
+            where["_id"] = {"$ne": but}
+        self._db["categories"].update_many(where, {"$inc": {"position": by}}, session=session)
+
+    def _rewrite(self, node: Category, change: Mapping[str, Any], session: ClientSession) -> Category:
+        """The node, then every descendant's copy of it, by one update on the server."""
+        changed = {**node, **change, "version": node["version"] + 1}
+        fields = {**change, "version": changed["version"]}
+        self._db["categories"].update_one({"_id": node["_id"]}, {"$set": fields}, session=session)
+        rewritten = CATEGORY_TREE.rewritten(changed)
+        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), rewritten, session=session)
+        return cast(Category, changed)
+
+    def _remove(self, slug: str, children: Children, session: ClientSession) -> list[str]:
+        node = self._get(slug, session)
+        below = CATEGORY_TREE.below(node["_id"])
+        gone = [node["_id"]]
+        if children == "cascade":
+            found = self._db["categories"].find(below, {"_id": 1}, session=session).batch_size(10**6)  # one round trip
+            gone += [category["_id"] for category in found]
+            self._db["categories"].delete_many(below, session=session)
+        elif self._count(node["_id"], session):
+            if children == "refuse":
+                raise CategoryNotEmpty(f"{slug} has children", slug=slug)
+            self._lift(node, session)
+        self._db["categories"].delete_one({"_id": node["_id"]}, session=session)
+        self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
+        return gone
+
+    def _lift(self, node: Category, session: ClientSession) -> None:
+        """The children come last under the node's parent, in the order they had."""
+        others = self._count(node["parent"], session)
+        self._shift(node["_id"], {"$gte": 0}, others, session)
+        lifted = CATEGORY_TREE.lifted(node)
+        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)
+
+
+def _once(kind: str, key: str | None, scope: str, arguments: Mapping[str, Any]) -> Once | None:
+    return None if key is None else Once(f"category {kind}", key, scope, arguments)

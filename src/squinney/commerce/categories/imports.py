@@ -1,0 +1,88 @@
+"""Whole category trees from lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from pymongo.client_session import ClientSession
+
+from squinney import checks
+from squinney.commerce import queries
+from squinney.commerce.categories.tree import change_tree, slug_for
+from squinney.commerce.documents import CATEGORY_TREE
+from squinney.commerce.errors import DepthLimit
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.ids import new_id
+
+BATCH = 1_000
+
+
+def add_paths(db: Db, paths: Iterable[Sequence[str]], most_depth: int) -> int:
+    """Add what is missing of each path of names, in transactions of a thousand paths."""
+    checked = (_checked(path, most_depth) for path in paths)
+    added = 0
+    while batch := list(islice(checked, BATCH)):
+        added += change_tree(db, lambda session, batch=batch: _add_batch(db, batch, session))  # type: ignore[misc]
+    return added
+
+
+def _checked(path: Any, most_depth: int) -> tuple[str, ...]:
+    if isinstance(path, str) or not isinstance(path, Sequence) or not path:
+        raise Invalid("a path must be a list of names", field="path")
+    if len(path) > most_depth:
+        raise DepthLimit(f"the tree has at most {most_depth} levels", limit=most_depth)
+    return tuple(checks.text(name, "name", least=1, most=200) for name in path)
+
+
+def _add_batch(db: Db, batch: Sequence[tuple[str, ...]], session: ClientSession) -> int:
+    """One read of the tree, one insert of what is new."""
+    known = _Known(queries.TREE.find(db, session=session))
+    made = [node for path in batch for node in known.make(path)]
+    if made:
+        db["categories"].insert_many(made, session=session)
+    return len(made)
+
+
+class _Known:
+    """The tree in memory while a batch is added to it."""
+
+    def __init__(self, nodes: Iterable[Document]) -> None:
+        self._by_name: dict[tuple[Any, str], Document] = {}
+        self._slugs: set[str] = set()
+        self._counts: dict[Any, int] = {}
+        for node in nodes:
+            self._learn(node)
+
+    def _learn(self, node: Document) -> None:
+        self._by_name[(node["parent"], node["name"])] = node
+        self._slugs.add(node["slug"])
+        self._counts[node["parent"]] = self._counts.get(node["parent"], 0) + 1
+
+    def make(self, path: Sequence[str]) -> Iterator[Document]:
+        """The categories that the path needs and that are not there."""
+        parent: Document | None = None
+        for name in path:
+            parent_id = parent["_id"] if parent else None
+            found = self._by_name.get((parent_id, name))
+            if found is None:
+                found = self._new(name, parent)
+                yield found
+            parent = found
+
+    def _new(self, name: str, parent: Document | None) -> Document:
+        category_id = new_id()
+        slug = slug_for(name) or category_id
+        node = {
+            "_id": category_id,
+            "slug": f"{slug[:90]}-{category_id[-8:]}" if slug in self._slugs else slug,
+            "name": name,
+            "parent": parent["_id"] if parent else None,
+            "ancestors": CATEGORY_TREE.under(parent),
+            "position": self._counts.get(parent["_id"] if parent else None, 0),
+            "version": 1,
+        }
+        self._learn(node)
+        return node

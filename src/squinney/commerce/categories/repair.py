@@ -1,0 +1,90 @@
+"""What can be wrong with the category tree and the catalog, found and mended. The parent pointers are the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from pymongo import UpdateOne
+from pymongo.client_session import ClientSession
+
+from squinney.commerce import problem_queries as queries
+from squinney.commerce.categories.tree import change_tree, take_from_products
+from squinney.commerce.documents import CATEGORY_TREE
+from squinney.commerce.queries import TREE
+from squinney.mongo.problems import Problem, found
+from squinney.mongo.schema import Db, Document
+
+
+def find_problems(db: Db) -> Iterator[Problem]:
+    """Everything that breaks an invariant; the tree is read as of one moment, and so is each check."""
+    with db.client.start_session(snapshot=True) as session:
+        nodes = list(TREE.find(db, session=session))
+    right = CATEGORY_TREE.rebuilt(nodes)
+    for node in nodes:
+        if node["_id"] in right.orphans:
+            yield _problem("orphan-category", node, "its parent does not exist")
+        elif node["_id"] in right.cycles:
+            yield _problem("category-cycle", node, "it is below itself")
+        elif node.get("ancestors") != right.ancestors[node["_id"]]:
+            yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
+    for node, position in _renumbered(nodes):
+        yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
+    for unknown in found(db, queries.UNKNOWN_CATEGORIES):
+        yield Problem(
+            "unknown-category-id",
+            f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
+            documents={"categories": unknown["_id"]},
+            repairable=True,
+        )
+    for stock in found(db, queries.REMOVED_BUT_SOLD):
+        yield Problem(
+            "removed-stock",
+            f"product {stock['_id']} exists, but its stock says that it was removed",
+            documents={"stock": stock["_id"]},
+            repairable=True,
+        )
+
+
+def _problem(code: str, node: Document, why: str) -> Problem:
+    return Problem(code, f"category {node['slug']}: {why}", documents={"categories": node["_id"]}, repairable=True)
+
+
+def _renumbered(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
+    """The nodes whose position is not their place among their siblings, with the right one."""
+    siblings: dict[str | None, list[Document]] = {}
+    for node in nodes:
+        siblings.setdefault(node["parent"], []).append(node)
+    for family in siblings.values():
+        family.sort(key=lambda node: (node["position"], node["_id"]))
+        for position, node in enumerate(family):
+            if node["position"] != position:
+                yield node, position
+
+
+def repair(db: Db) -> Counter[str]:
+    """Rebuild ancestors from the parent pointers, number siblings anew, and drop references to what is gone.
+
+    Atomic: the tree in one transaction; each other update by itself.
+    """
+    done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
+    gone = [unknown["_id"] for unknown in found(db, queries.UNKNOWN_CATEGORIES)]
+    if gone:
+        done["products set"] += take_from_products(db, gone)
+    for stock in found(db, queries.REMOVED_BUT_SOLD):
+        where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
+        done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
+    return done
+
+
+def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
+    changes = list(CATEGORY_TREE.repairs(TREE.find(db, session=session)))
+    if changes:
+        db["categories"].bulk_write(changes, session=session)
+    moved = [
+        UpdateOne({"_id": node["_id"]}, {"$set": {"position": position}})
+        for node, position in _renumbered(TREE.find(db, session=session))
+    ]
+    if moved:
+        db["categories"].bulk_write(moved, session=session)
+    return {"categories set": len(changes), "positions set": len(moved)}

@@ -1,0 +1,66 @@
+"""What changes of the category tree share: one transaction at a time, and slugs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pymongo.client_session import ClientSession
+from pymongo.errors import DuplicateKeyError
+
+from squinney.commerce.errors import SlugTaken
+from squinney.mongo.schema import Db
+from squinney.transactions import in_transaction, once
+
+T = TypeVar("T")
+
+TREE_ID = "categories"
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """The caller's key for a change, and what it stands for."""
+
+    kind: str
+    key: str
+    scope: str
+    arguments: Mapping[str, Any]
+
+
+def slug_for(name: str) -> str:
+    """A slug made of the name's letters and digits; empty where it has none that a URL likes."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:100].strip("-")
+
+
+def change_tree(db: Db, change: Callable[[ClientSession], T], *, by: Once | None = None, seconds: float = 30) -> T:
+    """Run `change` in a transaction that first increments the tree's own document; once for a caller with a key.
+
+    Two snapshot transactions could otherwise each see a tree without the other's move, and put A under B and B under
+    A. With it, one of two that overlap is turned away by the server and tried again on what the other left.
+
+    Raises: what `change` raises; `Busy`; `Unavailable` where the commit's outcome is unknown.
+    """
+
+    def work(session: ClientSession) -> T:
+        db["category_tree"].update_one({"_id": TREE_ID}, {"$inc": {"version": 1}}, upsert=True, session=session)
+        return change(session)
+
+    try:
+        if by is None:
+            return in_transaction(db, work, seconds=seconds)
+        return once(db, by.kind, work, key=by.key, scope=by.scope, arguments=by.arguments, seconds=seconds)
+    except DuplicateKeyError as error:  # the slug's index is the only unique one
+        raise SlugTaken("another category has this slug") from error
+
+
+def take_from_products(db: Db, category_ids: list[str]) -> int:
+    """Take categories that are gone from every product; their versions tell whoever is editing one.
+
+    Atomic: each product by itself.
+    """
+    change = {"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}
+    return db["products"].update_many({"category_ids": {"$in": category_ids}}, change).modified_count

@@ -1,0 +1,338 @@
+"""`Orders`: their lines and total change together, by one update computed on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from pymongo.client_session import ClientSession
+
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.commerce import queries, rules
+from squinney.commerce.documents import CURRENCY, Cart, Order, Payment
+from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder, UnknownPayment
+from squinney.commerce.orders import lines as order_lines
+from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, fixed
+from squinney.commerce.orders.payments import Attempt, PaymentGateway
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+from squinney.transactions import Plan, Stale, Step, Transactions, once
+
+# The status of a paid order while its payment is in a state from which the money may go back.
+ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
+
+
+class Orders:
+    """Orders whose total is the sum of their lines after every single update.
+
+    `payments` is asked for refunds; without it, orders that were paid for cannot be cancelled.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        *,
+        payments: PaymentGateway | None = None,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+    ) -> None:
+        self._db = pinned(db)
+        self._gateway = payments
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+
+    # ---- making and reading ----
+
+    @operation()
+    def place(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        currency: str = "EUR",
+        customer: str | None = None,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Order:
+        """Make an order of lines `{sku, price, qty, title?}`, once per `key`.
+
+        Atomic: one insert, together with the key's record.
+        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        Raises: `Invalid`, `OrderLimit`; with a key also `KeyReused` and `StillRunning`.
+        """
+        lines = checked_lines(items)
+        order: Order = {
+            "_id": new_id(),
+            "items": lines,
+            "total": rules.total(lines),
+            "currency": checks.text(currency, "currency", most=3, pattern=CURRENCY),
+            "status": "placed",
+            "placed_at": self._clock(),
+            "version": 1,
+        }
+        if customer is not None:
+            order["customer"] = checks.identifier(customer, "customer")
+        plan = Plan([Step("orders", order["_id"], insert=order)], result=order)
+        arguments = {"items": lines, "currency": currency, "customer": customer}
+        outcome = self._transactions.run("place order", plan, key=key, scope=scope, arguments=arguments)
+        return cast(Order, outcome.result)
+
+    def step_for(self, cart: Cart, payment: Payment, at: datetime) -> Step:
+        """The step that makes a paid cart's order, for the run that completes the cart."""
+        return Step("orders", cart["_id"], insert=rules.order_for(cart, payment, at))
+
+    @operation()
+    def from_cart(self, cart_id: str) -> Order:
+        """The order of a complete cart, made now if it is missing; any number of times.
+
+        Atomic: one upsert.
+        After a crash: it happened or it did not.
+        Raises: `UnknownOrder` where there is no complete cart of that id.
+        """
+        checks.identifier(cart_id, "cart")
+        cart = cast(Cart | None, self._db["carts"].find_one(queries.CART(cart_id=cart_id)))
+        if cart is None or cart["status"] != "complete":
+            raise UnknownOrder(f"there is no complete cart {cart_id}", cart_id=cart_id)
+        if self._db["orders"].find_one(queries.ORDER(order_id=cart_id)) is None:
+            payment_id = f"{cart_id}:{cart['attempt']}"
+            payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+            if payment is None or payment["state"] != "captured":
+                raise UnknownOrder(f"cart {cart_id} was not paid for", cart_id=cart_id)
+            order = rules.order_for(cart, cast(Payment, payment), self._clock())
+            self._db["orders"].update_one({"_id": cart_id}, {"$setOnInsert": order}, upsert=True)
+        return self.get(cart_id)
+
+    @operation(reads_only=True)
+    def get(self, order_id: str) -> Order:
+        """The order.
+
+        Raises: `UnknownOrder`.
+        """
+        return self._get(order_id)
+
+    def _get(self, order_id: str, session: ClientSession | None = None) -> Order:
+        checks.identifier(order_id, "order")
+        order = self._db["orders"].find_one(queries.ORDER(order_id=order_id), session=session)
+        if order is None:
+            raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
+        return cast(Order, order)
+
+    @operation(reads_only=True)
+    def by_customer(self, customer: str, *, cursor: str | None = None, limit: int = 50) -> Page[Order]:
+        """A customer's orders, newest first.
+
+        Raises: `Invalid` for a cursor that is none of ours.
+        """
+        checks.identifier(customer, "customer")
+        found = page(self._db, queries.ORDERS_BY_CUSTOMER, cursor=cursor, limit=limit, customer=customer)
+        return cast(Page[Order], found)
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Order]:
+        """Every order, newest first."""
+        return cast(Page[Order], page(self._db, queries.ORDERS, cursor=cursor, limit=limit))
+
+    # ---- lines ----
+
+    @operation()
+    def add_or_increase(
+        self,
+        order_id: str,
+        sku: str,
+        price: int,
+        qty: int,
+        *,
+        title: str = "",
+        currency: str | None = None,
+        key: str | None = None,
+        scope: str = "",
+    ) -> Order:
+        """Add a line, or `qty` to the line that is there, whose price stays; once per `key`.
+
+        Atomic: one update that computes lines and total on the server; with a key, in one transaction with its record.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownOrder`, `OrderFixed`, `OrderLimit`, `WrongCurrency`; with a key also `KeyReused`
+        and `Busy`.
+        """
+        line = {"sku": sku, "price": price, "qty": qty, "title": title or sku}
+        return self._edit(order_id, order_lines.adding(line, currency), key, scope)
+
+    @operation()
+    def set_quantity(self, order_id: str, sku: str, qty: int, *, key: str | None = None, scope: str = "") -> Order:
+        """Make a line say `qty`, which is at least 1.
+
+        Atomic: as `add_or_increase`.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`, `OrderLimit`; with a key also `KeyReused` and
+        `Busy`.
+        """
+        return self._edit(order_id, order_lines.setting(sku, qty), key, scope)
+
+    @operation()
+    def remove_item(self, order_id: str, sku: str, *, key: str | None = None, scope: str = "") -> Order:
+        """Take a line out.
+
+        Atomic: as `add_or_increase`.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`; with a key also `KeyReused` and `Busy`.
+        """
+        return self._edit(order_id, order_lines.removing(sku), key, scope)
+
+    def _edit(self, order_id: str, edit: Edit, key: str | None, scope: str) -> Order:
+        checks.identifier(order_id, "order")
+        if key is None:
+            return self._change(order_id, edit)
+        return once(
+            self._db,
+            f"order {edit.kind}",
+            lambda session: self._change(order_id, edit, session),
+            key=key,
+            scope=scope,
+            arguments={"order": order_id, **edit.arguments},
+        )
+
+    def _change(self, order_id: str, edit: Edit, session: ClientSession | None = None) -> Order:
+        changed = self._db["orders"].find_one_and_update(
+            edit.where(order_id), edit.change, return_document=True, session=session
+        )
+        if changed is None:
+            raise edit.refusal(self._get(order_id, session))
+        return cast(Order, changed)
+
+    # ---- ending ----
+
+    def cancel(self, order_id: str) -> Order:
+        """Cancel an order. One that was paid for is refunded and its goods are restocked.
+
+        Atomic: the update, or the run with the payment, that decides to cancel; for a paid order, after the provider's
+        answer, the run that restocks and closes payment and order.
+        After a crash: the order is `cancelling` and its payment `refunding`, and `settle-payments` goes on.
+        Raises: `UnknownOrder`, `OrderFixed`, `PaymentUnsettled` while the provider does not answer, `UnknownPayment`,
+        `Busy`, `Unavailable`.
+        """
+        order = self.get(order_id)
+        payment = self._begin_cancel(order)
+        if payment is not None and payment["state"] == "refunding":
+            self.refund(payment)
+        return self.get(order_id)
+
+    @operation()
+    def _begin_cancel(self, order: Order) -> Payment | None:
+        if not order.get("payment_id"):
+            where = {"_id": order["_id"], **EDITABLE}
+            done = self._db["orders"].update_one(where, {"$set": {"status": "cancelled"}, "$inc": {"version": 1}})
+            if not done.matched_count and (now := self.get(order["_id"]))["status"] != "cancelled":
+                raise fixed(now)
+            return None
+        if self._gateway is None:
+            raise OrderFixed("an order that was paid for needs a payment gateway to be cancelled")
+        payment_id = order["payment_id"]
+        self._transactions.run("cancel order", lambda: self._cancel_plan(order["_id"], payment_id))
+        return self._payment(payment_id)
+
+    def _cancel_plan(self, order_id: str, payment_id: str) -> Plan:
+        """The payment is read first: once it is no longer captured, the order says what became of both."""
+        payment, order = self._payment(payment_id), self.get(order_id)
+        if order["status"] != "placed":
+            return Plan([])
+        if payment["state"] != "captured":
+            raise fixed(order)
+        owed = {"state": "refunding", "refunding_at": self._clock()}
+        return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, owed)])
+
+    def _payment(self, payment_id: str) -> Payment:
+        payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+        if payment is None:
+            raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
+        return cast(Payment, payment)
+
+    def refund(self, payment: Payment, *, payments: PaymentGateway | None = None) -> None:
+        """Give back what a payment in state `refunding` took, and restock the order it made, if any.
+
+        `payments` is the provider that took it, where that is not the orders' own.
+
+        Atomic: after the provider's answer, one run over payment, order and stock.
+        After a crash: the payment is still `refunding`, and `settle-payments` goes on.
+        Raises: `OrderFixed` where it is not owed: cancel its order; `UnknownPayment`, `PaymentUnsettled`, `Busy`,
+        `Unavailable`.
+        """
+        payment = self._owed(payment["_id"])
+        if payment["amount"] and payment["state"] == "refunding":
+            self._give_back(payment, payments or self._gateway)
+        self._refunded(payment)
+
+    @operation(reads_only=True)
+    def _owed(self, payment_id: str) -> Payment:
+        payment = self._payment(payment_id)
+        if payment["state"] not in ("refunding", "refunded"):
+            raise OrderFixed(f"the payment is {payment['state']}, and nothing is owed", payment_id=payment_id)
+        return payment
+
+    def _give_back(self, payment: Payment, gateway: PaymentGateway | None) -> None:
+        attempt = Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
+        try:
+            charge = gateway.refund(attempt) if gateway else None
+        except Exception as error:
+            raise _unrefunded(payment) from error
+        if charge is None or charge.state != "refunded":
+            raise _unrefunded(payment)
+
+    def refunded_at_provider(self, payment: Payment) -> None:
+        """Cancel and restock the order of a captured payment that somebody gave back at the provider.
+
+        Atomic: one run over payment, order and stock.
+        After a crash: it happened or it did not; in two-phase mode, what `recover-transactions` settles.
+        Raises: `UnknownPayment`, `Busy`, `Unavailable`.
+        """
+        self._refunded(payment)
+
+    @operation()
+    def _refunded(self, payment: Payment) -> None:
+        def plan() -> Plan:
+            found = self._payment(payment["_id"])
+            order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))
+            if found["state"] not in ORDER_STATUS:
+                return Plan([])
+            steps = [rules.payment_step(found, {"state": "refunded"})]
+            status = ORDER_STATUS[found["state"]]
+            if order and order["status"] == status and order["payment_id"] == payment["_id"]:
+                cancelled = cast(Order, order)
+                steps.append(order_step(cancelled, {"status": "cancelled"}))
+                steps += rules.restock_steps(cancelled, self._clock())
+            return Plan(steps)
+
+        self._transactions.run("refund", plan)
+
+    @operation()
+    def delete(self, order_id: str) -> None:
+        """Forget an order: one that is cancelled, or that nobody paid for.
+
+        Atomic: one delete.
+        After a crash: it happened or it did not.
+        Raises: `UnknownOrder`, `OrderFixed`.
+        """
+        checks.identifier(order_id, "order")
+        free = {"$or": [{"status": "cancelled"}, {"status": "placed", "payment_id": None}]}
+        where = {"_id": order_id, **free, "txn_stub": None, "txn_lock": None}
+        if not self._db["orders"].delete_one(where).deleted_count:
+            raise fixed(self.get(order_id))
+
+
+def order_step(order: Order, change: Mapping[str, Any]) -> Step:
+    """Change the order, if it is still as it was read."""
+    return Step(
+        "orders",
+        order["_id"],
+        guard={"status": order["status"], "version": order["version"]},
+        give={"$set": dict(change), "$inc": {"version": 1}},
+        refused=lambda _: Stale("the order has changed"),
+    )
+
+
+def _unrefunded(payment: Payment) -> PaymentUnsettled:
+    message = "the payment provider has not confirmed the refund; it will be asked again"
+    return PaymentUnsettled(message, outcome_unknown=True, payment_id=payment["_id"])

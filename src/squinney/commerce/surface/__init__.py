@@ -1,0 +1,1 @@
+"""Commerce for callers: HTTP routes, pages and commands."""

@@ -1,0 +1,408 @@
+"""The shop over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+
+from squinney.commerce import (
+    CartClosed,
+    CartEmpty,
+    CartLimit,
+    Carts,
+    Catalog,
+    Categories,
+    CategoryNotEmpty,
+    DepthLimit,
+    InadequateInventory,
+    Inventory,
+    OrderFixed,
+    OrderLimit,
+    Orders,
+    PaymentDeclined,
+    PaymentRefunded,
+    PaymentUnsettled,
+    ProductReserved,
+    SlugTaken,
+    UnknownCart,
+    UnknownCategory,
+    UnknownLine,
+    UnknownOrder,
+    UnknownProduct,
+    WrongCurrency,
+)
+from squinney.commerce.surface.filters import Filters, Text
+from squinney.commerce.surface.models import (
+    Adjustment,
+    CartModel,
+    CartPage,
+    CategoryModel,
+    CategoryMove,
+    CategoryPage,
+    CategoryPatch,
+    Checkout,
+    Facets,
+    LineModel,
+    MovementPage,
+    NewCart,
+    NewCategory,
+    NewOrder,
+    OrderLineChange,
+    OrderModel,
+    OrderPage,
+    ProductModel,
+    ProductPage,
+    ProductPatch,
+    Quantity,
+    Receipt,
+    Removed,
+    StockModel,
+)
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.problems import responses
+from squinney.http.routes import OneThreadRoute
+from squinney.patterns.ancestors import Cycle
+from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRunning
+
+router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=OneThreadRoute)
+
+Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
+Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
+
+
+def _out(document: Any) -> Any:
+    return {"id": document["_id"], **document}
+
+
+def _page(page: Any, signed: Any) -> Any:
+    return {"items": [_out(item) for item in page.items], "next": signed(page.next)}
+
+
+# ---- products ----
+
+
+@router.get("/products", response_model=ProductPage, responses=responses())
+def find_products(
+    catalog: Products,
+    signed: Signing,
+    filters: Filters,
+    sort: Sort | Literal["relevance"] | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Any:
+    """Products that match all filters, in the order asked for."""
+    return _page(catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
+
+
+@router.get("/facets", response_model=Facets, responses=responses())
+def count_facets(
+    catalog: Products,
+    filters: Filters,
+    by: Annotated[list[Facet], Query(min_length=1, max_length=7)],
+) -> Any:
+    """How many products match, and how many have each value."""
+    return catalog.facets(by=by, **filters)
+
+
+@router.post(
+    "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
+)
+def add_product(catalog: Products, body: dict[str, Any], caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Add a product; `_id` is its SKU."""
+    return _out(catalog.add(body, key=idempotency_key, scope=caller))
+
+
+@router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
+def get_product(catalog: Products, sku: str) -> Any:
+    """One product with its categories."""
+    return _out(catalog.get_with_categories(sku))
+
+
+@router.patch("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
+def patch_product(catalog: Products, sku: str, body: ProductPatch) -> Any:
+    """Change some fields of a product."""
+    return _out(catalog.patch(sku, body.changes, expected_version=body.expected_version))
+
+
+@router.delete("/products/{sku:path}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
+def remove_product(catalog: Products, sku: str) -> None:
+    """Remove a product that is in no cart."""
+    catalog.remove(sku)
+
+
+# ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
+
+
+@router.get("/stock/{sku:path}/movements", response_model=MovementPage, responses=responses())
+def list_movements(inventory: Stock, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Why the stock changed, newest first."""
+    return _page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
+
+
+@router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
+def get_stock(inventory: Stock, sku: str) -> Any:
+    """What there is of a SKU."""
+    return _out(inventory.level(sku))
+
+
+@router.post(
+    "/stock/{sku:path}/receipts", response_model=StockModel, responses=responses(KeyReused, StillRunning, Busy)
+)
+def receive_stock(
+    inventory: Stock, sku: str, body: Receipt, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Add units that arrived."""
+    return _out(inventory.receive(sku, body.qty, reason=body.reason, key=idempotency_key, scope=caller))
+
+
+@router.post(
+    "/stock/{sku:path}/adjustments",
+    response_model=StockModel,
+    responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
+)
+def adjust_stock(
+    inventory: Stock, sku: str, body: Adjustment, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Correct the count."""
+    return _out(inventory.adjust(sku, body.delta, body.reason, key=idempotency_key, scope=caller))
+
+
+# ---- categories ----
+
+
+@router.get("/categories", response_model=CategoryPage, responses=responses(UnknownCategory))
+def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """The categories below one, or the roots, in their order."""
+    return _page(tree.children(parent, cursor=cursor, limit=limit), signed)
+
+
+@router.post(
+    "/categories",
+    status_code=201,
+    response_model=CategoryModel,
+    responses=responses(UnknownCategory, SlugTaken, DepthLimit, KeyReused, Busy),
+)
+def add_category(tree: Tree, body: NewCategory, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Add a category as the last child of its parent."""
+    return _out(tree.add(body.name, body.slug, body.parent, key=idempotency_key, scope=caller))
+
+
+@router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
+def get_category(tree: Tree, slug: str) -> Any:
+    """One category with its ancestors, nearest first."""
+    return _out(tree.get(slug))
+
+
+@router.get("/categories/{slug}/products", response_model=ProductPage, responses=responses(UnknownCategory))
+def list_subtree(
+    catalog: Products,
+    signed: Signing,
+    slug: str,
+    type: Text = None,
+    sort: Sort = "title",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Any:
+    """The products in a category or anywhere below it."""
+    return _page(catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
+
+
+@router.post(
+    "/categories/{slug}/move",
+    response_model=CategoryModel,
+    responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
+)
+def move_category(
+    tree: Tree, slug: str, body: CategoryMove, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Put a category, with everything below it, elsewhere."""
+    return _out(tree.move(slug, body.parent, body.position, key=idempotency_key, scope=caller))
+
+
+@router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
+def change_category(tree: Tree, slug: str, body: CategoryPatch) -> Any:
+    """Give a category another name, or another slug."""
+    return _out(tree.rename(slug, body.name) if body.name is not None else tree.change_slug(slug, str(body.slug)))
+
+
+@router.delete(
+    "/categories/{slug}", response_model=Removed, responses=responses(UnknownCategory, CategoryNotEmpty, Busy)
+)
+def remove_category(tree: Tree, slug: str, children: Literal["refuse", "lift", "cascade"] = "refuse") -> Any:
+    """Remove a category."""
+    return {"removed": tree.remove(slug, children=children)}
+
+
+# ---- carts ----
+
+LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, InadequateInventory, CartLimit]
+
+
+@router.get("/carts", response_model=CartPage, responses=responses())
+def list_carts(
+    carts: Baskets,
+    signed: Signing,
+    status: Literal["active", "pending", "complete", "expiring", "expired"] = "active",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Any:
+    """Carts in a status, the longest untouched first."""
+    return _page(carts.all(status, cursor=cursor, limit=limit), signed)
+
+
+@router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
+def new_cart(carts: Baskets, body: NewCart, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """An empty cart."""
+    return _out(carts.new(currency=body.currency, customer=body.customer, key=idempotency_key, scope=caller))
+
+
+@router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
+def get_cart(carts: Baskets, cart_id: str) -> Any:
+    """One cart."""
+    return _out(carts.get(cart_id))
+
+
+@router.post(
+    "/carts/{cart_id}/items",
+    response_model=CartModel,
+    responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency, KeyReused, StillRunning, Busy),
+)
+def add_item(
+    carts: Baskets, cart_id: str, body: LineModel, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Reserve units of a product for the cart."""
+    return _out(carts.add_item(cart_id, body.sku, body.qty, key=idempotency_key, scope=caller))
+
+
+@router.put(
+    "/carts/{cart_id}/items/{sku:path}",
+    response_model=CartModel,
+    responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
+)
+def set_quantity(
+    carts: Baskets, cart_id: str, sku: str, body: Quantity, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Make a line say so many; 0 removes it."""
+    return _out(carts.set_quantity(cart_id, sku, body.qty, key=idempotency_key, scope=caller))
+
+
+@router.delete(
+    "/carts/{cart_id}/items/{sku:path}",
+    response_model=CartModel,
+    responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
+)
+def remove_item(carts: Baskets, cart_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Give a line's goods back."""
+    return _out(carts.remove_item(cart_id, sku, key=idempotency_key, scope=caller))
+
+
+@router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
+def abandon_cart(carts: Baskets, cart_id: str) -> Any:
+    """Give everything back and end the cart."""
+    return _out(carts.abandon(cart_id))
+
+
+@router.post(
+    "/carts/{cart_id}/checkout",
+    response_model=OrderModel,
+    responses=responses(
+        UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
+    ),
+)
+def check_out(carts: Baskets, cart_id: str, body: Checkout) -> Any:
+    """Charge for the cart and make its order, once per key."""
+    return _out(carts.checkout(cart_id, key=body.key))
+
+
+# ---- orders ----
+
+EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused, Busy]
+
+
+@router.get("/orders", response_model=OrderPage, responses=responses())
+def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Orders, newest first: a customer's, or all."""
+    if customer is None:
+        return _page(orders.all(cursor=cursor, limit=limit), signed)
+    return _page(orders.by_customer(customer, cursor=cursor, limit=limit), signed)
+
+
+@router.post(
+    "/orders",
+    status_code=201,
+    response_model=OrderModel,
+    responses=responses(OrderLimit, KeyReused, StillRunning, Busy),
+)
+def place_order(orders: Sales, body: NewOrder, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Make an order without a cart."""
+    lines = [line.model_dump(exclude_none=True) for line in body.items]
+    placed = orders.place(lines, currency=body.currency, customer=body.customer, key=idempotency_key, scope=caller)
+    return _out(placed)
+
+
+@router.get("/orders/{order_id}", response_model=OrderModel, responses=responses(UnknownOrder))
+def get_order(orders: Sales, order_id: str) -> Any:
+    """One order."""
+    return _out(orders.get(order_id))
+
+
+@router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
+def add_order_line(
+    orders: Sales, order_id: str, body: OrderLineChange, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Add a line, or to the line that is there."""
+    changed = orders.add_or_increase(
+        order_id,
+        body.sku,
+        body.price,
+        body.qty,
+        title=body.title or "",
+        currency=body.currency,
+        key=idempotency_key,
+        scope=caller,
+    )
+    return _out(changed)
+
+
+@router.put(
+    "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
+)
+def set_order_quantity(
+    orders: Sales, order_id: str, sku: str, body: Quantity, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Make a line of the order say so many."""
+    return _out(orders.set_quantity(order_id, sku, body.qty, key=idempotency_key, scope=caller))
+
+
+@router.delete(
+    "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
+)
+def remove_order_line(
+    orders: Sales, order_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Take a line out of the order."""
+    return _out(orders.remove_item(order_id, sku, key=idempotency_key, scope=caller))
+
+
+@router.post(
+    "/orders/{order_id}/cancel",
+    response_model=OrderModel,
+    responses=responses(UnknownOrder, OrderFixed, PaymentUnsettled, Busy),
+)
+def cancel_order(orders: Sales, order_id: str) -> Any:
+    """Cancel an order: refund it and restock its goods."""
+    return _out(orders.cancel(order_id))
+
+
+@router.delete("/orders/{order_id}", status_code=204, responses=responses(UnknownOrder, OrderFixed))
+def delete_order(orders: Sales, order_id: str) -> None:
+    """Forget an order that is cancelled, or that nobody paid for."""
+    orders.delete(order_id)

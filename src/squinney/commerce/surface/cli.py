@@ -1,0 +1,218 @@
+"""`squinney commerce`: the shop from the command line."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+from rich.text import Text
+from rich.tree import Tree
+
+from squinney.assembly import Assembled
+from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
+from squinney.errors import Invalid
+from squinney.http.commands import Cursor, Json, console, errors, listed, print_json, ready
+from squinney.patterns.money import shown
+
+app = typer.Typer(help="Products, categories, stock and carts.", no_args_is_help=True)
+
+Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
+
+
+def _noun(systems: Assembled, name: str) -> Any:
+    return systems.nouns["commerce"][name]
+
+
+def _show(value: Any, line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+# ---- import ----
+
+
+@app.command("import")
+def import_products(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="JSON lines, perhaps gzipped; - for standard input.")],
+    existing: Annotated[str, typer.Option(help="A SKU that is there: refuse, skip or replace.")] = "skip",
+    as_json: Json = False,
+) -> None:
+    """Import products; bad lines are reported by number and do not stop the others.
+
+    Ctrl-C stops between two lines; run it again to go on where it was.
+    """
+    with ready(context) as systems, _lines(file, quiet=as_json) as lines:
+        report = _noun(systems, "catalog").import_products(lines, existing=existing)
+    for number, reason in report.bad[:100]:
+        errors.print(f"line {number}: {reason}", highlight=False, markup=False, soft_wrap=True)
+    summary = f"{report.imported} imported, {report.replaced} replaced, {report.skipped} skipped, {report.refused} bad"
+    _show(report.__dict__, summary, as_json)
+    if report.refused:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _lines(file: Path, *, quiet: bool) -> Iterator[Iterator[bytes]]:
+    """The file's lines, with a bar that shows how much of it was read and how long the rest will take."""
+    if str(file) == "-":
+        yield iter(sys.stdin.buffer)
+        return
+    if not file.is_file():
+        raise Invalid(f"there is no file {file}", field="file")
+    try:
+        with file.open("rb") as raw, _bar(quiet) as bar:
+            yield _counted(raw, file, bar)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Invalid(f"{file} cannot be read to its end: {error}", field="file") from error
+
+
+def _counted(raw: IO[bytes], file: Path, bar: Progress) -> Iterator[bytes]:
+    size = file.stat().st_size
+    task = bar.add_task("importing", total=size)
+    source: IO[bytes] = gzip.open(raw) if file.suffix == ".gz" else raw  # type: ignore[assignment]  # noqa: SIM115
+    for number, line in enumerate(source):
+        if number % 500 == 0:
+            bar.update(task, completed=raw.tell())
+        yield line
+    bar.update(task, completed=size)
+
+
+def _bar(quiet: bool) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True), TimeRemainingColumn()
+    return Progress(*columns, console=errors, disable=quiet or not errors.is_terminal)
+
+
+# ---- stock ----
+
+
+@app.command()
+def stock(
+    context: typer.Context,
+    sku: str,
+    receive: Annotated[int, typer.Option(help="Units that arrived.", min=0)] = 0,
+    adjust: Annotated[int, typer.Option(help="Units found, or lost when negative.")] = 0,
+    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
+    key: Key = None,
+    as_json: Json = False,
+) -> None:
+    """Show a SKU's stock and history, after receiving or adjusting it."""
+    if receive and adjust:
+        raise Invalid("give --receive or --adjust, not both", field="adjust")
+    with ready(context) as systems:
+        inventory = _noun(systems, "inventory")
+        if receive:
+            inventory.receive(sku, receive, reason=reason, key=key, scope="cli")
+        if adjust:
+            inventory.adjust(sku, adjust, reason, key=key, scope="cli")
+        level, history = inventory.level(sku), inventory.movements(sku, limit=20).items
+    if as_json:
+        print_json({"stock": level, "movements": history})
+        return
+    figures = ("received", "adjusted", "qty", "carted", "sold")
+    console.print(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures), highlight=False, markup=False)
+    table = Table("at", "kind", Column("units", justify="right"), "reason")
+    for move in history:
+        table.add_row(f"{move['at']:%Y-%m-%d %H:%M:%S}", move["kind"], str(move["qty"]), move["reason"])
+    console.print(table)
+
+
+# ---- categories ----
+
+
+@app.command()
+def tree(context: typer.Context, as_json: Json = False) -> None:
+    """Show the whole category tree."""
+    with ready(context) as systems:
+        roots = _noun(systems, "categories").tree()
+    if as_json:
+        print_json(roots)
+        return
+    drawn = Tree("categories", hide_root=True)
+    below = [(drawn, root) for root in reversed(roots)]
+    while below:
+        parent, node = below.pop()
+        branch = parent.add(Text.assemble(node["name"], "  ", (node["slug"], "dim")))
+        below += [(branch, child) for child in reversed(node["children"])]
+    console.print(drawn)
+
+
+@app.command()
+def move(
+    context: typer.Context,
+    slug: str,
+    parent: Annotated[str, typer.Argument(help="The new parent's slug; / for the root.")],
+    position: Annotated[int | None, typer.Option(help="Its place among its siblings, from 0; last without.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Move a category with everything below it."""
+    with ready(context) as systems:
+        moved = _noun(systems, "categories").move(slug, None if parent == "/" else parent, position)
+    _show(moved, _trail(moved), as_json)
+
+
+@app.command()
+def rename(context: typer.Context, slug: str, name: str, as_json: Json = False) -> None:
+    """Rename a category, in every breadcrumb."""
+    with ready(context) as systems:
+        renamed = _noun(systems, "categories").rename(slug, name)
+    _show(renamed, _trail(renamed), as_json)
+
+
+def _trail(category: Any) -> str:
+    names = [ancestor["name"] for ancestor in reversed(category["ancestors"])]
+    return " > ".join([*names, category["name"]])
+
+
+# ---- carts ----
+
+
+@app.command()
+def carts(
+    context: typer.Context,
+    status: Annotated[str, typer.Option(help="active, pending, complete, expiring or expired.")] = "active",
+    cursor: Cursor = None,
+    limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
+    as_json: Json = False,
+) -> None:
+    """List carts in a status, the longest untouched first."""
+    with ready(context) as systems:
+        page = _noun(systems, "carts").all(status, cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table(Column("id", no_wrap=True), "last modified", "lines", Column("worth", justify="right"))
+    for cart in page.items:
+        worth = sum(line["price"] * line["qty"] for line in cart["items"])
+        when = f"{cart['last_modified']:%Y-%m-%d %H:%M:%S}"
+        table.add_row(cart["_id"], when, str(len(cart["items"])), shown(worth, cart["currency"]))
+    console.print(table)
+    if page.next:
+        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def expire(
+    context: typer.Context,
+    seconds: Annotated[float, typer.Option(help="How long a cart may lie untouched.", min=0)] = CART_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """End idle carts, return orphaned reservations and settle stalled payments; the background jobs do this too."""
+    with ready(context) as systems:
+        nouns = _noun(systems, "carts")
+        counts = {
+            "expired": nouns.expire_carts(seconds)["expired"],
+            "orphans returned": nouns.return_orphans(seconds)["returned"],
+            "payments": dict(nouns.settle_payments(STALLED_SECONDS)),
+        }
+    _show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)

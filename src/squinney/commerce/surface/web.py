@@ -1,0 +1,318 @@
+"""The shop's pages: browsing, the cart, checkout and orders. `/shop/admin` is in `commerce_admin.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney.assembly import Assembled
+from squinney.commerce import (
+    CartClosed,
+    Carts,
+    Catalog,
+    Categories,
+    Inventory,
+    Orders,
+    TestGateway,
+    UnknownCart,
+    UnknownOrder,
+    breadcrumbs,
+    gateway_for,
+)
+from squinney.commerce.catalog.search import SORTS
+from squinney.commerce.documents import Cart
+from squinney.commerce.rules import total
+from squinney.commerce.surface import web_admin as commerce_admin
+from squinney.errors import Invalid, SquinneyError
+from squinney.http.dependencies import assembled, noun
+from squinney.http.pages import render
+from squinney.http.security import needs
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.identity import may_act_as
+from squinney.patterns.ids import new_id
+
+router = APIRouter(prefix="/shop")
+router.include_router(commerce_admin.router)
+WRITES_NEED = "visitor"
+
+Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Text = Annotated[str, Form(max_length=200)]
+Word = Annotated[str, Query(max_length=200)]
+
+CART_COOKIE = "squinney-cart"
+CART_SECONDS = 7 * 86_400
+LIVING = ("active", "pending")
+MOST_CHILDREN = 1_000
+ORDERS = {
+    "title": "Title",
+    "price": "Price, lowest first",
+    "-price": "Price, highest first",
+    "discount": "Biggest saving",
+    "newest": "Newest",
+    "oldest": "Oldest",
+}
+
+
+# ---- browsing ----
+
+
+@router.get("", response_class=HTMLResponse)
+def browse(
+    request: Request,
+    catalog: Products,
+    tree: Tree,
+    inventory: Stock,
+    category: Word = "",
+    type: Word = "",
+    genre: Word = "",
+    words: Word = "",
+    sort: Word = "",
+    cursor: Annotated[str | None, Query(max_length=20_000)] = None,
+) -> Response:
+    """The tree, a search, facets, and a page of products."""
+    chosen = {"category": category, "type": type, "genre": genre, "words": words}
+    chosen = {name: value for name, value in chosen.items() if value}
+    place = tree.get(category) if category else None
+    listing: dict[str, Any] = {"page": None, "facets": {}, "error": None, "levels": {}}
+    try:
+        listing = _listing(catalog, inventory, place, chosen, sort, cursor)
+    except SquinneyError as error:
+        listing["error"] = error
+    return render(
+        request,
+        "commerce/index.html",
+        status=status_of(listing["error"]) if listing["error"] else 200,
+        place=place,
+        crumbs=breadcrumbs(place) if place else [],
+        children=tree.children(category or None, limit=MOST_CHILDREN).items,
+        chosen=chosen,
+        sort=sort,
+        sorts=ORDERS,
+        link=_linker(chosen, sort),
+        **listing,
+    )
+
+
+def _listing(
+    catalog: Catalog, inventory: Inventory, place: Any, chosen: dict[str, str], sort: str, cursor: str | None
+) -> dict[str, Any]:
+    if place and chosen.keys() <= {"category", "type"}:
+        kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
+        page = catalog.subtree(place["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
+        facets = catalog.subtree_facets(place["slug"], by=["type"], most=12, type=kind)
+    else:
+        filters = {**chosen, "category": place["_id"]} if place else chosen
+        order = sort if sort in SORTS and "words" not in chosen else None
+        page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
+        facets = catalog.facets(by=["type", "genre"], most=12, **filters)
+    levels = inventory.levels([product["_id"] for product in page.items])
+    return {"page": page, "facets": facets, "levels": levels, "error": None}
+
+
+def _linker(chosen: dict[str, str], sort: str) -> Any:
+    """Makes links to the same list with something changed; an empty value leaves it out."""
+
+    def link(**changes: str) -> str:
+        wanted = {**chosen, "sort": sort, **changes}
+        return "/shop?" + urlencode({name: value for name, value in wanted.items() if value})
+
+    return link
+
+
+@router.get("/products/{sku:path}", response_class=HTMLResponse)
+def show_product(request: Request, catalog: Products, inventory: Stock, sku: str) -> Response:
+    """One product, as its type has it."""
+    return _product(request, catalog, inventory, sku)
+
+
+def _product(
+    request: Request, catalog: Catalog, inventory: Inventory, sku: str, *, error: SquinneyError | None = None
+) -> Response:
+    product = catalog.get_with_categories(sku)
+    stock = inventory.levels([sku]).get(sku)
+    trails = [breadcrumbs(category) for category in product["categories"]]
+    return render(
+        request,
+        "commerce/product.html",
+        status=status_of(error) if error else 200,
+        product=product,
+        available=stock["qty"] if stock else 0,
+        trails=trails,
+        key=new_id(),
+        error=error,
+    )
+
+
+@router.get("/stock")
+def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
+    """What is available of each SKU; the pages ask every few seconds."""
+    levels = inventory.levels(sku)
+    available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
+    return JSONResponse(available, headers={"Cache-Control": "no-store"})
+
+
+# ---- the cart ----
+
+
+def _cart(request: Request, carts: Carts) -> Cart | None:
+    """The visitor's cart, while it is theirs to change or to look at."""
+    cart = _cart_of_browser(request, carts)
+    return cart if cart and cart["status"] in LIVING else None
+
+
+def _cart_of_browser(request: Request, carts: Carts) -> Cart | None:
+    """The cart, whatever became of it, unless it belongs to somebody else who was signed in here."""
+    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+    return cart if cart and cart.get("customer") in (None, _customer(request)) else None
+
+
+def _customer(request: Request) -> str | None:
+    person = visitor_of(request).person
+    return person["_id"] if person else None
+
+
+def _found(carts: Carts, cart_id: str) -> Cart | None:
+    try:
+        return carts.get(cart_id or "none")
+    except (UnknownCart, Invalid):
+        return None
+
+
+def _own_cart(request: Request, carts: Carts, key: str) -> Cart:
+    """The visitor's cart, or a new one: the same for a form that is sent twice before its answer brings the cookie."""
+    cart = _cart(request, carts)
+    if cart is not None:
+        return _claimed(request, carts, cart)
+    customer = _customer(request)
+    first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
+    return first if first and first["status"] in LIVING else carts.new(customer=customer)
+
+
+def _claimed(request: Request, carts: Carts, cart: Cart) -> Cart:
+    """The cart, which is the visitor's own once they have signed in: they find its order again then."""
+    customer = _customer(request)
+    return carts.claim(cart["_id"], customer) if customer and "customer" not in cart else cart
+
+
+def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
+    secure = request.url.scheme == "https"
+    response.set_cookie(CART_COOKIE, cart_id, max_age=CART_SECONDS, httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+@router.post("/cart/items", response_class=HTMLResponse)
+def add_item(
+    request: Request, catalog: Products, inventory: Stock, carts: Baskets, sku: Text, key: Text, qty: Text = "1"
+) -> Response:
+    """Reserve a product, and show the cart; a form sent twice adds once."""
+    try:
+        cart = _own_cart(request, carts, key)
+        carts.add_item(cart["_id"], sku, _quantity(qty), key=key, scope=f"web:{cart['_id']}")
+    except SquinneyError as error:
+        return _product(request, catalog, inventory, sku, error=error)
+    return _keep_cart(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
+
+
+def _quantity(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else -1
+
+
+def _cart_id(request: Request, carts: Carts) -> str:
+    """The cart's id, whatever became of it: a checkout that is sent again finds its order by it."""
+    if cart := _cart_of_browser(request, carts):
+        return _claimed(request, carts, cart)["_id"]
+    raise CartClosed("the cart is empty, or was given up")
+
+
+@router.get("/cart", response_class=HTMLResponse)
+def show_cart(request: Request, carts: Baskets, inventory: Stock) -> Response:
+    """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
+    cart = _cart_of_browser(request, carts)
+    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, carts, inventory)
+
+
+def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: SquinneyError | None = None) -> Response:
+    cart = _cart(request, carts)
+    lines = cart["items"] if cart else []
+    return render(
+        request,
+        "commerce/cart.html",
+        status=status_of(error) if error else 200,
+        cart=cart,
+        total=total(lines),
+        levels=inventory.levels([line["sku"] for line in lines]),
+        key=new_id(),
+        for_testing=isinstance(carts.payments, TestGateway),
+        error=error,
+    )
+
+
+@router.post("/cart/quantity", response_class=HTMLResponse)
+def set_quantity(request: Request, carts: Baskets, inventory: Stock, sku: Text, qty: Text) -> Response:
+    """Change a line; 0 removes it."""
+    try:
+        carts.set_quantity(_cart_id(request, carts), sku, _quantity(qty))
+    except SquinneyError as error:
+        return _show_cart(request, carts, inventory, error=error)
+    return RedirectResponse("/shop/cart", status_code=303)
+
+
+@router.post("/cart/checkout", response_class=HTMLResponse)
+def check_out(
+    request: Request,
+    systems: Annotated[Assembled, Depends(assembled)],
+    carts: Baskets,
+    inventory: Stock,
+    key: Text,
+    card: Text = "",
+) -> Response:
+    """Pay, and show the order; with the test gateway one may choose to be declined."""
+    try:
+        order = _payer(systems, carts, card).checkout(_cart_id(request, carts), key=key)
+    except SquinneyError as error:
+        return _show_cart(request, carts, inventory, error=error)
+    return _to_order(order["_id"])
+
+
+def _to_order(order_id: str) -> Response:
+    response = RedirectResponse(f"/shop/orders/{quote(order_id)}", status_code=303)
+    response.delete_cookie(CART_COOKIE)
+    return response
+
+
+def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
+    if card != "declined" or not isinstance(gateway_for(systems.db), TestGateway):
+        return carts
+    return Carts(systems.db, payments=TestGateway(systems.db, "decline"), transactions=systems.transactions)
+
+
+# ---- orders ----
+
+
+@router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_orders(
+    request: Request, orders: Sales, cursor: Annotated[str | None, Query(max_length=20_000)] = None
+) -> Response:
+    """The visitor's own orders."""
+    person = visitor_of(request).person
+    page = orders.by_customer(person["_id"] if person else "", cursor=cursor, limit=25)
+    return render(request, "commerce/orders.html", page=page)
+
+
+@router.get("/orders/{order_id}", response_class=HTMLResponse)
+def show_order(request: Request, orders: Sales, order_id: str) -> Response:
+    """An order. Whoever knows a guest's order id may look: it is as long as a password."""
+    order = orders.get(order_id)
+    strangers = order.get("customer") not in (None, _customer(request))
+    if strangers and not may_act_as(visitor_of(request).role, "editor"):
+        raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
+    return render(request, "commerce/order.html", order=order)

@@ -1,0 +1,148 @@
+"""`/shop/admin`: stock, and the category tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
+from squinney.errors import Invalid, SquinneyError
+from squinney.http.dependencies import noun
+from squinney.http.pages import render
+from squinney.http.security import needs
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.patterns.ids import new_id
+
+router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
+
+Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Text = Annotated[str, Form(max_length=500)]
+MOST_SHOWN = 500
+
+
+@router.get("", response_class=HTMLResponse)
+def show_admin(
+    request: Request,
+    catalog: Products,
+    tree: Tree,
+    inventory: Stock,
+    orders: Sales,
+    cursor: Annotated[str | None, Query(max_length=20_000)] = None,
+) -> Response:
+    """Stock by title, the tree, and the newest orders."""
+    return _admin(request, catalog, tree, inventory, orders, cursor=cursor)
+
+
+def _admin(
+    request: Request,
+    catalog: Catalog,
+    tree: Categories,
+    inventory: Inventory,
+    orders: Orders,
+    *,
+    cursor: str | None = None,
+    error: SquinneyError | None = None,
+) -> Response:
+    page = catalog.find(sort="title", cursor=cursor, limit=50)
+    return render(
+        request,
+        "commerce/admin.html",
+        status=status_of(error) if error else 200,
+        page=page,
+        levels=inventory.levels([product["_id"] for product in page.items]),
+        **_upper(tree.tree()),
+        orders=orders.all(limit=10).items,
+        key=new_id(),
+        error=error,
+    )
+
+
+def _upper(roots: list[Any]) -> dict[str, Any]:
+    """The first `MOST_SHOWN` categories of the tree, level by level, and how many that leaves out."""
+    nodes = list(roots)
+    for node in nodes:  # it grows on the way
+        nodes.extend(node["children"])
+    kept = {node["_id"] for node in nodes[:MOST_SHOWN]}
+    return {"tree": _only(roots, kept), "left_out": len(nodes) - len(kept)}
+
+
+def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
+    return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
+
+
+def _done_or_told(request: Request, nouns: Any, change: Callable[[], object], done: str) -> Response:
+    try:
+        change()
+    except SquinneyError as error:
+        return _admin(request, *nouns, error=error)
+    visitor_of(request).flash(done)
+    return RedirectResponse("/shop/admin", status_code=303)
+
+
+async def _nouns(catalog: Products, tree: Tree, inventory: Stock, orders: Sales) -> tuple[Any, ...]:
+    return catalog, tree, inventory, orders
+
+
+Nouns = Annotated[Any, Depends(_nouns)]
+
+
+@router.post("/stock", response_class=HTMLResponse)
+def change_stock(
+    request: Request, nouns: Nouns, inventory: Stock, sku: Text, units: Text, key: Text, reason: Text = ""
+) -> Response:
+    """Receive units; with a minus sign, and a reason, write some off."""
+
+    def change() -> None:
+        if not units.removeprefix("-").isascii() or not units.removeprefix("-").isdigit() or len(units) > 13:
+            raise Invalid("units must be a whole number", field="units")
+        if int(units) > 0:
+            inventory.receive(sku, int(units), reason=reason, key=key, scope="web")
+        else:
+            inventory.adjust(sku, int(units), reason or "written off", key=key, scope="web")
+
+    return _done_or_told(request, nouns, change, f"{units} of {sku} booked.")
+
+
+@router.post("/categories", response_class=HTMLResponse)
+def add_category(request: Request, nouns: Nouns, tree: Tree, name: Text, key: Text, parent: Text = "") -> Response:
+    """Add a category; a form sent twice adds one."""
+    add = partial(tree.add, name, parent=parent or None, key=key, scope="web")
+    return _done_or_told(request, nouns, add, f"“{name}” is added.")
+
+
+@router.post("/categories/move", response_class=HTMLResponse)
+def move_category(
+    request: Request, nouns: Nouns, tree: Tree, slug: Text, parent: Text = "", position: Text = ""
+) -> Response:
+    """Move a category: by the form, or dragged."""
+    place = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
+    return _done_or_told(request, nouns, lambda: tree.move(slug, parent or None, place), f"“{slug}” is moved.")
+
+
+@router.post("/categories/rename", response_class=HTMLResponse)
+def rename_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, name: Text) -> Response:
+    """Rename a category."""
+    return _done_or_told(request, nouns, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
+
+
+@router.post("/categories/remove", response_class=HTMLResponse)
+def remove_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, children: Text = "refuse") -> Response:
+    """Remove a category."""
+    remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
+    return _done_or_told(request, nouns, remove, f"“{slug}” is removed.")
+
+
+@router.post("/orders/cancel", response_class=HTMLResponse)
+def cancel_order(request: Request, nouns: Nouns, orders: Sales, order_id: Text) -> Response:
+    """Cancel an order: refund and restock."""
+    return _done_or_told(request, nouns, lambda: orders.cancel(order_id), "The order is cancelled.")

@@ -1,0 +1,1 @@
+"""System 10: discussions, stored in three ways."""

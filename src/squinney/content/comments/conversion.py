@@ -1,0 +1,295 @@
+"""Moving a discussion from one strategy to another while people write.
+
+Claim: a fresh epoch number. Copy: everything, under that epoch, where no reader looks. Freeze: the node refuses writes
+of comments for a moment (they wait and try again). Copy what changed. Switch: one transaction on the node. A claim that
+took too long cannot switch: the freeze carries its token and is lifted by whoever meets it after its time. Neither can
+one that another claim has followed, so copies of an earlier epoch than one's own are nobody's and may be deleted.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Protocol, cast
+
+import bson
+from pymongo import DeleteMany, InsertOne, ReplaceOne
+from pymongo.errors import BulkWriteError
+
+from squinney.content import queries
+from squinney.content.comments.discussions import Place, Storage
+from squinney.content.comments.paged import page_id
+from squinney.content.documents import (
+    COMMENTS,
+    COMMENTS_A_PAGE,
+    MOST_EMBEDDED_BYTES,
+    NODES,
+    PAGES,
+    REMOVALS,
+    Comment,
+    Strategy,
+)
+from squinney.content.errors import DiscussionFull
+from squinney.content.rules import removal_step
+from squinney.errors import Unavailable
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.schema import Db, Document
+from squinney.transactions import AT_REST, Busy, Step, Transactions
+
+FREEZE_SECONDS = 60
+BATCH = 1_000
+# Readers that know the old place from a node read a moment ago still find everything there for so long.
+KEEP_OLD_SECONDS = 600
+GIVEN_UP_SECONDS = 3_600
+
+
+class Target(Protocol):
+    """Where copies go."""
+
+    def copy(self, comments: Iterable[Comment]) -> None:
+        """Make the copies equal to `comments`; what is equal already is left alone."""
+        ...
+
+    def fields(self) -> Document:
+        """What the node says when it has switched."""
+        ...
+
+
+def convert(db: Db, transactions: Transactions, place: Place, source: Storage, to: Strategy) -> None:
+    """Claim, copy, freeze, copy the rest, switch."""
+    epoch = _claim(db, place)
+    notice = _note_copies(db, place, to, epoch)
+    target = _target(db, to, place, epoch)
+    target.copy(source.all(place))
+    token = _freeze(db, place, epoch)
+    try:
+        target.copy(source.all(place))
+        _switch(db, transactions, place, to, epoch, token, target.fields(), notice)
+    except BaseException:
+        with suppress(Unavailable):  # a freeze that stays is lifted when its time is over
+            _thaw(db, place.node_id, token)
+        raise
+
+
+def _claim(db: Db, place: Place) -> int:
+    """An epoch that no other conversion has had."""
+    update = {"$inc": {"metadata.discussion.claimed": 1}}
+    where = {**place.filter, **place.guard}
+    found = db[NODES].find_one_and_update(where, update, {"metadata.discussion": 1}, return_document=True)
+    if found is None:
+        raise Busy("the discussion is being converted already, or has moved; try again")
+    return int(found["metadata"]["discussion"]["claimed"])
+
+
+def _note_copies(db: Db, place: Place, to: Strategy, epoch: int) -> str | None:
+    """A notice for the sweep, in case this conversion dies; the switch takes it back. Embedding copies nothing."""
+    if to == "embedded":
+        return None
+    due = server_now(db) + timedelta(seconds=GIVEN_UP_SECONDS)
+    step = removal_step("comments" if to == "separate" else "pages", place.node_id, due, epoch=epoch)
+    db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
+    return str(step.id)
+
+
+def _freeze(db: Db, place: Place, epoch: int) -> str:
+    """From here on no comment is written until the switch, or until the freeze has lasted too long.
+
+    Only the newest claim may: whoever claimed later deletes the copies of earlier claims.
+    """
+    token = secrets.token_hex(8)
+    until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
+    frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
+    # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
+    mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}
+    for _ in range(600):
+        if db[NODES].update_one({**mine, **AT_REST}, frozen).matched_count:
+            return token
+        if db[NODES].find_one(mine, {"_id": 1}) is None:
+            break
+        time.sleep(random.uniform(0, 0.02))
+    raise Busy("the discussion is being converted already, or has moved; try again")
+
+
+@operation(5)
+def _thaw(db: Db, node_id: str, token: str) -> None:
+    where = {"_id": node_id, "metadata.discussion.frozen.token": token}
+    db[NODES].update_one(where, {"$unset": {"metadata.discussion.frozen": ""}})
+
+
+def thaw_if_expired(db: Db, node_id: str, frozen: Document, now: datetime) -> None:
+    """End the freeze of a conversion that died; its token keeps it from switching afterwards."""
+    if frozen["until"] < now:
+        _thaw(db, node_id, frozen["token"])
+
+
+def disown(db: Db, node_id: str, epoch: int) -> bool:
+    """Whether comments of this epoch, which was not the node's, are nobody's and stay so.
+
+    A conversion that copies is kept from switching by one more claim; one that is about to switch is waited for.
+    """
+    newest = {"metadata.discussion.epoch": {"$lt": epoch}, "metadata.discussion.claimed": epoch}
+    while True:
+        where = {"_id": node_id, **newest, "metadata.discussion.frozen": None}
+        db[NODES].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
+        found = db[NODES].find_one({"_id": node_id}, {"metadata.discussion": 1})
+        discussion = found["metadata"].get("discussion") if found else None
+        if discussion is None:
+            return True
+        if discussion["epoch"] >= epoch or discussion["claimed"] != epoch:
+            return bool(discussion["epoch"] != epoch)
+        if frozen := discussion.get("frozen"):
+            thaw_if_expired(db, node_id, frozen, server_now(db))
+        time.sleep(random.uniform(0, 0.02))
+
+
+def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:
+    """Of which epoch the live comments of each node are; a node without a discussion has none."""
+    fields = {"metadata.discussion.epoch": 1}
+    found = queries.NODES_BY_ID.find(db, node_ids=sorted(node_ids), projection=fields)
+    talked_about = ((node["_id"], node["metadata"].get("discussion")) for node in found)
+    return {node_id: discussion["epoch"] for node_id, discussion in talked_about if discussion}
+
+
+def _switch(
+    db: Db,
+    transactions: Transactions,
+    place: Place,
+    to: Strategy,
+    epoch: int,
+    token: str,
+    fields: Document,
+    notice: str | None = None,
+) -> None:
+    discussion = {"metadata.discussion.strategy": to, "metadata.discussion.epoch": epoch}
+    leaving = {"metadata.discussion.frozen": ""}
+    if to != "embedded":
+        leaving["metadata.comments"] = ""
+    switch = Step(
+        NODES,
+        place.node_id,
+        route=place.route,
+        guard={"metadata.discussion.frozen.token": token},
+        give={"$set": {**discussion, **fields}, "$unset": leaving},
+        refused=lambda _: Busy("the conversion took too long; try again"),
+    )
+    steps = [switch]
+    if place.discussion["strategy"] != "embedded":
+        due = server_now(db) + timedelta(seconds=KEEP_OLD_SECONDS)
+        kind = "comments" if place.discussion["strategy"] == "separate" else "pages"
+        steps.append(removal_step(kind, place.node_id, due, below_epoch=epoch))
+    if notice is not None:
+        late = Busy("the conversion took too long; try again")
+        steps.append(Step(REMOVALS, notice, delete=True, refused=lambda _: late))
+    transactions.run("convert-discussion", steps)
+
+
+def _target(db: Db, to: Strategy, place: Place, epoch: int) -> Target:
+    kinds: dict[Strategy, Any] = {"separate": _ToSeparate, "embedded": _ToEmbedded, "paged": _ToPaged}
+    return cast(Target, kinds[to](db, place, epoch))
+
+
+class _ToSeparate:
+    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+        self._collection = db[COMMENTS]
+        self._node_id = place.node_id
+        self._epoch = epoch
+
+    def copy(self, comments: Iterable[Comment]) -> None:
+        stored = self._collection.find({"node_id": self._node_id}, {"version": 1, "num_replies": 1, "epoch": 1})
+        known = {comment["_id"]: _state(comment) for comment in stored if comment.get("epoch") == self._epoch}
+        writes: list[Any] = []
+        if not known:
+            writes.append(DeleteMany({"node_id": self._node_id, "epoch": {"$lt": self._epoch}}))
+        for comment in comments:
+            before = known.pop(comment["_id"], None)
+            if before != _state(comment):
+                writes.append(self._write_of(comment, new=before is None))
+            if len(writes) >= BATCH:
+                _write(self._collection, writes)
+                writes = []
+        gone = {"node_id": self._node_id, "_id": {"$in": list(known)}, "epoch": self._epoch}
+        _write(self._collection, [*writes, *([DeleteMany(gone)] if known else [])])
+
+    def _write_of(self, comment: Comment, *, new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
+        copied = {**comment, "epoch": self._epoch}
+        if new:
+            return InsertOne(copied)
+        where = {"_id": comment["_id"], "node_id": self._node_id, "slug": comment["slug"], "epoch": self._epoch}
+        return ReplaceOne(where, copied)
+
+    def fields(self) -> Document:
+        return {"metadata.num_comment_pages": 0}
+
+
+class _ToEmbedded:
+    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+        self._comments: list[Comment] = []
+
+    def copy(self, comments: Iterable[Comment]) -> None:
+        size = 0
+        self._comments = []
+        for comment in comments:
+            self._comments.append(comment)
+            size += len(bson.encode(comment)) + 10
+            if size > MOST_EMBEDDED_BYTES:
+                raise DiscussionFull(
+                    f"the discussion is larger than the {MOST_EMBEDDED_BYTES // 2**20} MB that fit in a node",
+                    limit=MOST_EMBEDDED_BYTES,
+                )
+
+    def fields(self) -> Document:
+        return {"metadata.num_comment_pages": 0, "metadata.comments": self._comments}
+
+
+class _ToPaged:
+    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+        self._collection = db[PAGES]
+        self._node_id = place.node_id
+        self._epoch = epoch
+        self._pages = 0
+
+    def copy(self, comments: Iterable[Comment]) -> None:
+        everything = sorted(comments, key=lambda comment: comment["_id"])
+        stored = self._collection.find({"node_id": self._node_id, "epoch": self._epoch})
+        known = {page["page"]: [_state(comment) for comment in page["comments"]] for page in stored}
+        self._pages = -(-len(everything) // COMMENTS_A_PAGE)
+        writes: list[Any] = [DeleteMany({"node_id": self._node_id, "epoch": {"$lt": self._epoch}})]
+        writes.append(DeleteMany({"node_id": self._node_id, "epoch": self._epoch, "page": {"$gt": self._pages}}))
+        for number in range(1, self._pages + 1):
+            items = everything[(number - 1) * COMMENTS_A_PAGE : number * COMMENTS_A_PAGE]
+            if known.get(number) != [_state(comment) for comment in items]:
+                writes.append(self._page(number, items, new=number not in known))
+        _write(self._collection, writes)
+
+    def _page(self, number: int, items: list[Comment], *, new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
+        page = {
+            "_id": page_id(self._node_id, self._epoch, number),
+            "node_id": self._node_id,
+            "page": number,
+            "epoch": self._epoch,
+            "count": len(items),
+            "comments": items,
+        }
+        if new:
+            return InsertOne(page)
+        return ReplaceOne({"_id": page["_id"], "node_id": self._node_id, "page": number}, page)
+
+    def fields(self) -> Document:
+        return {"metadata.num_comment_pages": self._pages}
+
+
+def _state(comment: Any) -> tuple[Any, ...]:
+    return comment["_id"], comment["version"], comment["num_replies"]
+
+
+def _write(collection: Any, writes: list[Any]) -> None:
+    """A clash means that another conversion, with a later claim, is at work."""
+    try:
+        if writes:
+            collection.bulk_write(writes)
+    except BulkWriteError as error:
+        raise Busy("another conversion of this discussion is at work; try again") from error

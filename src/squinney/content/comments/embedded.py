@@ -1,0 +1,172 @@
+"""Comments inside the node's document: every write is one update, and a page is cut out on the server."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import bson
+from pymongo.errors import WriteError
+
+from squinney.content import queries
+from squinney.content.comments.discussions import SORTS, Order, Place, plain, same, unanswerable
+from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
+from squinney.content.errors import DiscussionFull
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import Page, cursor_after, keys_of
+from squinney.transactions import Busy, Stale
+from squinney.transactions.turns import Turns
+
+WAIT_SECONDS = 5
+NO_ROOM_IN_CACHE = 388
+
+
+class Embedded:
+    """The `embedded` strategy."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self._turns = Turns()
+
+    def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
+        """One query; the server reads the one document and sends only the page."""
+        sort = SORTS[order]
+        behind = keys_of([(sort, 1)], cursor)[sort] if cursor else None
+        found = self._cut(place, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
+        items = found[:limit]
+        return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)
+
+    def _cut(self, place: Place, sort: str, behind: Any, limit: int, from_: Any = None) -> list[Comment]:
+        here = {**place.filter, "metadata.discussion.epoch": place.discussion["epoch"]}
+        stages = queries.EMBEDDED_PAGE(place=here, sort=sort, behind=behind, limit=limit, from_=from_)
+        found = next(self._db[NODES].aggregate(stages), None)
+        if found is None:
+            raise Stale("the discussion has moved")
+        return [plain(comment) for comment in found["items"]]
+
+    def get(self, place: Place, slug: str) -> Comment | None:
+        """One query."""
+        return self._one(place, {"slug": slug})
+
+    def _one(self, place: Place, wanted: Document) -> Comment | None:
+        where = {**place.filter, "metadata.comments": {"$elemMatch": wanted}}
+        found = self._db[NODES].find_one(where, {"metadata.comments.$": 1})
+        return plain(found["metadata"]["comments"][0]) if found else None
+
+    def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
+        """One query; the document is sent from that comment on."""
+        found = self._cut(place, "full_slug", None, limit, comment["full_slug"])
+        thread = f"{comment['full_slug']}/"
+        return [other for other in found if f"{other['full_slug']}/".startswith(thread)]
+
+    def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
+        """One update, which requires room for it and, for a reply, the comment that it answers."""
+        stored: Document = {**comment, **({"key": f"{scope}/{key}"} if key else {})}
+        room = MOST_EMBEDDED_BYTES - len(bson.encode(stored))
+        where: Document = {"$expr": {"$lt": [{"$bsonSize": "$$ROOT"}, room]}}
+        update: Any = {"$push": {"metadata.comments": stored}, "$inc": {"metadata.num_comments": 1}}
+        if parent:
+            where["metadata.comments"] = {"$elemMatch": {"slug": parent["slug"], "deleted": None}}
+            update = _with_reply(stored, parent["slug"])
+        if key:
+            where["metadata.comments.key"] = {"$ne": stored["key"]}
+        if self._update(place, where, update):
+            return comment
+        return self._why_not(place, stored, parent, key, room)
+
+    def _why_not(self, place: Place, stored: Document, parent: Comment | None, key: str | None, room: int) -> Comment:
+        if key and (earlier := self._one(place, {"key": stored["key"]})):
+            return same(earlier, stored)
+        here = {**place.filter, **place.guard}
+        if self._db[NODES].find_one(here, {"_id": 1}) is None:
+            raise Stale("the discussion has moved")
+        self._require_room(place, room)
+        if parent:
+            current = self.get(place, parent["slug"])
+            if current is None or current.get("deleted"):
+                raise unanswerable(dict(current) if current else None)
+        raise Stale("the discussion has changed")
+
+    def _require_room(self, place: Place, room: int) -> None:
+        full = {**place.filter, **place.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
+        if self._db[NODES].find_one(full, {"_id": 1}):
+            raise DiscussionFull(
+                f"an embedded discussion holds {MOST_EMBEDDED_BYTES // 2**20} MB; convert it to 'separate' or 'paged'",
+                limit=MOST_EMBEDDED_BYTES,
+            )
+
+    def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+        """One update of the one element, found by its version; a longer text requires room for it."""
+        update = {
+            "$set": {f"metadata.comments.$.{name}": value for name, value in fields.items()},
+            "$inc": {"metadata.comments.$.version": 1, "metadata.num_comments": counted},
+        }
+        where: Document = {
+            "metadata.comments": {"$elemMatch": {"slug": comment["slug"], "version": comment["version"]}}
+        }
+        longer = len(fields["text"].encode()) - len(comment["text"].encode())
+        room = MOST_EMBEDDED_BYTES - longer
+        if longer > 0:
+            where["$expr"] = {"$lt": [{"$bsonSize": "$$ROOT"}, room]}
+        if not self._update(place, where, update):
+            if longer > 0:
+                self._require_room(place, room)
+            raise Stale("the comment has changed")
+
+    def remove(self, place: Place, comment: Comment) -> None:
+        """One update that takes the comment out and the reply off its parent's count."""
+        unanswered = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
+        update = _without(comment["slug"], comment["slug"].rpartition("/")[0])
+        if not self._update(place, {"metadata.comments": {"$elemMatch": unanswered}}, update):
+            raise Stale("the comment has changed")
+
+    def _update(self, place: Place, where: Document, update: Any) -> bool:
+        """Whether it was done; waits for a two-phase run that holds the node."""
+        until = time.monotonic() + WAIT_SECONDS
+        wanted = {**place.filter, "$and": [place.guard, where]}
+        while True:
+            if self._update_once(place, {**wanted, "txn_lock": None}, update):
+                return True
+            if self._db[NODES].find_one({**wanted, "txn_lock": {"$ne": None}}, {"_id": 1}) is None:
+                return False
+            if time.monotonic() > until:
+                raise Busy("the node stayed in use by other operations; try again")
+            time.sleep(random.uniform(0, 0.02))
+
+    def _update_once(self, place: Place, where: Document, update: Any) -> bool:
+        try:
+            with self._turns.of(place.node_id):
+                return self._db[NODES].update_one(where, update).matched_count > 0
+        except WriteError as error:
+            if error.code == NO_ROOM_IN_CACHE:
+                raise Busy("the server has no room for a document of this size just now; try again") from error
+            raise
+
+    def all(self, place: Place) -> Iterator[Comment]:
+        """The whole list, in the order of time."""
+        yield from self._cut(place, "_id", None, 2**31 - 1)
+
+
+def _with_reply(comment: Document, parent_slug: str) -> list[Document]:
+    """A push and an increment of one element cannot share an update unless it is a pipeline."""
+    counted = _counted(parent_slug, 1)
+    comments = {"$concatArrays": [counted, [{"$literal": comment}]]}
+    return [{"$set": {"metadata.comments": comments, "metadata.num_comments": {"$add": ["$metadata.num_comments", 1]}}}]
+
+
+def _without(slug: str, parent_slug: str) -> list[Document]:
+    others = {"$filter": {"input": _counted(parent_slug, -1), "cond": {"$ne": ["$$this.slug", slug]}}}
+    return [{"$set": {"metadata.comments": others, "metadata.num_comments": {"$add": ["$metadata.num_comments", -1]}}}]
+
+
+def _counted(parent_slug: str, change: int) -> Document:
+    more = {"$mergeObjects": ["$$c", {"num_replies": {"$add": ["$$c.num_replies", change]}}]}
+    return {
+        "$map": {
+            "input": "$metadata.comments",
+            "as": "c",
+            "in": {"$cond": [{"$eq": ["$$c.slug", parent_slug]}, more, "$$c"]},
+        }
+    }

@@ -1,0 +1,229 @@
+"""`Photos`: photos and videos, streamed in and out; a photo is a node, its bytes are a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from gridfs import GridFSBucket
+from gridfs.errors import CorruptGridFile, NoFile
+from gridfs.synchronous.grid_file import GridOut
+from pymongo.errors import PyMongoError
+
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.content import rules
+from squinney.content.documents import ASSETS, Author, Node
+from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.files.chunks import CHUNK_BYTES
+from squinney.content.files.uploads import Receiver, Stream, web_id
+from squinney.content.nodes.access import TRUSTED, Viewer
+from squinney.content.nodes.nodes import Nodes
+from squinney.errors import Invalid, NotFound
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.nonces import EditConflict, new_nonce
+from squinney.transactions import Plan, Transactions
+
+Rendition = Literal["web", "original"]
+# A large file over a slow line takes hours; each of its pieces has a limit of its own.
+LONGEST_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Asset:
+    """An open file: its facts, and its bytes from any place on. Readers finish even when it is replaced meanwhile."""
+
+    content_type: str
+    length: int
+    sha256: str
+    _file: GridOut
+
+    def read(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` up to but without `end`, piece by piece.
+
+        Raises: `NotFound` where the file is deleted meanwhile, an hour after it was replaced or removed.
+        """
+        left = (self.length if end is None else min(end, self.length)) - start
+        self._file.seek(start)
+        while left > 0:
+            try:
+                with operation(60, reads_only=True):
+                    piece = self._file.readchunk()[:left]  # `read` of whole chunks takes more than twice the time
+            except CorruptGridFile as error:
+                raise NotFound("the file was deleted while it was read") from error
+            left -= len(piece)
+            yield piece
+
+
+class Photos:
+    """Photos and videos of a tree of nodes."""
+
+    def __init__(
+        self,
+        db: Db,
+        *,
+        nodes: Nodes | None = None,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._db = pinned(db)
+        self._transactions = transactions or Transactions(db)
+        self._nodes = nodes or Nodes(db, transactions=self._transactions, clock=clock)
+        self._clock = clock
+        self._chunk_bytes = chunk_bytes
+
+    @operation(LONGEST_SECONDS)
+    def upload(
+        self,
+        stream: Stream,
+        parent: Node | str | None,
+        slug: str,
+        *,
+        author: Author,
+        title: str = "",
+        type: Literal["photo", "video"] = "photo",
+        detail: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        published: datetime | None = None,
+        length: int | None = None,
+        sha256: str | None = None,
+        viewer: Viewer = TRUSTED,
+    ) -> Node:
+        """Store the stream as a file and show it in a new node. `length` and `sha256`, if given, must fit.
+
+        Atomic: the node, its revision, its parent's count and the end of the upload record are one transaction.
+        After a crash: a file that no node shows, under a record that `sweep-uploads` removes with it.
+        Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`.
+        """
+        kind = _checked_kind(type)
+        node = rules.new_node(self._clock(), slug, kind, title or slug, author, detail or {}, tags, published)
+        with operation():
+            self._require_free(self._nodes.parent_for(parent, viewer), slug)
+        with self._receiving(author["_id"]) as receiver:
+            node["metadata"]["detail"].update(receiver.receive(stream, kind, length=length, sha256=sha256))
+
+            def build() -> Plan:
+                above = self._nodes.parent_for(parent, viewer)
+                node["metadata"]["parent_id"] = above["_id"] if above else None
+                return Plan([*rules.create_steps(node, above), *receiver.finish_steps()], result=node)
+
+            return cast(Node, self._transactions.run("upload-photo", build).result)
+
+    def _require_free(self, parent: Node | None, slug: str) -> None:
+        """Refuse before the bytes come, not after; the transaction decides."""
+        try:
+            self._nodes.get(parent, slug)
+        except UnknownNode:
+            return
+        raise SlugTaken(f"{slug!r} is taken here", slug=slug)
+
+    @operation(LONGEST_SECONDS)
+    def replace(
+        self,
+        stream: Stream,
+        node: Node | str,
+        nonce: str | None = None,
+        *,
+        by: Author | None = None,
+        length: int | None = None,
+        sha256: str | None = None,
+        viewer: Viewer = TRUSTED,
+    ) -> Node:
+        """Store the stream as a new file, and swap it in. With a `nonce`, only if nobody has saved since.
+
+        Readers get the old photo whole until the swap and the new one whole after it. The old file is deleted an hour
+        later, when those who still read it have finished.
+
+        Atomic: the node, found by its nonce, with its revision, the end of the upload record and the old file's notice.
+        After a crash: the old photo, and a file under a record that `sweep-uploads` removes with it.
+        Raises: `BadMedia`, `Invalid`, `EditConflict`, `UnknownNode`, `Forbidden`, `UploadLost`.
+        """
+        with operation():
+            before = self._nodes.editable(node, viewer)
+            _require_nonce(before, nonce)
+            kind = _checked_kind(before["metadata"]["type"])
+        editor = rules.checked_author(by, "by") if by else before["metadata"]["author"]
+        with self._receiving(editor["_id"]) as receiver:
+            received = receiver.receive(stream, kind, length=length, sha256=sha256)
+
+            def build() -> Plan:
+                current = self._nodes.editable(before["_id"], viewer)
+                _require_nonce(current, nonce)
+                return self._swap(current, received, receiver, editor)
+
+            return cast(Node, self._transactions.run("replace-photo", build).result)
+
+    def _swap(self, current: Node, received: Document, receiver: Receiver, by: Author) -> Plan:
+        now = self._clock()
+        after = rules.changed(current, {"detail": received}, now, new_nonce())
+        steps = [rules.edit_step(current, after), rules.revision_step(after, by, now), *receiver.finish_steps()]
+        if old := current["metadata"]["detail"].get("file_id"):
+            steps.append(rules.old_file_step(old, now))
+        return Plan(steps, result=after)
+
+    @contextmanager
+    def _receiving(self, by: str) -> Iterator[Receiver]:
+        receiver = Receiver(self._db, by=by, chunk_bytes=self._chunk_bytes)
+        try:
+            yield receiver
+        except Exception as error:
+            # Where nobody knows whether the node shows the file already, only the sweep may decide.
+            if not isinstance(error, PyMongoError) and not getattr(error, "outcome_unknown", False):
+                receiver.give_up()
+            raise
+
+    @operation(reads_only=True)
+    def open(self, node: Node | str, rendition: Rendition = "web", *, viewer: Viewer = TRUSTED) -> Asset:
+        """The photo as the web gets it, or the file as it was uploaded (of photos for those who may edit the node).
+
+        Raises: `UnknownNode`, `Forbidden`, `NotFound` where the node has no file, `Invalid`.
+        """
+        if rendition not in ("web", "original"):
+            raise Invalid("rendition must be web or original", field="rendition")
+        current = self._nodes.by_id(checks.identifier(_id_of(node), "node"), viewer=viewer)
+        detail = current["metadata"]["detail"]
+        if not detail.get("file_id"):
+            raise NotFound("the node has no file", node_id=current["_id"])
+        if web := detail["web"] if rendition == "web" else None:
+            return self._asset(web_id(detail["file_id"]), web)
+        if current["metadata"]["type"] == "photo":
+            self._nodes.editable(current, viewer)  # what a camera writes into a file is not for everyone
+        return self._asset(detail["file_id"], detail)
+
+    def _asset(self, file_id: str, facts: Mapping[str, Any]) -> Asset:
+        try:
+            file = GridFSBucket(self._db, ASSETS).open_download_stream(file_id)
+        except NoFile:
+            raise NotFound("the file is gone", file_id=file_id) from None
+        return Asset(facts["content_type"], facts["length"], facts["sha256"], file)
+
+    @operation(30)
+    def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
+        """Remove the node; its file is deleted an hour later.
+
+        Atomic: as `Nodes.remove`.
+        After a crash: as `Nodes.remove`.
+        Raises: `UnknownNode`, `Forbidden`.
+        """
+        self._nodes.remove(node, viewer=viewer)
+
+
+def _checked_kind(kind: Any) -> Literal["photo", "video"]:
+    if kind not in ("photo", "video"):
+        raise Invalid("type must be photo or video", field="type")
+    return cast(Literal["photo", "video"], kind)
+
+
+def _require_nonce(current: Node, nonce: str | None) -> None:
+    if nonce is not None and current["metadata"]["nonce"] != nonce:
+        raise EditConflict("somebody else has saved since you began", theirs=current["metadata"])
+
+
+def _id_of(node: Any) -> Any:
+    return node.get("_id") if isinstance(node, Mapping) else node

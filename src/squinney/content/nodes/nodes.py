@@ -1,0 +1,413 @@
+"""`Nodes`: the tree of pages, blog entries, photos, with versions and access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from pymongo import ReturnDocument
+
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.content import queries, rules
+from squinney.content.comments import conversion
+from squinney.content.documents import MOST_TAGS, NODES, REVISIONS, WITHOUT_COMMENTS, Access, Author, Node, Revision
+from squinney.content.errors import UnknownNode
+from squinney.content.nodes import access as access_rules
+from squinney.content.nodes import moving, versions
+from squinney.content.nodes.access import DEFAULT_ACCESS, TRUSTED, Viewer
+from squinney.content.nodes.sight import Sight, id_of
+from squinney.errors import Conflict, LimitReached
+from squinney.mongo.connect import operation, server_now
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import Page, page
+from squinney.transactions import Plan, Transactions
+
+
+class Nodes:
+    """The tree of nodes.
+
+    A method that takes a `node` takes the document or its id; the document routes to one shard. `viewer` is who asks:
+    left out, it is the application itself, which may see and do everything. A viewer who may not read a node, or for
+    whom it is not yet published, gets `UnknownNode`, as if it were not there.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        *,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+        top_access: Access = DEFAULT_ACCESS,
+    ) -> None:
+        self._db = pinned(db)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+        self._sight = Sight(self._db, clock, access_rules.checked(top_access))
+
+    # ---- create and read ----
+
+    @operation()
+    def create(
+        self,
+        parent: Node | str | None,
+        slug: str,
+        type: str,
+        title: str,
+        author: Author,
+        detail: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        *,
+        published: datetime | None = None,
+        viewer: Viewer = TRUSTED,
+    ) -> Node:
+        """Create a node below `parent` (None: at the top). Without `published` it is a draft.
+
+        Atomic: the node, its first revision and its parent's count of children are one transaction.
+        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`.
+        """
+        node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
+
+        def build() -> Plan:
+            above = self._sight.parent_for(parent, viewer)
+            node["metadata"]["parent_id"] = above["_id"] if above else None
+            return Plan(rules.create_steps(node, above), result=node)
+
+        return cast(Node, self._transactions.run("create-node", build).result)
+
+    @operation(reads_only=True)
+    def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
+        """The node under which the viewer may create, as it is now.
+
+        Raises: `UnknownNode`, `Forbidden`, `LimitReached` where the tree would become too deep.
+        """
+        return self._sight.parent_for(parent, viewer)
+
+    @operation(reads_only=True)
+    def get(self, parent: Node | str | None, slug: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """The child of `parent` with that slug.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        parent_id = id_of(parent) if parent is not None else None
+        return self._sight.readable(self._sight.child(parent_id, rules.checked_slug(slug)), viewer)
+
+    @operation(reads_only=True)
+    def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """The node.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        return self._sight.readable(self._sight.current(node_id), viewer)
+
+    @operation(reads_only=True)
+    def by_path(self, path: str, *, viewer: Viewer = TRUSTED) -> Node:
+        """The node at a path such as "/blog/2026-11-hello": one read per part.
+
+        Raises: `UnknownNode`, `Invalid`.
+        """
+        parent_id: str | None = None
+        inherited = self._sight.top
+        for part in moving.parts_of(path):
+            node = self._sight.child(parent_id, part)
+            inherited = node["metadata"].get("access") or inherited
+            parent_id = node["_id"]
+        return self._sight.shown(node, inherited, viewer)
+
+    @operation(reads_only=True)
+    def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
+        """Where that is now which was at `path` before it, or a folder above it, was moved: for old links.
+
+        Raises: `UnknownNode`, also where the viewer may not see it; `Invalid`.
+        """
+        return self._sight.path_of(self._sight.readable(moving.once_at(self._db, self._sight, path), viewer))
+
+    @operation(reads_only=True)
+    def path_of(self, node: Node | str) -> str:
+        """The path at which `by_path` finds the node.
+
+        Raises: `UnknownNode`.
+        """
+        return self._sight.path_of(self._sight.current(node))
+
+    @operation(reads_only=True)
+    def ancestors(self, node: Node) -> list[Node]:
+        """The nodes above it, the nearest first, whoever may see them."""
+        return self._sight.ancestors(node)
+
+    @operation(reads_only=True)
+    def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
+        """Those of the nodes that the viewer may see."""
+        return self._sight.those_shown(nodes, viewer)
+
+    # ---- lists ----
+
+    @operation(reads_only=True)
+    def children(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """Everything below `parent`, by slug; drafts only for those who may edit them.
+
+        Raises: `Invalid`.
+        """
+        parent_id = id_of(parent) if parent is not None else None
+        return self._sight.page(queries.CHILDREN, viewer, cursor, limit, parent_id=parent_id)
+
+    @operation(reads_only=True)
+    def recent(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """What is published below `parent`, newest first. A scheduled node appears at its time.
+
+        Raises: `Invalid`.
+        """
+        parent_id = id_of(parent) if parent is not None else None
+        now = self._clock()
+        return self._sight.page(queries.RECENT, viewer, cursor, limit, parent_id=parent_id, now=now)
+
+    @operation(reads_only=True)
+    def tagged(self, tag: str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED) -> Page[Node]:
+        """What is published with that tag anywhere, pages and photos in one list, newest first.
+
+        Raises: `Invalid`.
+        """
+        tags = rules.checked_tags([tag])
+        return self._sight.page(queries.TAGGED, viewer, cursor, limit, tag=tags[0], now=self._clock())
+
+    @operation(reads_only=True)
+    def unpublished(
+        self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Node]:
+        """The drafts and scheduled nodes below `parent` that the viewer may edit, the furthest ahead first.
+
+        Raises: `Invalid`.
+        """
+        parent_id = id_of(parent) if parent is not None else None
+        now = self._clock()
+        return self._sight.page(queries.UNPUBLISHED, viewer, cursor, limit, parent_id=parent_id, now=now)
+
+    # ---- edit ----
+
+    @operation(30)
+    def edit(
+        self,
+        node: Node | str,
+        nonce: str,
+        changes: Mapping[str, Any],
+        *,
+        by: Author | None = None,
+        session: str | None = None,
+        viewer: Viewer = TRUSTED,
+    ) -> Node:
+        """Save a new title, new fields of the detail, or both, if nobody has saved since `nonce`.
+
+        `session` names one person's sitting at the editor: saves of the same session that overtake each other's
+        answers are applied in turn and never conflict.
+
+        Atomic: the node, found by its nonce, and the revision are one transaction.
+        After a crash: nothing, or in two-phase mode a held node that `recover-transactions` settles.
+        Raises: `EditConflict` with base, theirs and yours; `Invalid`, `UnknownNode`, `Forbidden`.
+        """
+        checks.text(nonce, "nonce", least=1, most=64)
+        editor = rules.checked_author(by, "by") if by else None
+        if session is not None:
+            checks.text(session, "session", least=1, most=64)
+
+        def build() -> Plan:
+            current = self._sight.editable(node, viewer)
+            checked = rules.checked_changes(current["metadata"]["type"], changes)
+            if current["metadata"]["nonce"] != nonce:
+                versions.require_own_saves_since(self._db, current, nonce, checked, session)
+            return versions.plan(current, checked, editor, self._clock(), session=session)
+
+        return cast(Node, self._transactions.run("edit-node", build).result)
+
+    @operation(reads_only=True)
+    def history(
+        self, node: Node | str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
+    ) -> Page[Revision]:
+        """The node's versions, newest first; the first one is the node as it is.
+
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
+        """
+        current = self._sight.editable(node, viewer)
+        return cast(Page[Revision], page(self._db, queries.HISTORY, cursor=cursor, limit=limit, node_id=current["_id"]))
+
+    @operation(30)
+    def restore(self, node: Node | str, nonce: str, *, by: Author | None = None, viewer: Viewer = TRUSTED) -> Node:
+        """Save an earlier version's title and detail as the newest version. A photo keeps the file it has.
+
+        Atomic: as `edit`.
+        After a crash: as `edit`.
+        Raises: `UnknownNode`, also for a version that is not the node's; `Forbidden`, `Invalid`.
+        """
+        checks.text(nonce, "nonce", least=1, most=64)
+        editor = rules.checked_author(by, "by") if by else None
+
+        def build() -> Plan:
+            current = self._sight.editable(node, viewer)
+            earlier = self._db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
+            if earlier is None:
+                raise UnknownNode(f"the node has no version {nonce}", nonce=nonce)
+            return versions.plan(current, versions.restored(earlier), editor, self._clock())
+
+        return cast(Node, self._transactions.run("restore-node", build).result)
+
+    # ---- single updates, which need no nonce ----
+
+    @operation()
+    def add_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
+        """Add tags.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
+        """
+        return self.change_tags(node, add=tags, viewer=viewer)
+
+    @operation()
+    def remove_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
+        """Remove tags.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
+        """
+        return self.change_tags(node, remove=tags, viewer=viewer)
+
+    @operation()
+    def change_tags(
+        self, node: Node | str, *, add: Iterable[str] = (), remove: Iterable[str] = (), viewer: Viewer = TRUSTED
+    ) -> Node:
+        """Remove some tags and add others, all of it or nothing.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
+        """
+        more, less = rules.checked_tags(add), rules.checked_tags(remove)
+        tags = rules.changed_tags(more, less)
+        room = {"$expr": {"$lte": [{"$size": tags}, MOST_TAGS]}}
+        try:
+            return self._set(node, [{"$set": {"metadata.tags": tags}}], viewer, room)
+        except Conflict:
+            current = self._sight.editable(node, viewer)["metadata"]["tags"]
+            if len({*current, *more} - ({*less} - {*more})) <= MOST_TAGS:
+                raise
+            raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
+
+    @operation()
+    def publish(self, node: Node | str, at: datetime | None = None, *, viewer: Viewer = TRUSTED) -> Node:
+        """Publish the node, now or at a time to come. It appears everywhere at that time and nowhere before.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
+        """
+        when = rules.checked_time(at, "at") if at is not None else self._clock()
+        return self._set(node, {"$set": {"metadata.published": when}}, viewer)
+
+    @operation()
+    def unpublish(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> Node:
+        """Make it a draft again.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`.
+        """
+        return self._set(node, {"$set": {"metadata.published": None}}, viewer)
+
+    @operation()
+    def set_access(self, node: Node | str, access: Mapping[str, Any] | None, *, viewer: Viewer = TRUSTED) -> Node:
+        """Say who may read and edit the node and what inherits from it; None inherits again.
+
+        Atomic: one update; nothing is copied to the nodes below, so they follow at once.
+        After a crash: it happened or it did not.
+        Raises: `UnknownNode`, `Forbidden`, `Invalid`.
+        """
+        if access is None:
+            return self._set(node, {"$unset": {"metadata.access": ""}}, viewer)
+        return self._set(node, {"$set": {"metadata.access": access_rules.checked(access)}}, viewer)
+
+    def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
+        current = self._sight.editable(node, viewer)
+        while True:
+            place = rules.place(current)
+            found = self._db[NODES].find_one_and_update(
+                {**place, **(guard or {})},
+                update,
+                projection=WITHOUT_COMMENTS,
+                return_document=ReturnDocument.AFTER,
+            )
+            if found is not None:
+                return cast(Node, found)
+            current = self._sight.editable(node, viewer)  # a node that was moved meanwhile is followed
+            if rules.place(current) == place:
+                raise Conflict("the node refuses this as it is")
+
+    # ---- move and remove ----
+
+    @operation(30)
+    def move(
+        self,
+        node: Node | str,
+        parent: Node | str | None,
+        slug: str | None = None,
+        *,
+        by: Author | None = None,
+        viewer: Viewer = TRUSTED,
+    ) -> Node:
+        """Put the node, with all below it, under another parent or another slug.
+
+        Atomic: the node, both parents' counts and the revision are one transaction, which also requires that no
+        folder above the new place has moved: so no circle can come about.
+        After a crash: nothing, or in two-phase mode held nodes that `recover-transactions` settles.
+        Raises: `UnknownNode`, `Forbidden`, `SlugTaken`, `Invalid` for a place inside itself, `LimitReached`.
+        """
+        if slug is not None:
+            rules.checked_slug(slug)
+        editor = rules.checked_author(by, "by") if by else None
+
+        def build() -> Plan:
+            now = self._clock()
+            return moving.plan(self._db, self._sight, node, parent, slug, by=editor, viewer=viewer, now=now)
+
+        return cast(Node, self._transactions.run("move-node", build).result)
+
+    @operation(30)
+    def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
+        """Remove a node that has no children. Its history and comments go with the next sweep, its files an hour later.
+
+        Atomic: the node, its parent's count and the note for the sweep are one transaction.
+        After a crash: nothing, or in two-phase mode a held node that `recover-transactions` settles; what the node
+        leaves behind is deleted by `sweep-content`.
+        Raises: `UnknownNode`, `Forbidden`, `NotEmpty`.
+        """
+
+        def build() -> Plan:
+            current = self._sight.editable(node, viewer)
+            parent_id = current["metadata"]["parent_id"]
+            parent = self._sight.current(parent_id) if parent_id is not None else None
+            if frozen := current["metadata"].get("discussion", {}).get("frozen"):
+                conversion.thaw_if_expired(self._db, current["_id"], frozen, server_now(self._db))
+            return Plan(rules.remove_steps(current, parent, self._clock()))
+
+        self._transactions.run("remove-node", build)
+
+    # ---- who may ----
+
+    @operation(reads_only=True)
+    def editable(self, node: Node | str, viewer: Viewer) -> Node:
+        """The node as it is now, for somebody who may edit it.
+
+        Raises: `UnknownNode`, `Forbidden`.
+        """
+        return self._sight.editable(node, viewer)
+
+    @operation(reads_only=True)
+    def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
+        """Whether the viewer may edit the node (None: add to the top)."""
+        return viewer.may("edit", self._sight.access_of(node), node)

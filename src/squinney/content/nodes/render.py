@@ -1,0 +1,136 @@
+"""Text as people type it, made harmless on the way out: CommonMark to HTML, then only what is on the list survives.
+
+The text is stored as it was typed. Sanitising the HTML, not the Markdown, is what counts: the list below holds
+whatever the renderer, or a browser's repair of broken markup, makes of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from urllib.parse import urljoin
+
+import nh3
+from markdown_it import MarkdownIt
+
+from squinney.content import markup
+from squinney.content.kept import Kept
+from squinney.content.nodes import nesting
+
+TAGS = {
+    "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",
+    "kbd", "li", "ol", "p", "pre", "s", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title"}, "ol": {"start"}, "code": {"class"}}
+COMMENT_TAGS = {"a", "blockquote", "br", "code", "em", "li", "ol", "p", "pre", "strong", "ul"}
+COMMENT_ATTRIBUTES = {"a": {"href"}}
+MOST_STEPS = 1_000_000
+SCHEMES = {"http", "https", "mailto"}
+MOST_KEPT_BYTES = 32 << 20
+KEPT = Kept(MOST_KEPT_BYTES)
+LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
+
+
+@functools.cache
+def _pages() -> MarkdownIt:
+    return _ready(MarkdownIt("commonmark").enable("table"))
+
+
+@functools.cache
+def _flat_pages() -> MarkdownIt:
+    """Without what nests to any depth."""
+    return _ready(MarkdownIt("commonmark", {"html": False}).enable("table").disable(["emphasis"]))
+
+
+@functools.cache
+def _comments() -> MarkdownIt:
+    """A subset: no HTML, images, headings or tables."""
+    parser = MarkdownIt("commonmark", {"html": False})
+    return _ready(parser.disable(["image", "heading", "lheading", "html_block", "hr"]))
+
+
+def _ready(parser: MarkdownIt) -> MarkdownIt:
+    """A parser puts its rules together when it is first used, where a second thread finds none and never ends."""
+    parser.render("x")
+    return parser
+
+
+def _page(text: str) -> str:
+    """HTML, not sanitised yet. What would take long to render or to sanitise shows its marks as they were typed."""
+    if not markup.is_simple(text, markup.PAGE):
+        return _as_typed(text)
+    rendered: str = _pages().render(text)
+    if nesting.steps(rendered) <= MOST_STEPS:
+        return rendered
+    flat: str = _flat_pages().render(text)
+    return flat
+
+
+def _as_typed(text: str) -> str:
+    return f"<pre>{html.escape(text)}</pre>"
+
+
+def markdown(text: str, *, base_url: str | None = None) -> str:
+    """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it."""
+    return KEPT.get(("page", base_url or ""), text, lambda: _markdown(text, base_url))
+
+
+def _markdown(text: str, base_url: str | None) -> str:
+    return nh3.clean(
+        _page(text),
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=functools.partial(_attribute, base_url=base_url) if base_url else _attribute,
+        url_schemes=SCHEMES,
+        link_rel="noopener noreferrer",
+    )
+
+
+def comment(text: str) -> str:
+    """A comment's text as HTML that can be shown; links carry no weight with search engines."""
+    return KEPT.get(("comment", ""), text, lambda: _comment(text))
+
+
+def _comment(text: str) -> str:
+    simple = markup.is_simple(text, markup.COMMENT)
+    return nh3.clean(
+        _comments().render(text) if simple else _as_typed(text),
+        tags=COMMENT_TAGS,
+        attributes=COMMENT_ATTRIBUTES,
+        attribute_filter=_attribute,
+        url_schemes=SCHEMES,
+        link_rel="noopener noreferrer nofollow ugc",
+    )
+
+
+def plain(text: str, most: int = 300) -> str:
+    """The first words of a text without any markup, for summaries."""
+    head = text[: 10 * most]
+    return KEPT.get(("plain", str(most)), head, lambda: _plain(head, most))
+
+
+def _plain(text: str, most: int) -> str:
+    words = html.unescape(nh3.clean(_page(text), tags=set())).split()
+    short = " ".join(words)
+    return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> str | None:
+    """An address may not hide its scheme behind control characters; a class only names a language."""
+    if name in ("href", "src"):
+        squeezed = re.sub(r"[\x00-\x20\u00a0\u200b-\u200f\u2028\u2029\ufeff]", "", value)
+        scheme = re.match(r"([^/?#]*?):", squeezed)
+        if scheme:
+            return value if scheme.group(1).lower() in SCHEMES else None
+        return _absolute(base_url, value) if base_url else value
+    if name == "class":
+        return value if LANGUAGE.fullmatch(value) else None
+    return value
+
+
+def _absolute(base_url: str, value: str) -> str | None:
+    try:
+        return urljoin(base_url, value)
+    except ValueError:  # such as //[ , which is no address
+        return None

@@ -1,0 +1,1 @@
+"""Content for callers: HTTP routes, pages and commands."""

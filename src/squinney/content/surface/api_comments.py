@@ -1,0 +1,333 @@
+"""Comments over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from squinney.content import (
+    Comment,
+    Comments,
+    DiscussionFull,
+    Moderation,
+    Nodes,
+    People,
+    StrategyCannot,
+    UnknownComment,
+    UnknownNode,
+    Viewer,
+)
+from squinney.content.documents import MOST_COMMENT, Strategy
+from squinney.content.nodes import render
+from squinney.content.surface.models import As
+from squinney.errors import Forbidden
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.problems import responses
+from squinney.http.routes import OneThreadRoute
+from squinney.patterns.paging import Page
+from squinney.transactions import Busy, KeyReused, StillRunning
+
+router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
+
+Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
+Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
+Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
+Persons = Annotated[People, Depends(noun("content", "people", People))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
+
+
+async def readable(node_id: str, tree: Tree, viewer: As) -> str:
+    """The node's id; whoever is asked for may read it.
+
+    Raises: `UnknownNode`.
+    """
+    if not viewer.trusted:
+        await run_in_threadpool(tree.by_id, node_id, viewer=viewer)
+    return node_id
+
+
+async def editable(node_id: str, tree: Tree, viewer: As) -> str:
+    """The node's id; whoever is asked for may edit it.
+
+    Raises: `UnknownNode`, `Forbidden`.
+    """
+    if not viewer.trusted:
+        await run_in_threadpool(tree.editable, node_id, viewer)
+    return node_id
+
+
+NodeId = Annotated[str, Depends(readable)]
+EditableId = Annotated[str, Depends(editable)]
+By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
+
+
+class Body(BaseModel):
+    """What requests share: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NewComment(Body):
+    """What posting takes."""
+
+    author_id: str = Field(min_length=1, max_length=200)
+    author_name: str = Field(min_length=1, max_length=100)
+    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+    reply_to: str | None = Field(None, max_length=200)
+
+
+class NewText(Body):
+    """What an edit takes."""
+
+    text: str = Field(min_length=1, max_length=MOST_COMMENT)
+
+
+class Conversion(Body):
+    """Which strategy to convert to."""
+
+    to: Strategy
+
+
+class NewFlag(Body):
+    """Who flags, and why."""
+
+    by: str = Field(min_length=1, max_length=200)
+    reason: str = Field("", max_length=500)
+
+
+class Decision(Body):
+    """What a moderator decides."""
+
+    by: str = Field(min_length=1, max_length=200)
+    verdict: Literal["keep", "remove"]
+
+
+class CommentModel(BaseModel):
+    """A comment; `html` is its text, safe to show."""
+
+    id: str
+    node_id: str
+    parent_id: str | None
+    slug: str
+    posted: datetime
+    author: dict[str, str]
+    text: str
+    html: str
+    num_replies: int
+    edited: datetime | None = None
+    deleted: datetime | None = None
+
+
+ONE = TypeAdapter(CommentModel)
+
+
+class CommentPage(BaseModel):
+    """A page of comments."""
+
+    items: list[CommentModel]
+    next: str | None
+
+
+class Count(BaseModel):
+    """How many comments a node has, and where they are."""
+
+    count: int
+    strategy: Strategy
+
+
+class FlagModel(BaseModel):
+    """An entry of the moderators' queue."""
+
+    node_id: str
+    slug: str
+    by: list[str]
+    reasons: list[str]
+    first_at: datetime
+    state: str
+    comment: CommentModel | None = None
+
+
+class FlagPage(BaseModel):
+    """A page of the queue."""
+
+    items: list[FlagModel]
+    next: str | None
+
+
+class Erased(BaseModel):
+    """What was erased."""
+
+    comments: int
+    flags: int
+
+
+def _out(comment: Comment) -> Any:
+    author = {"id": comment["author"]["_id"], "name": comment["author"]["name"]}
+    return {**comment, "id": comment["_id"], "author": author, "html": render.comment(comment["text"])}
+
+
+def _require_own_name(viewer: Viewer, user_id: str) -> None:
+    """On somebody's behalf one speaks, and asks, in their name alone."""
+    if viewer.user_id is not None and viewer.user_id != user_id:
+        raise Forbidden("on somebody's behalf, in their name only")
+
+
+def _may(look: Callable[[str, Viewer], object], node_id: str, viewer: Viewer) -> bool:
+    try:
+        look(node_id, viewer)
+    except (UnknownNode, Forbidden):
+        return False
+    return True
+
+
+def _page(page: Page[Comment], sign: Any) -> Any:
+    return {"items": [_out(comment) for comment in page.items], "next": sign(page.next)}
+
+
+READ = responses(UnknownNode, UnknownComment, StrategyCannot)
+WRITE = responses(UnknownNode, UnknownComment, Forbidden, Busy)
+JUDGE = responses(UnknownNode, UnknownComment, Forbidden)
+POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, DiscussionFull, KeyReused, StillRunning, Busy)
+
+
+@router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
+def post_comment(
+    talk: Talk, caller: Caller, viewer: As, node_id: NodeId, body: NewComment, idempotency_key: IdempotencyKey = None
+) -> Any:
+    """Add a comment or a reply."""
+    _require_own_name(viewer, body.author_id)
+    author: Any = {"_id": body.author_id, "name": body.author_name}
+    return _out(talk.post(node_id, author, body.text, body.reply_to, key=idempotency_key, scope=caller))
+
+
+@router.get("/nodes/{node_id}", response_model=CommentPage, responses=READ)
+def list_comments(
+    talk: Talk,
+    sign: Signing,
+    node_id: NodeId,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    order: Literal["chronological", "threaded"] = "chronological",
+    at: Annotated[str | None, Query(max_length=200, description="Begin at the comment with this slug")] = None,
+) -> Any:
+    """Some comments, oldest first or by threads."""
+    return _page(talk.page(node_id, cursor, limit, order, at=at), sign)
+
+
+@router.get("/nodes/{node_id}/count", response_model=Count, responses=READ)
+def count_comments(talk: Talk, node_id: NodeId) -> Any:
+    """How many there are."""
+    return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
+
+
+@router.get("/nodes/{node_id}/comment", response_model=CommentModel, responses=READ)
+def get_comment(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
+    """One comment, by its slug."""
+    return _out(talk.get(node_id, slug))
+
+
+@router.get("/nodes/{node_id}/discussion", response_model=list[CommentModel], responses=READ)
+def get_discussion(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
+    """A comment and all below it."""
+    return [_out(comment) for comment in talk.discussion(node_id, slug)]
+
+
+@router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
+def edit_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
+    """Change a comment's text; on somebody's behalf, one of their own."""
+    return _out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
+
+
+@router.delete("/nodes/{node_id}/comment", status_code=204, responses=WRITE)
+def delete_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, by: By = None) -> None:
+    """Delete a comment, on somebody's behalf one of their own; one with replies keeps its place."""
+    talk.delete(node_id, slug, by=viewer.user_id or by)
+
+
+@router.post("/nodes/{node_id}/convert", response_model=Count, responses={**WRITE, **responses(DiscussionFull)})
+def convert_discussion(talk: Talk, node_id: EditableId, body: Conversion) -> Any:
+    """Move a discussion to another storage strategy; on behalf of somebody who may edit the node."""
+    talk.convert(node_id, body.to)
+    return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
+
+
+@router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=JUDGE)
+def flag_comment(queue: Queue, viewer: As, node_id: NodeId, slug: Slug, body: NewFlag) -> Any:
+    """Put a comment in the moderators' queue."""
+    _require_own_name(viewer, body.by)
+    return queue.flag(node_id, slug, body.by, body.reason)
+
+
+@router.post("/nodes/{node_id}/decision", response_model=FlagModel, responses=JUDGE)
+def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Decision) -> Any:
+    """Keep or remove a flagged comment; on behalf of somebody who may edit the node."""
+    _require_own_name(viewer, body.by)
+    return queue.decide(node_id, slug, body.verdict, by=body.by)
+
+
+@router.get("/queue", response_model=FlagPage, responses=responses())
+def list_queue(
+    queue: Queue,
+    tree: Tree,
+    sign: Signing,
+    viewer: As,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
+) -> Any:
+    """What waits for a decision, longest waiting first; on somebody's behalf, of nodes that they may edit."""
+    page = queue.queue(cursor=cursor, limit=limit)
+    shown = [one for one in page.items if viewer.trusted or _may(tree.editable, one.flag["node_id"], viewer)]
+    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in shown]
+    return {"items": items, "next": sign(page.next)}
+
+
+@router.get("/authors/{author_id}", response_model=CommentPage, responses=responses(StrategyCannot))
+def list_by_author(
+    talk: Talk, tree: Tree, sign: Signing, viewer: As, author_id: str, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
+    """A person's comments, newest first; on somebody's behalf, of nodes that they may read."""
+    page = talk.by_author(author_id, cursor, limit)
+    if viewer.trusted:
+        return _page(page, sign)
+    nodes = {comment["node_id"] for comment in page.items}
+    shown = {node_id for node_id in nodes if _may(lambda one, who: tree.by_id(one, viewer=who), node_id, viewer)}
+    return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), sign)
+
+
+@router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses(Forbidden))
+def export_person(request: Request, persons: Persons, viewer: As, author_id: str) -> Any:
+    """Every comment of a person, from all strategies: one array of any length, sent while it is read.
+
+    Where it breaks off it does not end in a bracket, and is no JSON.
+    """
+    _require_own_name(viewer, author_id)
+    written = _array(persons.export(author_id))
+    if getattr(request.state, "head", False):
+        return Response(media_type="application/json")
+    first = next(written)  # what cannot be read at all is a problem, and no answer that breaks off
+    return StreamingResponse(chain([first], written), media_type="application/json")
+
+
+def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
+    before = b"["
+    for comment in comments:
+        yield before + ONE.dump_json(ONE.validate_python(_out(comment)))
+        before = b",\n"
+    yield b"[]" if before == b"[" else b"]"
+
+
+@router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses(Forbidden))
+def erase_person(persons: Persons, viewer: As, author_id: str) -> Any:
+    """Delete every comment of a person."""
+    _require_own_name(viewer, author_id)
+    done = persons.erase(author_id)
+    return {"comments": done["comments"], "flags": done["flags"]}

@@ -1,0 +1,101 @@
+"""Bytes over HTTP: conditional requests, ranges, and a request's body as a stream."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import anyio.from_thread
+from fastapi import Request
+from starlette.responses import Response, StreamingResponse
+
+from squinney.content.files.photos import Asset
+
+RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+# Whatever an uploaded file claims to be, a browser shows it and runs nothing of it.
+POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
+
+
+class Body:
+    """A request's body, for a worker thread to read piece by piece: no more than one piece is in memory."""
+
+    def __init__(self, request: Request) -> None:
+        self._pieces = request.stream()
+        self._rest = b""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+        while not self._rest:
+            piece = anyio.from_thread.run(self._next)
+            if piece is None:
+                return b""
+            self._rest = piece
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    async def _next(self) -> bytes | None:
+        return await anext(self._pieces, None)
+
+
+def asset_response(request: Request, asset: Asset, *, cache: str) -> Response:
+    """The asset, whole or the part asked for; nothing where the caller has it already."""
+    etag = f'"{asset.sha256[:32]}"'
+    headers = {
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Cache-Control": cache,
+        "Content-Security-Policy": POLICY,
+        "Content-Disposition": "inline",
+    }
+    if _matches(request.headers.get("if-none-match"), etag):
+        return Response(status_code=304, headers=headers)
+    wanted = _range(request, asset.length, etag)
+    if wanted is None:
+        return _stream(request, asset, 0, asset.length, 200, headers)
+    start, end = wanted
+    if start >= end:
+        headers["Content-Range"] = f"bytes */{asset.length}"
+        return Response(status_code=416, headers=headers)
+    headers["Content-Range"] = f"bytes {start}-{end - 1}/{asset.length}"
+    return _stream(request, asset, start, end, 206, headers)
+
+
+def _stream(request: Request, asset: Asset, start: int, end: int, status: int, headers: dict[str, str]) -> Response:
+    headers["Content-Length"] = str(end - start)
+    if getattr(request.state, "head", False):
+        return Response(status_code=status, headers=headers, media_type=asset.content_type)
+    return StreamingResponse(asset.read(start, end), status, headers, media_type=asset.content_type)
+
+
+def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
+    """The one range asked for, as start and end; None for the whole: no range, several, or of another version."""
+    found = RANGE.fullmatch(request.headers.get("range", "").strip())
+    if not found or request.headers.get("if-range", etag) != etag:
+        return None
+    first, last = found.groups()
+    if not first:
+        return (max(length - int(last), 0), length) if last else None
+    if last and int(last) < int(first):
+        return None
+    return int(first), min(int(last) + 1, length) if last else length
+
+
+def feed_response(request: Request, body: bytes, media_type: str, updated: datetime) -> Response:
+    """A feed, or nothing where the reader has it already."""
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {
+        "ETag": etag,
+        "Last-Modified": format_datetime(updated.astimezone(UTC), usegmt=True),
+        "Cache-Control": "no-cache",
+    }
+    if _matches(request.headers.get("if-none-match"), etag):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=media_type)
+
+
+def _matches(header: str | None, etag: str) -> bool:
+    if header is None:
+        return False
+    return header.strip() == "*" or etag in [one.strip().removeprefix("W/") for one in header.split(",")]

@@ -1,0 +1,59 @@
+"""`squinney content`: folders in and out, and the sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squinney.content import sweep_uploads
+from squinney.content.surface.folder import Importer, export_folder, find_parent
+from squinney.http.commands import Json, console, listed, print_json, ready
+
+app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
+
+
+def _show(counts: Any, as_json: bool) -> None:
+    if as_json:
+        print_json(dict(counts))
+        return
+    console.print(listed(dict(sorted(counts.items()))), highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command("import")
+def import_folder(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Markdown with front matter, pictures.")],
+    under: Annotated[str, typer.Option(help="The path of the node to import below.")] = "/",
+    author: Annotated[str, typer.Option(help="Who wrote it, where a file does not say.")] = "import",
+    as_json: Json = False,
+) -> None:
+    """Make pages, folders and photos of a folder; run again, it brings them up to date."""
+    with ready(context) as systems:
+        nouns = systems.nouns["content"]
+        importer = Importer(nouns["nodes"], nouns["photos"], {"_id": author, "name": author})
+        importer.import_folder(folder, find_parent(nouns["nodes"], under))
+    _show(importer.counts, as_json)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to write; made if it is missing.")],
+    under: Annotated[str, typer.Option(help="The path of the node to export from.")] = "/",
+    as_json: Json = False,
+) -> None:
+    """Write the site, drafts too, as files that `import` reads."""
+    with ready(context) as systems:
+        nouns = systems.nouns["content"]
+        counts = export_folder(nouns["nodes"], nouns["photos"], find_parent(nouns["nodes"], under), folder)
+    _show(counts, as_json)
+
+
+@app.command()
+def sweep(context: typer.Context, as_json: Json = False) -> None:
+    """Delete what stalled uploads, replaced photos and removed pages left; the background jobs do this every minute."""
+    with ready(context) as systems:
+        counts = sweep_uploads(systems.db)
+    _show(counts, as_json)

@@ -1,0 +1,48 @@
+"""Who looks at the site's pages, and HTML that was made harmless."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from markupsafe import Markup
+
+from squinney.content import Author, Viewer
+from squinney.content.nodes import render
+from squinney.http.security import SignInNeeded
+from squinney.http.visitor import visitor_of
+from squinney.identity import may_act_as
+from squinney.identity.documents import ROLES
+
+
+def viewer_of(request: Request) -> Viewer:
+    """The visitor, as access names them: a role includes those below it."""
+    visitor = visitor_of(request)
+    if visitor.person is None:
+        return Viewer()
+    roles = frozenset(role for role in ROLES if may_act_as(visitor.role, role))
+    return Viewer(visitor.person["_id"], roles)
+
+
+def author_of(request: Request) -> Author:
+    """The signed-in visitor, as what they write names them.
+
+    Raises: `SignInNeeded`.
+    """
+    person = visitor_of(request).person
+    if person is None:
+        raise SignInNeeded("sign in first")
+    return {"_id": person["_id"], "name": person["name"] or person["login"]}
+
+
+def as_typed(text: str) -> str:
+    """Browsers send forms with line ends of their own, which would count twice towards the greatest length."""
+    return text.replace("\r\n", "\n")
+
+
+def page_html(text: str) -> Markup:
+    """A page's text; sanitised, so a template may show it as it is."""
+    return Markup(render.markdown(text))  # noqa: S704
+
+
+def comment_html(text: str) -> Markup:
+    """A comment's text; sanitised, so a template may show it as it is."""
+    return Markup(render.comment(text))  # noqa: S704

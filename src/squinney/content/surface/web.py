@@ -1,0 +1,155 @@
+"""The site's pages: nodes, the blog, the gallery, tags, feeds, and the bytes of photos."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney.content import CAPABILITIES, Comments, Node, Nodes, Photos, UnknownNode, Viewer
+from squinney.content.files import media
+from squinney.content.files.photos import Rendition
+from squinney.content.nodes import render
+from squinney.content.surface import web_comments as content_talk
+from squinney.content.surface import web_editing as content_editing
+from squinney.content.surface.api_assets import feed_for
+from squinney.content.surface.assets import asset_response
+from squinney.content.surface.viewer import comment_html, page_html, viewer_of
+from squinney.http.dependencies import noun
+from squinney.http.pages import render as render_page
+from squinney.patterns.ids import new_id
+from squinney.service.middleware.limits import MOST_FORM_BYTES
+
+BODY_LIMITS = {
+    **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MOST_BYTES["video"]),
+    **dict.fromkeys(("/site/-/new", "/site/-/edit", "/site/-/preview"), MOST_FORM_BYTES),
+}
+WRITES_NEED = "member"
+
+router = APIRouter()
+site = APIRouter(prefix="/site")
+
+Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
+
+TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")
+LISTED = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
+
+
+@site.get("", response_class=HTMLResponse)
+@site.get("/", response_class=HTMLResponse)
+def show_site(request: Request, tree: Tree, cursor: str | None = None) -> Response:
+    """The top of the tree."""
+    viewer = viewer_of(request)
+    page = tree.children(None, cursor=cursor, viewer=viewer)
+    return render_page(request, "content/index.html", page=page, may_edit=tree.may_edit(None, viewer))
+
+
+@site.get("/-/tags/{tag}", response_class=HTMLResponse)
+def show_tag(request: Request, tree: Tree, tag: str, cursor: str | None = None) -> Response:
+    """What carries a tag, pages and photos in one list."""
+    page = tree.tagged(tag, cursor=cursor, limit=20, viewer=viewer_of(request))
+    items = [(node, f"/site{tree.path_of(node)}", _summary(node)) for node in page.items]
+    return render_page(request, "content/tag.html", tag=tag, items=items, next=page.next)
+
+
+@site.get("/-/asset/{node_id}", response_class=Response)
+def show_asset(request: Request, albums: Albums, node_id: str, rendition: Rendition = "web") -> Response:
+    """A photo's or video's bytes."""
+    asset = albums.open(node_id, rendition, viewer=viewer_of(request))
+    return asset_response(request, asset, cache="private, no-cache")
+
+
+@site.get("/-/feed/{node_id}.{kind}", response_class=Response)
+def show_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "atom"]) -> Response:
+    """The feed of what is below a node."""
+    return feed_for(request, tree, tree.by_id(node_id, viewer=Viewer()), kind)
+
+
+router.include_router(content_editing.router)
+router.include_router(content_talk.router)
+
+
+@site.get("/{path:path}", response_class=HTMLResponse)
+def show_node(
+    request: Request,
+    tree: Tree,
+    talk: Talk,
+    path: str,
+    cursor: str | None = None,
+    order: Literal["chronological", "threaded"] | None = None,
+    at: str | None = None,
+) -> Response:
+    """A node at its path, with what is below it or said of it."""
+    viewer = viewer_of(request)
+    try:
+        node = tree.by_path(path, viewer=viewer)
+    except UnknownNode:
+        return _moved(request, tree, path, viewer)
+    about: dict[str, Any] = {
+        "node": node,
+        "metadata": node["metadata"],
+        "html": page_html(node["metadata"]["detail"].get("text", "")),
+        "crumbs": _crumbs(tree, node, viewer),
+        "may_edit": tree.may_edit(node, viewer),
+        "here": f"/site/{path.strip('/')}",
+        "key": new_id(),
+        "error": None,
+    }
+    if template := LISTED.get(node["metadata"]["type"]):
+        return render_page(request, template, **about, **_below(tree, node, cursor, viewer))
+    return render_page(request, "content/page.html", **about, talk=_talk(talk, node, cursor, order, at), at=at)
+
+
+def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response:
+    """Old links lead to where the page is now, to the same comment."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/site{tree.moved_to(path, viewer=viewer)}{query}", status_code=301)
+
+
+def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[str, Any]:
+    page = tree.recent(node, cursor=cursor, limit=20, viewer=viewer)
+    drafts = tree.unpublished(node, viewer=viewer).items if tree.may_edit(node, viewer) else []
+    return {"items": [(child, _summary(child)) for child in page.items], "next": page.next, "drafts": drafts}
+
+
+def _talk(
+    talk: Comments, node: Node, cursor: str | None, order: Literal["chronological", "threaded"] | None, at: str | None
+) -> dict[str, Any] | None:
+    """A page of comments, in threads where the strategy has them."""
+    if node["metadata"]["type"] not in TALKED_ABOUT:
+        return None
+    strategy = talk.strategy_of(node)
+    can = CAPABILITIES[strategy]
+    shown = order or ("threaded" if "threaded" in can else "chronological")
+    page = talk.page(node, cursor, 50, shown, at=at)
+    comments = [(comment, comment_html(comment["text"])) for comment in page.items]
+    return {
+        "comments": comments,
+        "next": page.next,
+        "order": shown,
+        "threads": "threaded" in can,
+        "replies": "replies" in can,
+        "count": talk.count(node),
+        "strategy": strategy,
+        "later": cursor is not None or at is not None,
+    }
+
+
+def _summary(node: Node) -> str:
+    detail = node["metadata"]["detail"]
+    return cast(str, detail.get("summary") or render.plain(detail.get("text", "")))
+
+
+def _crumbs(tree: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:
+    """Titles and paths of what is above the node, as far as the viewer may see it."""
+    above = list(reversed(tree.ancestors(node)))
+    shown = tree.readable(above, viewer)
+    paths = ["/".join(one["metadata"]["slug"] for one in above[: index + 1]) for index in range(len(above))]
+    return [(one["metadata"]["title"], f"/site/{path}") for one, path in zip(above, paths, strict=True) if one in shown]
+
+
+router.include_router(site)

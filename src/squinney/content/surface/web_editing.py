@@ -1,0 +1,306 @@
+"""Writing: the editor with its preview, the merge, history, publishing, and uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup
+from squinney.content.nodes import merging, render
+from squinney.content.rules import TYPES, checked_tags
+from squinney.content.surface.assets import Body
+from squinney.content.surface.viewer import as_typed, author_of, viewer_of
+from squinney.errors import Conflict, Invalid, SquinneyError
+from squinney.http.dependencies import noun
+from squinney.http.pages import render as render_page
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.patterns.ids import new_id
+from squinney.service.middleware.limits import MOST_FORM_BYTES
+
+
+class LongFormRoute(APIRoute):
+    """A text of the greatest length fits: a field's usual limit is one MiB, with each letter escaped."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Read the form before the framework does."""
+        handle = super().get_route_handler()
+
+        async def with_form(request: Request) -> Response:
+            await request.form(max_part_size=MOST_FORM_BYTES)
+            return await handle(request)
+
+        return with_form
+
+
+router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
+
+Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
+Short = Annotated[str, Form(max_length=1_000)]
+Tags = Annotated[str, Form(max_length=10_000)]
+WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
+
+
+@router.get("/new", response_class=HTMLResponse)
+def show_new(request: Request, tree: Tree, parent: str = "", type: str = "") -> Response:
+    """The editor for a new node: in a blog an entry, elsewhere a page, until another type is chosen."""
+    above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
+    type = type or ("blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page")
+    typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "when": "draft", "at": ""}
+    return _new(request, above, typed)
+
+
+def _new(request: Request, above: Node | None, typed: dict[str, str], error: SquinneyError | None = None) -> Response:
+    types = [name for name in TYPES if name in WRITTEN]
+    status = status_of(error) if error else 200
+    return render_page(request, "content/new.html", status=status, above=above, typed=typed, types=types, error=error)
+
+
+@router.post("/new", response_class=HTMLResponse)
+def create(
+    request: Request,
+    tree: Tree,
+    type: Short,
+    slug: Short,
+    title: Short,
+    parent: Short = "",
+    text: Text = "",
+    tags: Tags = "",
+    when: Short = "draft",
+    at: Short = "",
+) -> Response:
+    """Create a node: a draft, published now, or scheduled."""
+    viewer = viewer_of(request)
+    try:
+        published = _time(when, at)
+        node = tree.create(
+            parent or None, slug, type, title, author_of(request), {"text": as_typed(text)}, _tags(tags),
+            published=published, viewer=viewer,
+        )  # fmt: skip
+    except SquinneyError as error:
+        above = tree.by_id(parent, viewer=viewer) if parent else None
+        typed = {"slug": slug, "title": title, "text": text, "tags": tags, "type": type, "when": when, "at": at}
+        return _new(request, above, typed, error)
+    return _to(tree, node)
+
+
+@router.get("/edit/{node_id}", response_class=HTMLResponse)
+def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
+    """The editor for a node."""
+    metadata = tree.editable(node_id, viewer_of(request))["metadata"]
+    typed = {"nonce": metadata["nonce"], "title": metadata["title"], "text": metadata["detail"]["text"]}
+    tags = ", ".join(metadata["tags"])
+    return _edit(request, node_id, {**typed, "tags": tags, "had": tags}, new_id())
+
+
+def _edit(
+    request: Request, node_id: str, typed: dict[str, str], session: str, error: SquinneyError | None = None
+) -> Response:
+    """The form as it was typed: what is wrong with it is no reason to type it again."""
+    status = status_of(error) if error else 200
+    return render_page(
+        request, "content/edit.html", status=status, node_id=node_id, typed=typed, session=session, error=error
+    )
+
+
+@router.post("/edit/{node_id}", response_class=HTMLResponse)
+def save(
+    request: Request,
+    tree: Tree,
+    node_id: str,
+    nonce: Short,
+    session: Short,
+    title: Short,
+    text: Text = "",
+    tags: Tags = "",
+    had: Tags = "",
+) -> Response:
+    """Save; where somebody else has saved since, show both and let the person merge.
+
+    Of the tags only what was changed is changed: `had` are those that the form came with.
+    """
+    viewer = viewer_of(request)
+    changes = {"title": title, "detail": {"text": as_typed(text)}}
+    try:
+        checked_tags(_tags(tags))
+        node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
+        _change_tags(tree, node, _tags(had), _tags(tags), viewer)
+    except EditConflict as conflict:
+        return _merge(request, node_id, conflict, title, as_typed(text), tags, had, session)
+    except Invalid as error:
+        typed = {"nonce": nonce, "title": title, "text": as_typed(text), "tags": tags, "had": had}
+        return _edit(request, node_id, typed, session, error)
+    return _to(tree, node)
+
+
+def _merge(
+    request: Request, node_id: str, conflict: EditConflict, title: str, text: str, tags: str, had: str, session: str
+) -> Response:
+    theirs = conflict.theirs
+    base = (conflict.base or theirs)["detail"].get("text", "")
+    merged = merging.merge(base, text, theirs["detail"].get("text", ""))
+    base_title = (conflict.base or theirs)["title"]
+    return render_page(
+        request,
+        "content/merge.html",
+        status=409,
+        node_id=node_id,
+        nonce=theirs["nonce"],
+        session=session,
+        title=theirs["title"] if title == base_title else title,
+        titles=(base_title, title, theirs["title"]),
+        merged=merged,
+        tags=tags,
+        had=had,
+        yours=merging.compare(base, text),
+        theirs=merging.compare(base, theirs["detail"].get("text", "")),
+    )
+
+
+def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], viewer: Viewer) -> None:
+    gone, new = set(had) - set(wanted), [tag for tag in wanted if tag not in had]
+    if gone or new:
+        tree.change_tags(node, add=new, remove=gone, viewer=viewer)
+
+
+@router.post("/preview", response_class=JSONResponse)
+def preview(request: Request, text: Text = "") -> Response:
+    """The text as the page will show it; what could not be saved is refused with the same words."""
+    return JSONResponse({"html": render.markdown(markup.checked_page(as_typed(text), "detail.text"))})
+
+
+@router.get("/history/{node_id}", response_class=HTMLResponse)
+def show_history(request: Request, tree: Tree, node_id: str, cursor: str | None = None) -> Response:
+    """The versions of a node, each beside the one before it."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    page = tree.history(node, cursor=cursor, limit=10, viewer=viewer)
+    older = tree.history(node, cursor=page.next, limit=1, viewer=viewer).items if page.next else []
+    texts = [revision["metadata"]["detail"].get("text", "") for revision in [*page.items, *older]]
+    changes = [merging.compare(before, after) for after, before in zip(texts, [*texts[1:], ""], strict=True)]
+    changes = changes[: len(page.items)]
+    versions = list(zip(page.items, changes, strict=True))
+    return render_page(request, "content/history.html", node=node, versions=versions, next=page.next)
+
+
+@router.post("/restore/{node_id}")
+def restore(request: Request, tree: Tree, node_id: str, nonce: Short) -> Response:
+    """Make an earlier version the newest."""
+    return _to(tree, tree.restore(node_id, nonce, by=author_of(request), viewer=viewer_of(request)))
+
+
+@router.post("/publish/{node_id}")
+def publish(request: Request, tree: Tree, node_id: str, when: Short = "now", at: Short = "") -> Response:
+    """Publish now, schedule, or take back."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    try:
+        published = _time(when, at)
+        node = tree.publish(node_id, published, viewer=viewer) if published else tree.unpublish(node_id, viewer=viewer)
+    except Invalid as error:
+        visitor_of(request).flash(error.message, "bad")
+    return _to(tree, node)
+
+
+@router.post("/move/{node_id}")
+def move(request: Request, tree: Tree, node_id: str, slug: Short, folder: Short = "") -> Response:
+    """Give a node another address; old links go on leading to it."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    try:
+        above = tree.by_path(folder, viewer=viewer) if folder.strip("/ ") else None
+        node = tree.move(node, above, slug, by=author_of(request), viewer=viewer)
+    except SquinneyError as error:
+        visitor_of(request).flash(error.message, "bad")
+    return _to(tree, node)
+
+
+@router.post("/remove/{node_id}")
+def remove(request: Request, tree: Tree, node_id: str) -> Response:
+    """Remove a node without children."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    above = tree.ancestors(node)
+    try:
+        tree.remove(node_id, viewer=viewer)
+    except Conflict as error:
+        visitor_of(request).flash(error.message, "bad")
+        return _to(tree, node)
+    visitor_of(request).flash(f"“{node['metadata']['title']}” is removed.")
+    return _to(tree, above[0]) if above else RedirectResponse("/site", status_code=303)
+
+
+# ---- uploads ----
+
+
+@router.get("/upload", response_class=HTMLResponse)
+def show_upload(request: Request, tree: Tree, parent: str) -> Response:
+    """The form for photos and videos."""
+    return render_page(request, "content/upload.html", above=tree.by_id(parent, viewer=viewer_of(request)))
+
+
+@router.post("/upload", response_class=JSONResponse)
+async def upload(
+    request: Request,
+    tree: Tree,
+    albums: Albums,
+    parent: Annotated[str, Query(max_length=200)],
+    slug: Annotated[str, Query(max_length=150)],
+    title: Annotated[str, Query(max_length=300)] = "",
+    alt: Annotated[str, Query(max_length=500)] = "",
+    type: Literal["photo", "video"] = "photo",
+    when: Literal["now", "draft"] = "now",
+) -> Response:
+    """The file is the request's body, so that it is streamed and its progress can be shown."""
+
+    def work() -> str:
+        node = albums.upload(
+            Body(request), parent, slug, author=author_of(request), title=title, type=type, detail={"alt": alt},
+            published=_time(when, ""), viewer=viewer_of(request),
+        )  # fmt: skip
+        return f"/site{tree.path_of(node)}"
+
+    return JSONResponse({"url": await run_in_threadpool(work)}, status_code=201)
+
+
+@router.post("/replace/{node_id}", response_class=JSONResponse)
+async def replace(
+    request: Request, tree: Tree, albums: Albums, node_id: str, nonce: Annotated[str | None, Query()] = None
+) -> Response:
+    """Replace a photo's bytes."""
+
+    def work() -> str:
+        node = albums.replace(Body(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
+        return f"/site{tree.path_of(node)}"
+
+    return JSONResponse({"url": await run_in_threadpool(work)})
+
+
+def _to(tree: Nodes, node: Node) -> Response:
+    return RedirectResponse(f"/site{tree.path_of(node)}", status_code=303)
+
+
+def _time(when: str, at: str) -> datetime | None:
+    """When to publish: now, at a time in UTC, or not yet."""
+    if when == "now":
+        return datetime.now(UTC)
+    if when != "at":
+        return None
+    try:
+        given = datetime.fromisoformat(at)
+    except ValueError:
+        raise Invalid("at must be a date and time", field="at") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def _tags(text: str) -> list[str]:
+    return [tag.strip() for tag in text.split(",") if tag.strip()]

@@ -1,0 +1,1 @@
+"""What surfaces are made of: errors, cursors, permissions, pages, charts and commands."""

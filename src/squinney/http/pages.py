@@ -1,0 +1,107 @@
+"""Rendering: one Jinja environment for all pages."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse
+
+from squinney import __version__
+from squinney.assembly import SYSTEMS
+from squinney.http.security import SAFE_METHODS
+from squinney.http.visitor import visitor_of
+from squinney.patterns import money
+
+FORM = re.compile(r"<form\b[^>]*\bmethod=[\"']?post\b[^>]*>", re.IGNORECASE)
+CODE = re.compile(r"`([^`]+)`")
+PACKAGE = Path(__file__).parents[1]
+LONGEST_NEXT = 500
+SIGNING_IN = ("/sign-in", "/sign-up", "/welcome")
+
+
+def _when(value: datetime) -> Markup:
+    return Markup('<time datetime="{0:%Y-%m-%dT%H:%MZ}">{0:%Y-%m-%d %H:%M} UTC</time>').format(value)
+
+
+def _span(seconds: float) -> str:
+    """A span of time in the largest unit that it fills: `5 s`, `10 min`, `24 h`."""
+    for unit, length in (("h", 3_600), ("min", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def _spaced(name: str) -> str:
+    """A name in our code as people read it: `blog entry`."""
+    return name.replace("-", " ")
+
+
+def _coded(text: str) -> Markup:
+    """Text with code in back-quotes, as docstrings have it."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704
+
+
+def _loader() -> ChoiceLoader:
+    """The service's and the shared templates by their names, a system's as `ledger/index.html`."""
+    shared = FileSystemLoader([PACKAGE / "http" / "templates", PACKAGE / "service" / "templates"])
+    own = {system.name: FileSystemLoader(PACKAGE / system.name / "surface" / "templates") for system in SYSTEMS}
+    return ChoiceLoader([shared, PrefixLoader(own)])
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=_loader(),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(money=money.shown, when=_when, span=_span, spaced=_spaced, coded=_coded)
+    environment.globals.update(systems=[system for system in SYSTEMS if system.listed], version=__version__)
+    return environment
+
+
+environment = _environment()
+
+
+def way_back(request: Request) -> str:
+    """Where to go on after signing in: this page, or the one that a form was on. What a form is sent to is no page.
+
+    From the pages on which one signs in it is where these lead.
+    """
+    if request.method in SAFE_METHODS:
+        path, query = request.url.path, request.url.query
+    else:
+        sent_from = request.headers.get("referer", "").partition(f"://{request.headers.get('host')}/")[2]
+        path, _, query = f"/{sent_from}".partition("?")
+    if path in SIGNING_IN:
+        return dict(parse_qsl(query)).get("next", "/")
+    page = f"{path}?{query}" if query else path
+    return page if len(page) <= LONGEST_NEXT else "/"
+
+
+def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form."""
+    visitor = visitor_of(request)
+    page = environment.get_template(template).render(
+        request=request,
+        path=request.url.path,
+        way_back=way_back(request),
+        status=status,
+        visitor=visitor,
+        flashes=visitor.take_flashes(),
+        **values,
+    )
+    return HTMLResponse(_with_tokens(page, visitor.csrf), status_code=status, headers={"Cache-Control": "no-store"})
+
+
+def _with_tokens(page: str, csrf: str) -> str:
+    """Every form that writes carries the visitor's token, so that no template can forget it."""
+    return FORM.sub(lambda form: f'{form[0]}<input type="hidden" name="csrf" value="{csrf}">', page)

@@ -1,0 +1,1 @@
+"""Identity for callers: HTTP routes, pages and commands."""

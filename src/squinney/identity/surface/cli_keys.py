@@ -1,0 +1,69 @@
+"""`squinney keys`: API keys for trusted servers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, cast
+
+import typer
+from rich.table import Column, Table
+
+from squinney.assembly import Assembled
+from squinney.clock import utcnow
+from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
+from squinney.identity import Keys
+
+app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+
+
+def _keys(systems: Assembled) -> Keys:
+    return cast(Keys, systems.nouns["identity"]["keys"])
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="Which server will use it.")],
+    scope: Annotated[
+        list[str], typer.Option(help="Such as ledger:read or commerce:write, or *:read for every system; repeat it.")
+    ],
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it lasts; for ever without.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key and print it, this once."""
+    expires_at = utcnow() + timedelta(days=days) if days else None
+    with ready(context) as systems:
+        key, shown = _keys(systems).create(name, scope, expires_at=expires_at)
+    if as_json:
+        print_json({**key, "key": shown})
+        return
+    console.print(shown, highlight=False, markup=False, soft_wrap=True)
+    console.print("It is shown this once and not kept: copy it now.", style="dim")
+
+
+@app.command("list")
+def list_keys(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
+    """Every key, oldest first."""
+    with ready(context) as systems:
+        page = _keys(systems).all(cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table(Column("id", no_wrap=True), "name", "scopes", "last used", "ends")
+    for key in page.items:
+        used = f"{key['used_at']:%Y-%m-%d %H:%M}" if "used_at" in key else "never"
+        ends = "revoked" if "revoked_at" in key else f"{key['expires_at']:%Y-%m-%d}" if "expires_at" in key else ""
+        table.add_row(key["_id"], key["name"], ", ".join(key["scopes"]), used, ends)
+    console.print(table)
+    if page.next:
+        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def revoke(
+    context: typer.Context, key: Annotated[str, typer.Argument(help="Its id, as `keys list` shows it.")]
+) -> None:
+    """Refuse a key from now on; running services notice within 5 seconds."""
+    with ready(context) as systems:
+        revoked = _keys(systems).revoke(key)
+    console.print(f"{revoked['name']} is revoked", highlight=False, markup=False)

@@ -1,0 +1,118 @@
+"""`squinney users`: people who sign in."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+from rich.table import Column, Table
+
+from squinney.assembly import Assembled
+from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
+from squinney.identity import Invitations, People
+
+app = typer.Typer(help="Add people, and say what they may do.", no_args_is_help=True)
+Password = Annotated[
+    str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for where it is not given.")
+]
+
+
+Name = Annotated[str, typer.Option(help="As others see them; the login without one.")]
+Role = Annotated[str, typer.Option(help="member, editor or admin.")]
+
+
+def _people(systems: Assembled) -> People:
+    return cast(People, systems.nouns["identity"]["people"])
+
+
+def _told(person: object, sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(person)
+    else:
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    login: str,
+    password: Password,
+    name: Name = "",
+    role: Role = "member",
+    as_json: Json = False,
+) -> None:
+    """Add a person."""
+    with ready(context) as systems:
+        person = _people(systems).sign_up(login, password, name=name, role=role)
+    _told(person, f"{person['login']} may sign in as {person['role']}", as_json)
+
+
+@app.command()
+def invite(
+    context: typer.Context,
+    role: Role = "member",
+    base: Annotated[str, typer.Option(help="Where the site is.")] = "http://127.0.0.1:8080",
+) -> None:
+    """Print a one-time link with which somebody signs up with this role, within a day."""
+    with ready(context) as systems:
+        token = cast(Invitations, systems.nouns["identity"]["invitations"]).create(role)
+    console.print(f"{base.rstrip('/')}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_people(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
+    """Everybody, oldest first."""
+    with ready(context) as systems:
+        page = _people(systems).all(cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table(Column("id", no_wrap=True), "login", "name", "role", "may sign in")
+    for person in page.items:
+        table.add_row(
+            person["_id"], person["login"], person["name"], person["role"], "no" if "disabled_at" in person else "yes"
+        )
+    console.print(table)
+    if page.next:
+        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def role(
+    context: typer.Context,
+    login: str,
+    role: Annotated[str, typer.Argument(help="member, editor or admin.")],
+    as_json: Json = False,
+) -> None:
+    """Give a person another role."""
+    with ready(context) as systems:
+        people = _people(systems)
+        person = people.set_role(people.by_login(login)["_id"], role)
+    _told(person, f"{person['login']} is {person['role']} now", as_json)
+
+
+@app.command()
+def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
+    """Let a person in no more."""
+    with ready(context) as systems:
+        people = _people(systems)
+        person = people.disable(people.by_login(login)["_id"])
+    _told(person, f"{person['login']} may not sign in any more", as_json)
+
+
+@app.command()
+def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
+    """Let a disabled person in again."""
+    with ready(context) as systems:
+        people = _people(systems)
+        person = people.enable(people.by_login(login)["_id"])
+    _told(person, f"{person['login']} may sign in again", as_json)
+
+
+@app.command()
+def password(context: typer.Context, login: str, password: Password, as_json: Json = False) -> None:
+    """Give a person another password; all their sessions end."""
+    with ready(context) as systems:
+        people = _people(systems)
+        person = people.set_password(people.by_login(login)["_id"], password)
+    _told(person, f"{person['login']} has another password; all sessions have ended", as_json)

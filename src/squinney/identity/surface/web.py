@@ -1,0 +1,148 @@
+"""Signing up, in and out, and one's own account."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
+from squinney.http.dependencies import noun
+from squinney.http.pages import LONGEST_NEXT, render
+from squinney.http.security import needs
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
+
+router = APIRouter()
+WRITES_NEED = "visitor"
+
+Everybody = Annotated[People, Depends(noun("identity", "people", People))]
+Signed = Annotated[Sessions, Depends(noun("identity", "sessions", Sessions))]
+Links = Annotated[Invitations, Depends(noun("identity", "invitations", Invitations))]
+Text = Annotated[str, Form(max_length=1_000)]
+Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
+REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
+
+
+@router.get("/sign-in", response_class=HTMLResponse)
+def show_sign_in(request: Request, next: Next = "/") -> Response:
+    """The form."""
+    return render(request, "identity/sign_in.html", next=_own_path(next), error=None, login="")
+
+
+@router.post("/sign-in", response_class=HTMLResponse)
+def sign_in(
+    request: Request, people: Everybody, sessions: Signed, login: Text, password: Text, next: Text = "/"
+) -> Response:
+    """Sign in and go on where one was."""
+    address = request.client.host if request.client else ""
+    try:
+        person = people.sign_in(login, password, address=address)
+    except REFUSALS as error:
+        status = status_of(error)
+        return render(
+            request, "identity/sign_in.html", status=status, next=_own_path(next), error=error, login=login[:100]
+        )
+    return _welcome(request, sessions, person, next)
+
+
+@router.get("/sign-up", response_class=HTMLResponse)
+def show_sign_up(request: Request, next: Next = "/") -> Response:
+    """The form."""
+    return render(request, "identity/sign_up.html", next=_own_path(next), error=None, typed={})
+
+
+@router.post("/sign-up", response_class=HTMLResponse)
+def sign_up(
+    request: Request,
+    people: Everybody,
+    sessions: Signed,
+    login: Text,
+    password: Text,
+    name: Text = "",
+    next: Text = "/",
+) -> Response:
+    """Become a member."""
+    try:
+        person = people.sign_up(login, password, name=name)
+    except REFUSALS as error:
+        typed = {"login": login[:100], "name": name[:100]}
+        page = "identity/sign_up.html"
+        return render(request, page, status=status_of(error), next=_own_path(next), error=error, typed=typed)
+    return _welcome(request, sessions, person, next)
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, sessions: Signed) -> Response:
+    """End this session."""
+    visitor = visitor_of(request)
+    if visitor.session_token:
+        sessions.end(visitor.session_token)
+    visitor.sign_out()
+    visitor.flash("You have signed out.")
+    return RedirectResponse("/", status_code=303)
+
+
+@router.get("/welcome", response_class=HTMLResponse)
+def show_welcome(request: Request, links: Links, token: Annotated[str, Query(max_length=100)]) -> Response:
+    """What a one-time link opens; looking at it does not use it up."""
+    return render(request, "identity/welcome.html", role=links.role_of(token), token=token, error=None, typed={})
+
+
+@router.post("/welcome", response_class=HTMLResponse)
+def accept(
+    request: Request, links: Links, sessions: Signed, token: Text, login: Text, password: Text, name: Text = ""
+) -> Response:
+    """Use a one-time link."""
+    try:
+        person = links.accept(token, login, password, name=name)
+    except REFUSALS as error:
+        typed = {"login": login[:100], "name": name[:100]}
+        page = "identity/welcome.html"
+        role = links.role_of(token)
+        return render(request, page, status=status_of(error), role=role, token=token, error=error, typed=typed)
+    return _welcome(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
+
+
+@router.get("/account", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_account(request: Request) -> Response:
+    """One's own account."""
+    return render(request, "identity/account.html", error=None)
+
+
+@router.post("/account/password", response_class=HTMLResponse, dependencies=[needs("member")])
+def change_password(request: Request, people: Everybody, sessions: Signed, old: Text, new: Text) -> Response:
+    """Choose another password; every other session ends."""
+    person = visitor_of(request).person
+    if person is None:
+        raise Forbidden("sign in first")
+    try:
+        people.sign_in(person["login"], old, address=request.client.host if request.client else "")
+        changed = people.set_password(person["_id"], new)
+    except SignInRefused:
+        wrong = SignInRefused("the present password is wrong")
+        return render(request, "identity/account.html", status=status_of(wrong), error=wrong)
+    except REFUSALS as error:
+        return render(request, "identity/account.html", status=status_of(error), error=error)
+    visitor_of(request).sign_in(changed, sessions.start(changed))
+    visitor_of(request).flash("Your password is changed; all other sessions have ended.")
+    return RedirectResponse("/account", status_code=303)
+
+
+def _welcome(request: Request, sessions: Sessions, person: Person, next: str) -> Response:
+    """A session of its own with a token made now; the one before, if any, ends."""
+    visitor = visitor_of(request)
+    if visitor.session_token:
+        sessions.end(visitor.session_token)
+    visitor.sign_in(person, sessions.start(person))
+    visitor.flash(f"Welcome, {person['name']}.")
+    return RedirectResponse(_own_path(next), status_code=303)
+
+
+def _own_path(target: str) -> str:
+    """The path if it is one of ours: a link must not lead from our sign-in to somebody else's site."""
+    safe = target.startswith("/") and not target.startswith("//") and "\\" not in target
+    return target if safe and target.isprintable() else "/"

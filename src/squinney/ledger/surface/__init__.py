@@ -1,0 +1,1 @@
+"""Ledger for callers: HTTP routes, pages and commands."""

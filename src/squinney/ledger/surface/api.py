@@ -1,0 +1,169 @@
+"""The ledger over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from squinney.errors import Conflict
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.problems import responses
+from squinney.http.routes import OneThreadRoute
+from squinney.ledger import (
+    AccountClosed,
+    AccountNotEmpty,
+    Accounts,
+    BalanceLimit,
+    CurrencyMismatch,
+    InsufficientFunds,
+    UnknownAccount,
+)
+from squinney.ledger.accounts import CURRENCY
+from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE
+from squinney.transactions import Busy, KeyReused, StillRunning
+
+router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadRoute)
+
+Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
+
+
+class NewAccount(BaseModel):
+    """What opening an account takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    currency: Currency
+    opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
+    name: str = Field("", max_length=100, examples=["Corner bakery"])
+
+
+class NewTransfer(BaseModel):
+    """What a transfer takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    src: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9za"])
+    dst: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9zb"])
+    amount: int = Field(ge=1, le=MOST_AMOUNT, description="In minor units", examples=[1250])
+    memo: str = Field("", max_length=500, examples=["bread for a week"])
+
+
+class AccountModel(BaseModel):
+    """An account."""
+
+    id: str
+    name: str
+    currency: str
+    balance: int
+    opened_at: datetime
+    closed_at: datetime | None = None
+
+
+class EntryModel(BaseModel):
+    """One line of a statement."""
+
+    id: str
+    account_id: str
+    transfer_id: str | None
+    other_id: str | None = None
+    amount: int
+    currency: str
+    at: datetime
+    memo: str
+
+
+class TransferModel(BaseModel):
+    """What a transfer did."""
+
+    id: str
+    src: str
+    dst: str
+    amount: int
+    currency: str
+    at: datetime
+    memo: str
+
+
+class AccountPage(BaseModel):
+    """A page of accounts."""
+
+    items: list[AccountModel]
+    next: str | None
+
+
+class EntryPage(BaseModel):
+    """A page of a statement."""
+
+    items: list[EntryModel]
+    next: str | None
+
+
+class Total(BaseModel):
+    """The sum of all balances in a currency."""
+
+    currency: str
+    total: int
+
+
+def _out(document: Any) -> Any:
+    return {"id": document["_id"], **document}
+
+
+@router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
+def open_account(ledger: Ledger, body: NewAccount, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Open an account."""
+    return _out(ledger.open(body.currency, body.opening, name=body.name, key=idempotency_key, scope=caller))
+
+
+@router.get("/accounts", response_model=AccountPage, responses=responses())
+def list_accounts(ledger: Ledger, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Every account, oldest first."""
+    page = ledger.all(cursor=cursor, limit=limit)
+    return {"items": [_out(account) for account in page.items], "next": signed(page.next)}
+
+
+@router.get("/accounts/{account_id}", response_model=AccountModel, responses=responses(UnknownAccount))
+def get_account(ledger: Ledger, account_id: str) -> Any:
+    """One account."""
+    return _out(ledger.get(account_id))
+
+
+@router.post(
+    "/accounts/{account_id}/close",
+    response_model=AccountModel,
+    responses=responses(UnknownAccount, AccountClosed, AccountNotEmpty),
+)
+def close_account(ledger: Ledger, account_id: str) -> Any:
+    """Close an empty account for good."""
+    return _out(ledger.close(account_id))
+
+
+@router.get("/accounts/{account_id}/statement", response_model=EntryPage, responses=responses(UnknownAccount))
+def read_statement(ledger: Ledger, signed: Signing, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """The account's entries, newest first."""
+    page = ledger.statement(account_id, cursor=cursor, limit=limit)
+    return {"items": [_out(entry) for entry in page.items], "next": signed(page.next)}
+
+
+TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMismatch, InsufficientFunds, BalanceLimit]
+
+
+@router.post(
+    "/transfers",
+    status_code=201,
+    response_model=TransferModel,
+    responses=responses(*TRANSFER_ERRORS, KeyReused, StillRunning, Busy, Conflict),
+)
+def make_transfer(ledger: Ledger, body: NewTransfer, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Move money from one account to another."""
+    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=idempotency_key, scope=caller))
+
+
+@router.get("/totals/{currency}", response_model=Total, responses=responses())
+def read_total(ledger: Ledger, currency: str) -> Any:
+    """The sum of all balances in a currency."""
+    return {"currency": currency, "total": ledger.total(currency)}

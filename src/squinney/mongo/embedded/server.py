@@ -1,0 +1,234 @@
+"""A real MongoDB, private to this user and folder, started when needed and shared by this user's processes.
+
+It is a replica set of one member, so that transactions and change streams work, and it listens on no network port: its
+socket lies in a folder that only its user may enter. Three locks in the data folder say who does what:
+
+- `users.lock` is held, shared, by each process that uses the server; the last one out stops it;
+- `gate.lock` lets one process at a time start or stop it;
+- `server.lock` is held by the server itself for as long as it lives (see `process.py`).
+
+Locks vanish with their holders, so nothing is left to clean up after `kill -9` or a power loss: the server survives
+the first and is used by whoever comes next, and is started anew after the second.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Self
+from urllib.parse import quote_plus
+
+from pymongo import MongoClient
+from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
+
+from squinney.errors import NoServer
+from squinney.mongo.embedded import binary, process
+from squinney.mongo.embedded import folders as places
+from squinney.mongo.embedded.folders import default_folder
+
+__all__ = ["Embedded", "default_folder"]
+
+SET_NAME = "squinney"
+CACHE_GIGABYTES = "0.25"
+OPLOG_MEGABYTES = "512"
+TEST_COMMANDS = ("--setParameter", "enableTestCommands=1")
+ANSWER_SECONDS = 30.0
+
+
+class Embedded:
+    """One process's use of the embedded MongoDB of a folder."""
+
+    def __init__(self, folder: Path, socket: Path, users: IO[str], gate: IO[str]) -> None:
+        self.folder = folder
+        self.socket = socket
+        self.pid = 0
+        self.version = ""
+        self._users = users
+        self._gate = gate
+        self._owner = os.getpid()
+        self._mongod: Path | None = None
+        self._runtime: Path | None = None
+        self._arguments: Sequence[str] = ()
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        *,
+        mongod: Path | None = None,
+        test_commands: bool = False,
+        arguments: Sequence[str] = (),
+        runtime: Path | None = None,
+    ) -> Self:
+        """Use the server of `folder`, which is started if it does not run.
+
+        `arguments` are more of mongod's own and `test_commands` allows fail points; both count only when it is this
+        call that starts it. `runtime` is where the socket's folder is made, for want of a better place `/tmp`.
+
+        Atomic: one process at a time gets through the gate.
+        After a crash: the server goes on or was never started; the next call sees which.
+        Raises: NoServer, with one sentence that says what to do.
+        """
+        folder = folder.absolute()
+        places.claim(folder)
+        users, gate = _open_lock(folder, "users"), _open_lock(folder, "gate")
+        try:
+            with process.gate(gate, folder):
+                fcntl.flock(users, fcntl.LOCK_SH)
+                server = cls(folder, _recorded_socket(folder), users, gate)
+                server._mongod, server._runtime = mongod, runtime
+                server._arguments = [*(TEST_COMMANDS if test_commands else ()), *arguments]
+                server._find_or_start()
+        except BaseException:
+            users.close()
+            gate.close()
+            raise
+        atexit.register(server.stop)
+        return server
+
+    @property
+    def uri(self) -> str:
+        """What a client connects to."""
+        return f"mongodb://{quote_plus(str(self.socket))}/?directConnection=true"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> bool:
+        """Use it no more; the last process to say so stops the server. True when this one did.
+
+        A child made by `fork` shares its parent's use and cannot end it.
+
+        After a crash: the server goes on without users, until the next one comes and goes.
+        """
+        if self._users.closed or os.getpid() != self._owner:
+            return False
+        atexit.unregister(self.stop)
+        try:
+            with process.gate(self._gate, self.folder):
+                last = process.try_lock(self._users)
+                if last:
+                    self._shut_down()
+                return last
+        finally:
+            self._users.close()
+            self._gate.close()
+
+    def revive(self) -> bool:
+        """Start the server again if it has died, as when the system ran out of memory; True when it had.
+
+        Clients find it again by themselves: its socket is where it was.
+
+        Raises: NoServer where it does not come up.
+        """
+        with process.gate(self._gate, self.folder):
+            dead = not process.is_running(self.folder)
+            if dead:
+                self._find_or_start()
+            return dead
+
+    def rotate_log(self) -> bool:
+        """Put the server's log aside if it has grown; True when it had."""
+        if not process.rotate(self.folder):
+            return False
+        with self._admin() as admin:
+            admin.command("logRotate", "server")
+        return True
+
+    def _find_or_start(self) -> None:
+        if process.is_running(self.folder):
+            if self._answers():
+                self.rotate_log()
+                return
+            process.end(self.folder)  # it hangs, or its socket was removed: no newcomer could reach it
+        self._launch()
+        if self._answers():
+            process.note_version(self.folder, self.version)
+        else:
+            reason = f"see {self.folder / 'mongod.log'}" if process.is_running(self.folder) else "it ended at once"
+            raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
+
+    def _launch(self) -> None:
+        found = binary.find(self._mongod, libraries=self.folder / "lib")
+        self.socket = places.socket_for(self.folder, self._runtime)
+        _record_socket(self.folder, self.socket)
+        arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
+        arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]
+        try:
+            process.start(found, self.folder, [*arguments, *self._arguments])
+        except NoServer:
+            self._remove_socket()
+            raise
+
+    def _answers(self) -> bool:
+        """Wait until it is a primary that takes writes, made one if need be; False when it cannot be reached."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        with self._admin() as admin:
+            while time.monotonic() < deadline and process.is_running(self.folder):
+                if not self.socket.exists():  # the driver would wait half a second before it tried again
+                    time.sleep(0.01)
+                    continue
+                with suppress(ConnectionFailure, OperationFailure):  # still starting or electing
+                    if admin.command("hello")["isWritablePrimary"]:
+                        self.pid = int(admin.command("serverStatus")["pid"])
+                        self.version = admin.command("buildInfo")["version"]
+                        return True
+                    self._become_member(admin)
+                time.sleep(0.01)
+        return False
+
+    def _become_member(self, admin: Any) -> None:
+        """Make the server a replica set of one, whose member is its present socket."""
+        members = [{"_id": 0, "host": str(self.socket)}]
+        config = admin.client.local.system.replset.find_one()
+        if config is None:
+            admin.command("replSetInitiate", {"_id": SET_NAME, "members": members})
+        elif config["members"][0]["host"] != str(self.socket):  # the folder or the socket has moved
+            moved = {**config, "members": members, "version": config["version"] + 1}
+            admin.command("replSetReconfig", moved, force=True)
+
+    def _shut_down(self) -> None:
+        # Asking is twice as fast as a signal, which waits for secondaries that do not exist.
+        with suppress(PyMongoError), self._admin() as admin:
+            admin.command("shutdown", force=True, timeoutSecs=0)
+        if not process.wait_until_ended(self.folder, process.STOP_SECONDS):
+            process.end(self.folder)
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
+        with suppress(OSError):
+            self.socket.unlink(missing_ok=True)
+            self.socket.parent.rmdir()
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        client: MongoClient[dict[str, Any]] = MongoClient(
+            self.uri, serverSelectionTimeoutMS=500, connectTimeoutMS=2000, socketTimeoutMS=10_000, appname="squinney"
+        )
+        with client:
+            yield client.admin
+
+
+def _open_lock(folder: Path, name: str) -> IO[str]:
+    return open(folder / f"{name}.lock", "a")
+
+
+def _recorded_socket(folder: Path) -> Path:
+    try:
+        return Path((folder / "socket").read_text())
+    except FileNotFoundError:
+        return folder / "no-socket-yet"
+
+
+def _record_socket(folder: Path, socket: Path) -> None:
+    fresh = folder / "socket.new"
+    fresh.write_text(str(socket))
+    os.replace(fresh, folder / "socket")

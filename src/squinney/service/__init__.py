@@ -1,0 +1,1 @@
+"""The running site: the application, its middleware, its jobs and its commands."""

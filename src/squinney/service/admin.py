@@ -1,0 +1,126 @@
+"""The admin's pages: jobs, keys, people, problems."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney import assembly
+from squinney.assembly import Assembled
+from squinney.clock import utcnow
+from squinney.errors import Forbidden, Invalid, SquinneyError
+from squinney.http.dependencies import assembled, noun
+from squinney.http.pages import render
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.identity import ROLES, Keys, People
+from squinney.service import doctor
+from squinney.service.jobs import Worker, statuses
+
+router = APIRouter(prefix="/admin")
+
+Systems = Annotated[Assembled, Depends(assembled)]
+Everybody = Annotated[People, Depends(noun("identity", "people", People))]
+AllKeys = Annotated[Keys, Depends(noun("identity", "keys", Keys))]
+Text = Annotated[str, Form(max_length=1_000)]
+LEVELS = ("read", "write")
+
+
+@router.get("", response_class=HTMLResponse)
+def show_overview(request: Request, systems: Systems) -> Response:
+    """Where to look."""
+    states = [job.state for job in statuses(systems.db, assembly.jobs())]
+    return render(request, "admin/index.html", jobs=len(states), troubled=sum(s in ("late", "failing") for s in states))
+
+
+@router.get("/jobs", response_class=HTMLResponse)
+def show_jobs(request: Request, systems: Systems) -> Response:
+    """Every job with its last run."""
+    return render(request, "admin/jobs.html", jobs=statuses(systems.db, assembly.jobs()))
+
+
+@router.post("/jobs/{name}")
+def run_job(request: Request, systems: Systems, name: str) -> Response:
+    """Run a job now, unless somebody else does."""
+    worker = Worker(systems.db, assembly.jobs())
+    worker.enrol()
+    outcome = worker.run(name, even_if_not_due=True)
+    visitor_of(request).flash(f"{name}: {outcome or 'it runs elsewhere'}.", "bad" if outcome == "failed" else "good")
+    return RedirectResponse("/admin/jobs", status_code=303)
+
+
+@router.get("/keys", response_class=HTMLResponse)
+def show_keys(request: Request, keys: AllKeys, cursor: str | None = None) -> Response:
+    """Every API key, and a form for a new one."""
+    return _keys_page(request, keys, cursor=cursor)
+
+
+def _keys_page(
+    request: Request, keys: Keys, *, cursor: str | None = None, status: int = 200, **values: Any
+) -> Response:
+    names = [system.name for system in assembly.SYSTEMS]
+    scopes = [f"{name}:{level}" for name in ["*", *names] for level in LEVELS]
+    shown = {"error": None, "shown": None, "page": keys.all(cursor=cursor), "scopes": scopes, "typed": {}, **values}
+    return render(request, "admin/keys.html", status=status, now=utcnow(), **shown)
+
+
+@router.post("/keys", response_class=HTMLResponse)
+def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[list[str], Form()] = []) -> Response:  # noqa: B006
+    """Make a key and show it, this once."""
+    person = visitor_of(request).person
+    try:
+        _, shown = keys.create(name, scopes, created_by=person["_id"] if person else "")
+    except Invalid as error:
+        typed = {"name": name, "scopes": scopes}
+        return _keys_page(request, keys, status=status_of(error), error=error, typed=typed)
+    return _keys_page(request, keys, shown=shown)
+
+
+@router.post("/keys/{key_id}/revoke")
+def revoke_key(request: Request, keys: AllKeys, key_id: str) -> Response:
+    """Refuse a key from now on."""
+    key = keys.revoke(key_id)
+    visitor_of(request).flash(f"The key {key['name']} is revoked.")
+    return RedirectResponse("/admin/keys", status_code=303)
+
+
+@router.get("/people", response_class=HTMLResponse)
+def show_people(request: Request, people: Everybody, cursor: str | None = None) -> Response:
+    """Everybody with their role."""
+    return render(request, "admin/people.html", page=people.all(cursor=cursor), roles=ROLES[1:])
+
+
+@router.post("/people/{person_id}")
+def change_person(request: Request, people: Everybody, person_id: str, role: Text = "", enabled: Text = "") -> Response:
+    """Give a person a role, or let them in or not."""
+    me = visitor_of(request).person
+    if me is None or me["_id"] == person_id:
+        raise Forbidden("nobody changes their own role: ask another admin")
+    person = people.set_role(person_id, role) if role else people.get(person_id)
+    if enabled in ("yes", "no"):
+        person = people.enable(person_id) if enabled == "yes" else people.disable(person_id)
+    may = "may not sign in" if person.get("disabled_at") else f"may sign in as {person['role']}"
+    visitor_of(request).flash(f"{person['name']} {may}.")
+    return RedirectResponse("/admin/people", status_code=303)
+
+
+@router.get("/problems", response_class=HTMLResponse)
+def show_problems(request: Request, systems: Systems) -> Response:
+    """What `squinney doctor` finds."""
+    findings = list(doctor.examine(systems.db))
+    return render(request, "admin/problems.html", findings=findings)
+
+
+@router.post("/problems/repair")
+def repair_problems(request: Request, systems: Systems) -> Response:
+    """Mend what can be mended."""
+    try:
+        done = doctor.repair(systems.db)
+        told = ", ".join(f"{what}: {count}" for what, count in done.items()) or "there was nothing to mend"
+        visitor_of(request).flash(f"Repaired: {told}.")
+    except SquinneyError as error:
+        visitor_of(request).flash(error.message, "bad")
+    return RedirectResponse("/admin/problems", status_code=303)

@@ -1,0 +1,41 @@
+"""`squinney doctor`: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from squinney.http.commands import Json, connected, console, print_json
+from squinney.service import doctor as checks
+from squinney.service.doctor import Finding
+
+MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]problem[/]"}
+
+
+def doctor(
+    context: typer.Context,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Examine server, schema and data; exit with 1 where something is wrong."""
+    with connected(context) as connection:
+        repaired = dict(checks.repair(connection.db, seconds=None)) if repair else {}
+        findings = list(checks.examine(connection.db, seconds=None))
+    if as_json:
+        print_json({"findings": [asdict(finding) for finding in findings], "repaired": repaired})
+    else:
+        for what, count in repaired.items():
+            console.print(f"[green]repaired[/] {what}: {count}", highlight=False, markup=True)
+        for finding in findings:
+            _show(finding)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    console.print(f"{MARKS[finding.level]} {finding.area}:", end=" ", highlight=False, markup=True)
+    console.print(finding.message, highlight=False, markup=False, soft_wrap=True)
+    if finding.advice:
+        console.print(f"    {finding.advice}", style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,76 @@
+"""`squinney indexes`: what is declared, and what the database has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from squinney import assembly
+from squinney.http.commands import Json, connected, console, print_json
+from squinney.mongo import schema
+from squinney.mongo.schema import Db
+
+
+def indexes(
+    context: typer.Context,
+    apply: Annotated[bool, typer.Option("--apply", help="Create what is missing.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Also drop and make anew those with other options.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List every declared index, with its size and its use; exit with 1 where the database differs."""
+    with connected(context) as connection:
+        if rebuild:
+            schema.rebuild(connection.db, assembly.collections())
+        elif apply:
+            schema.apply(connection.db, assembly.collections())
+        rows = [row for collection in assembly.collections() for row in _rows(connection.db, collection)]
+        drifts = [str(drift) for drift in schema.check(connection.db, assembly.collections())]
+    if as_json:
+        print_json({"indexes": rows, "drift": drifts})
+    else:
+        _show(rows, drifts)
+    if drifts:
+        raise typer.Exit(1)
+
+
+def _rows(db: Db, collection: schema.Collection) -> list[dict[str, Any]]:
+    sizes = _sizes(db, collection.name)
+    uses = {}
+    if sizes:
+        uses = {used["name"]: used["accesses"]["ops"] for used in db[collection.name].aggregate([{"$indexStats": {}}])}
+    return [
+        {
+            "collection": collection.name,
+            "index": index.name,
+            "why": index.why,
+            "bytes": sizes.get(index.name),
+            "used": uses.get(index.name),
+        }
+        for index in collection.indexes
+    ]
+
+
+def _sizes(db: Db, name: str) -> dict[str, int]:
+    stages: list[dict[str, Any]] = [{"$collStats": {"storageStats": {}}}]
+    if name not in db.list_collection_names():
+        return {}
+    sizes: dict[str, int] = {}
+    for shard in db[name].aggregate(stages):
+        for index, size in shard["storageStats"]["indexSizes"].items():
+            sizes[index] = sizes.get(index, 0) + size
+    return sizes
+
+
+def _show(rows: list[dict[str, Any]], drifts: list[str]) -> None:
+    table = Table("collection", "index", "why", *(Column(name, justify="right") for name in ("KiB", "used")))
+    for row in rows:
+        size = "missing" if row["bytes"] is None else str(row["bytes"] // 1024)
+        table.add_row(row["collection"], row["index"], row["why"], size, str(row["used"] if row["bytes"] else ""))
+    console.print(table)
+    for drift in drifts:
+        console.print(Text.assemble(("differs", "red"), " ", str(drift)), highlight=False)

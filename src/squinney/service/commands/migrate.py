@@ -1,0 +1,82 @@
+"""`squinney migrate`: brings stored documents up to date in the background."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from threading import Event
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from squinney import assembly
+from squinney.errors import NotFound
+from squinney.http.commands import Json, console, print_json, ready
+from squinney.mongo.schema import Db
+from squinney.patterns.migrations import Migration, Progress
+from squinney.service.commands.exit_codes import INTERRUPTED
+
+
+def migrate(
+    context: typer.Context,
+    system: Annotated[str | None, typer.Argument(help="One system only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Upgrade old documents, beside whoever works on them; Ctrl-C leaves the rest to the next run."""
+    chosen = [one for one in assembly.SYSTEMS if system in (None, one.name)]
+    if not chosen:
+        known = ", ".join(one.name for one in assembly.SYSTEMS)
+        raise NotFound(f"there is no system {system}; there are: {known}")
+    with ready(context) as systems, _stopped_by_ctrl_c() as stop:
+        reports = run_all(systems.db, chosen, stop, quiet=as_json)
+    if as_json:
+        print_json(reports)
+    elif not reports:
+        console.print("There is nothing to migrate.")
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+    if any(report["failed"] for report in reports.values()):
+        raise typer.Exit(1)
+
+
+def run_all(db: Db, systems: list[assembly.System], stop: Event, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
+    """Run every migration of the systems; returns each one's report by its collection."""
+    reports = {}
+    for migration in [migration for system in systems for migration in system.migrations(db)]:
+        if stop.is_set():
+            break
+        progress = _run(migration, stop, quiet)
+        reports[migration.name] = asdict(progress)
+        if not quiet:
+            _show(migration.name, progress)
+    return reports
+
+
+def _run(migration: Migration, stop: Event, quiet: bool) -> Progress:
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Bar(*columns, console=console, disable=quiet) as bar:
+        task = bar.add_task(migration.name)
+        return migration.run(
+            stop=stop, report=lambda progress: bar.update(task, completed=progress.scanned, total=progress.total)
+        )
+
+
+def _show(name: str, progress: Progress) -> None:
+    ending = "" if progress.finished_at else "; stopped, to be continued"
+    console.print(f"{name}: {progress.scanned} seen, {progress.upgraded} upgraded, {progress.failed} failed{ending}")
+    for failure in progress.failures:
+        console.print(f"    {failure}", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _stopped_by_ctrl_c() -> Iterator[Event]:
+    stop = Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,114 @@
+"""`squinney serve`: everything in one process."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+from typing import Annotated
+
+import typer
+
+from squinney import assembly
+from squinney.errors import Invalid
+from squinney.http.commands import connected, console, ready, settings_of
+from squinney.http.options import Options
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection
+from squinney.service import logs
+from squinney.service.jobs import Worker
+from squinney.service.secret import secret_for
+from squinney.settings import Settings
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[str | None, typer.Option(help="The address to listen on [HOST].")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on [PORT].")] = None,
+    demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
+) -> None:
+    """Serve the web front and the API, and run the jobs."""
+    from squinney.service.site import create_site  # the web framework is slow to load, and only this command needs it
+
+    context.obj.update(host=host, port=port)
+    settings = settings_of(context)
+    logs.set_up(settings.log_format)
+    if settings.uri:
+        secret_for(settings, None)  # refuse before anything is started
+    signal.signal(signal.SIGTERM, _interrupt)
+    with _listening(settings) as listener, connected(context) as connection:
+        schema.apply(connection.db, assembly.collections())
+        if demo:
+            assembly.load_demo(connection.db)
+        systems = assembly.assemble(connection.db, mode=settings.transaction_mode)
+        site = create_site(systems, options=_options(settings, connection))
+        jobs = Worker(connection.db, assembly.jobs(), observe=site.state.metrics.job_run)
+        jobs.start()
+        try:
+            _say_where(listener, systems)
+            _run(site, listener)
+        finally:
+            jobs.stop()
+
+
+def _options(settings: Settings, connection: Connection) -> Options:
+    folder = connection.embedded.folder if connection.embedded else None
+    return Options(
+        secret=secret_for(settings, folder),
+        rate_per_key=settings.rate_per_key,
+        rate_per_address=settings.rate_per_address,
+    )
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """End as by Ctrl-C, so that whoever stops us this way leaves no server behind either."""
+    raise KeyboardInterrupt
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """Take the port before anything else is started."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only where the protocol is named; answers would wait 40 ms for it.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise Invalid(f"cannot listen on {where} ({error.strerror}); choose another with PORT=", field="port") from None
+    return listener
+
+
+def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
+    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
+    host, port = listener.getsockname()[:2]
+    base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if token := systems.nouns["identity"]["invitations"].first_admin():
+        console.print(
+            f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
+        )
+    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+
+
+def _run(site: object, listener: socket.socket) -> None:
+    import uvicorn
+
+    from squinney.service.connections import CarefulProtocol
+
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
+    config = uvicorn.Config(
+        site,  # type: ignore[arg-type]
+        http=CarefulProtocol,
+        log_level="warning",
+        timeout_graceful_shutdown=10,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def demo(context: typer.Context) -> None:
+    """Load the demo data, once."""
+    with ready(context) as systems:
+        assembly.load_demo(systems.db)
+        console.print("The demo data is there.")

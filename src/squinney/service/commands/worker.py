@@ -1,0 +1,80 @@
+"""`squinney worker` and `squinney jobs`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from squinney import assembly
+from squinney.http.commands import Json, console, listed, print_json, ready, settings_of
+from squinney.service import logs
+from squinney.service.jobs import JobStatus, Worker, statuses
+
+GRACE_SECONDS = 30.0
+jobs_app = typer.Typer(help="Look at the background jobs, or run one now.", no_args_is_help=True)
+
+
+def worker(
+    context: typer.Context,
+    lease: Annotated[float, typer.Option(min=1, help="Seconds after which another worker takes over.")] = 30,
+) -> None:
+    """Run the background jobs until stopped; any number of workers share them."""
+    logs.set_up(settings_of(context).log_format)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ready(context) as systems:
+        running = Worker(systems.db, assembly.jobs(), lease_seconds=lease)
+        running.start()
+        console.print(f"Running {len(assembly.jobs())} jobs (Ctrl-C stops it)", highlight=False)
+        stop.wait()
+        running.stop(grace_seconds=GRACE_SECONDS)
+
+
+@jobs_app.command("list")
+def list_jobs(context: typer.Context, as_json: Json = False) -> None:
+    """Every job with its last run."""
+    with ready(context) as systems:
+        found = statuses(systems.db, assembly.jobs())
+    if as_json:
+        print_json([{**asdict(job), "state": job.state} for job in found])
+        return
+    table = Table(Column("job", no_wrap=True), "state", "last run", Column("took", justify="right"), "result", "next")
+    for job in found:
+        table.add_row(*_row(job))
+    console.print(table)
+
+
+def _row(job: JobStatus) -> list[str]:
+    last = job.last
+    result = last.get("error") or ", ".join(f"{what}: {count}" for what, count in last.get("result", {}).items())
+    return [
+        job.name,
+        job.state,
+        f"{last['finished_at']:%Y-%m-%d %H:%M:%S}" if last else "",
+        f"{last['duration_seconds']:.2f} s" if last else "",
+        result,
+        f"{job.next_at:%Y-%m-%d %H:%M:%S}" if job.next_at else "",
+    ]
+
+
+@jobs_app.command("run")
+def run_job(context: typer.Context, name: str) -> None:
+    """Run a job now, unless a worker is at it; exit with 1 where it fails."""
+    with ready(context) as systems:
+        worker = Worker(systems.db, assembly.jobs())
+        worker.enrol()
+        outcome = worker.run(name, even_if_not_due=True)
+        last = next(job.last for job in statuses(systems.db, assembly.jobs()) if job.name == name)
+    if outcome is None:
+        console.print(f"{name} runs elsewhere at this moment", highlight=False)
+    elif outcome == "failed":
+        console.print(f"{name} failed: {last.get('error')}", highlight=False, markup=False)
+        raise typer.Exit(1)
+    else:
+        console.print(f"{name}: {listed(last.get('result', {}))}", highlight=False, markup=False)

@@ -1,0 +1,169 @@
+"""What is wrong with the server, the schema, the jobs or the data, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pymongo.errors import OperationFailure
+
+from squinney import assembly
+from squinney.errors import Conflict
+from squinney.mongo import schema
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.service.jobs import statuses
+
+Level = Literal["ok", "notice", "problem"]
+MOST_SECONDS = 300.0
+OLDEST_SUPPORTED = (7, 0)
+LEAST_FREE_BYTES = 1 << 30
+LONGEST_TRANSACTION_SECONDS = 15
+FAILURES_THAT_COUNT = 3  # fewer may be MongoDB's absence, which passes
+ADVICE = {
+    "different-index": "run `squinney indexes --rebuild` when few are about",
+    "different-options": "an option of a collection cannot be changed: copy it into a new one",
+    "extra-index": "drop it if it is not one of your own",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. Only a problem makes `doctor` fail."""
+
+    level: Level
+    area: str
+    message: str
+    advice: str = ""
+    repairable: bool = False
+    documents: dict[str, Any] = field(default_factory=dict)
+
+
+def examine(db: Db, *, seconds: float | None = MOST_SECONDS) -> Iterator[Finding]:
+    """Look at the server, the declared collections and indexes, the jobs, and every system's data.
+
+    None seconds are as long as it takes: every document is read.
+
+    Raises: `Unavailable`.
+    """
+    db = pinned(db)
+    with operation(seconds, reads_only=True):
+        yield from _server(db)
+        yield from _schema(db)
+        yield from _unused_indexes(db)
+        yield from _jobs(db)
+        for system in assembly.SYSTEMS:
+            yield from _data(db, system)
+
+
+def _server(db: Db) -> Iterator[Finding]:
+    version = db.client.admin.command("buildInfo")["version"]
+    hello = db.client.admin.command("hello")
+    topology = "sharded cluster" if hello.get("msg") == "isdbgrid" else f"replica set {hello.get('setName')}"
+    yield Finding("ok", "server", f"MongoDB {version}, {topology}")
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SUPPORTED:
+        yield Finding(
+            "notice",
+            "server",
+            f"MongoDB {version} is past its maker's end of life",
+            "fine for development; in production point MONGODB_URI at a newer server",
+        )
+    yield from _transaction_lifetime(db)
+    statistics = db.command("dbStats", freeStorage=1)
+    free = statistics.get("fsTotalSize", 0) - statistics.get("fsUsedSize", 0)
+    if statistics.get("fsTotalSize") and free < LEAST_FREE_BYTES:
+        yield Finding("problem", "disk", f"only {free >> 20} MiB are free", "make room: MongoDB stops when it is full")
+
+
+def _transaction_lifetime(db: Db) -> Iterator[Finding]:
+    """What a process that is killed in the middle of a native transaction leaves: locks, until the server ends it."""
+    name = "transactionLifetimeLimitSeconds"
+    try:
+        seconds = db.client.admin.command({"getParameter": 1, name: 1}).get(name, 0)
+    except OperationFailure:  # a router does not have it, and not every user may ask
+        return
+    if seconds > LONGEST_TRANSACTION_SECONDS:
+        yield Finding(
+            "notice",
+            "server",
+            f"a process that dies in a transaction holds its documents for up to {seconds} s",
+            f"set the server's {name} to {LONGEST_TRANSACTION_SECONDS}",
+        )
+
+
+def _schema(db: Db) -> Iterator[Finding]:
+    drifts = schema.check(db, assembly.collections())
+    for drift in drifts:
+        level: Level = "notice" if drift.kind == "extra-index" else "problem"
+        repairable = drift.kind.startswith("missing") or drift.kind == "different-validator"
+        advice = "run `squinney doctor --repair`" if repairable else ADVICE.get(drift.kind, "")
+        yield Finding(level, "schema", str(drift), advice, repairable)
+    if not any(drift.kind != "extra-index" for drift in drifts):
+        yield Finding("ok", "schema", f"{len(assembly.collections())} collections and their indexes are as declared")
+
+
+def _unused_indexes(db: Db) -> Iterator[Finding]:
+    """Declared indexes that the server has not used since it started, on collections that are in use."""
+    for collection in assembly.collections():
+        if db[collection.name].estimated_document_count() < 10_000:
+            continue
+        for used in db[collection.name].aggregate([{"$indexStats": {}}]):
+            if used["name"] != "_id_" and not used["accesses"]["ops"]:
+                since = f"{used['accesses']['since']:%Y-%m-%d}"
+                yield Finding("notice", "indexes", f"{collection.name}.{used['name']} was not used since {since}")
+
+
+def _jobs(db: Db) -> Iterator[Finding]:
+    """Jobs that fail, or that nobody runs; where none ever ran, a program calls what it needs itself."""
+    jobs = statuses(db, assembly.jobs())
+    for job in jobs:
+        if job.failures:
+            level: Level = "problem" if job.failures >= FAILURES_THAT_COUNT else "notice"
+            told = f"{job.name} failed {job.failures} times in a row: {job.last.get('error', '')}"
+            yield Finding(level, "jobs", told, f"see the log; `squinney jobs run {job.name}` tries it now")
+        elif job.state == "late":
+            told = f"{job.name} has been due for {job.late_seconds:.0f} s"
+            yield Finding("notice", "jobs", told, "run `squinney serve` or `squinney worker`")
+    if not any(job.failures or job.state == "late" for job in jobs):
+        yield Finding("ok", "jobs", "none is late or fails")
+
+
+def _data(db: Db, system: assembly.System) -> Iterator[Finding]:
+    found = False
+    for problem in system.find_problems(db):
+        found = True
+        advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
+        yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
+    if not found:
+        yield Finding("ok", system.name, "no problems found")
+
+
+def _apply_schema(db: Db) -> int:
+    """Apply what can be applied; an index that a person must drop first keeps nothing else from being mended."""
+    declared = assembly.collections()
+    before = schema.check(db, declared)
+    drifted = {drift.collection for drift in before}
+    for collection in declared:
+        if collection.name in drifted:
+            with suppress(Conflict):
+                schema.apply(db, [collection])
+    return len(before) - len(schema.check(db, declared))
+
+
+def repair(db: Db, *, seconds: float | None = MOST_SECONDS) -> Counter[str]:
+    """Create what is missing and mend what each system can mend; returns counts.
+
+    Atomic: each index and each document by itself.
+    After a crash: run it again.
+    Raises: `Unavailable`.
+    """
+    db = pinned(db)
+    with operation(seconds):
+        done = Counter({"collections and indexes": _apply_schema(db)})
+        for system in assembly.SYSTEMS:
+            done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})
+    return +done

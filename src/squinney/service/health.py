@@ -1,0 +1,45 @@
+"""Is the process alive, and can it work?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import Response
+
+from squinney.assembly import Assembled
+from squinney.assembly import jobs as jobs_of_all
+from squinney.errors import Unavailable
+from squinney.http.dependencies import assembled
+from squinney.mongo.connect import operation
+from squinney.service.jobs import statuses
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", responses={503: {"description": "MongoDB is away"}})
+def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
+    """MongoDB answers and takes writes; which jobs are late or fail."""
+    try:
+        with operation(2, reads_only=True):
+            writable = systems.db.client.admin.command("hello").get("isWritablePrimary", False)
+            jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all())}
+    except Unavailable:
+        writable, jobs = False, {}
+    told = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
+    headers = None if writable else {"Retry-After": "2"}
+    return JSONResponse(told, status_code=200 if writable else 503, headers=headers)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(request: Request) -> Response:
+    """Figures for Prometheus."""
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

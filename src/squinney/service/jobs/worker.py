@@ -1,0 +1,220 @@
+"""`Worker`: looks for due jobs and runs each in a thread of its own, under its lease."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import bson
+from pymongo.errors import PyMongoError
+
+from squinney import checks
+from squinney.errors import NotFound, SquinneyError
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns import jobs as records
+from squinney.patterns.jobs import Job
+from squinney.patterns.leases import Lease, Leases, after
+from squinney.service.jobs.keeper import Keeper
+
+log = logging.getLogger(__name__)
+
+Observe = Callable[[str, str, float], None]
+JITTER = 0.1
+MOST_BACKOFF_SECONDS = 3600.0
+LARGEST_RESULT_BYTES = 10_000
+LONGEST_ERROR = 500
+RECORD_TRIES = 5
+
+
+class Worker:
+    """Runs jobs until stopped. Any number of workers, in any number of processes, share the jobs between them.
+
+    A job is due when the server's clock says so; a lease in MongoDB lets one worker at a time run it. A worker that
+    dies leaves its job due, and another takes it over when the lease has run out. `observe(name, outcome, seconds)`
+    hears of every run.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        jobs: Sequence[Job],
+        *,
+        holder: str | None = None,
+        lease_seconds: float = 30,
+        look_every_seconds: float = 1,
+        observe: Observe = lambda name, outcome, seconds: None,
+    ) -> None:
+        self._db = pinned(db)
+        self._jobs = {job.name: job for job in jobs}
+        self._leases = Leases(db, holder=holder)
+        self._keeper = Keeper(self._leases, seconds=lease_seconds)
+        self._look_every_seconds = look_every_seconds
+        self._observe = observe
+        self._running: dict[str, threading.Thread] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Work in a thread of this process."""
+        self._thread = threading.Thread(target=self.work, name="squinney-worker", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, grace_seconds: float = 10) -> bool:
+        """Begin nothing more and wait for what runs; True when all of it ended. What did not is taken over by another
+        worker once this process is gone."""
+        self._stop.set()
+        until = time.monotonic() + grace_seconds
+        if self._thread:  # first, so that it begins nothing meanwhile
+            self._thread.join(grace_seconds)
+        with self._lock:
+            threads = list(self._running.values())
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        self._keeper.close()
+        return not any(thread.is_alive() for thread in threads)
+
+    def work(self) -> None:
+        """Look for due jobs until `stop()`; waits while MongoDB is away or refuses."""
+        enrolled = False
+        while not self._stop.is_set():
+            try:
+                if not enrolled:
+                    self.enrol()
+                    enrolled = True
+                for name in self.due():
+                    self._begin(name)
+            except (SquinneyError, PyMongoError) as error:
+                log.warning("the worker waits: %s", error)
+            self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
+
+    @operation()
+    def enrol(self) -> None:
+        """Make a record for each job that has none; it is due at once.
+
+        Atomic: one upsert per job.
+        After a crash: run it again.
+        """
+        for name in self._jobs:
+            fresh = {"next_at": {"$ifNull": ["$next_at", "$$NOW"]}, "runs": {"$ifNull": ["$runs", 0]}}
+            self._db[records.NAME].update_one(records.RECORD(name=name), [{"$set": fresh}], upsert=True)
+
+    @operation(reads_only=True)
+    def due(self) -> list[str]:
+        """The names of the jobs that are due and not running here."""
+        with self._lock:
+            names = [name for name in self._jobs if name not in self._running]
+        return [record["_id"] for record in records.DUE.find(self._db, names=names, projection={"_id": 1})]
+
+    def _begin(self, name: str) -> None:
+        thread = threading.Thread(target=self._run_in_thread, args=(name,), name=f"squinney-job-{name}", daemon=True)
+        with self._lock:
+            self._running[name] = thread
+        thread.start()
+
+    def _run_in_thread(self, name: str) -> None:
+        try:
+            self.run(name)
+        except SquinneyError as error:
+            log.warning("job %s could not be run: %s", name, error.message)
+        except Exception:
+            log.exception("job %s could not be run", name)
+        finally:
+            with self._lock:
+                self._running.pop(name, None)
+
+    def run(self, name: str, *, even_if_not_due: bool = False) -> str | None:
+        """Run one job if it is due and nobody else runs it; its outcome, `ok` or `failed`, or None.
+
+        Atomic: the lease decides who runs it; the record is one update, which a later holder's is not undone by.
+        After a crash: the job stays due, and is taken over when the lease has run out.
+        Raises: `NotFound`, `Unavailable`.
+        """
+        job = self._jobs.get(name)
+        if job is None:
+            raise NotFound(f"there is no job {name}", job=name)
+        with self._keeper.holding(records.lease_of(name)) as lease:
+            if lease is None or not self._claim(name, lease, even_if_not_due=even_if_not_due):
+                return None
+            return self._run(job, lease)
+
+    @operation()
+    def _claim(self, name: str, lease: Lease, *, even_if_not_due: bool) -> bool:
+        """Look again, now that nobody else can run it: it may just have been run."""
+        where = records.RECORD(name=name) if even_if_not_due else records.DUE(names=[name])
+        running = {"holder": {"$literal": self._leases.holder}, "started_at": "$$NOW"}
+        claimed = self._db[records.NAME].update_one(
+            {**where, "_id": name}, [{"$set": {"running": running, "term": lease.term}}]
+        )
+        return claimed.matched_count > 0
+
+    def _run(self, job: Job, lease: Lease) -> str:
+        started = time.monotonic()
+        outcome = "ok"
+        try:
+            change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
+        except Exception as error:
+            self._tell_of_failure(job, error)
+            told = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
+            outcome, change = "failed", {"error": {"$literal": told}}
+        seconds = time.monotonic() - started
+        self._observe(job.name, outcome, seconds)
+        self._record(job, lease, {"outcome": outcome, "duration_seconds": round(seconds, 3), **change})
+        return outcome
+
+    def _tell_of_failure(self, job: Job, error: Exception) -> None:
+        """What MongoDB's absence or our own end does to a job is no fault to be traced."""
+        if isinstance(error, SquinneyError) or self._stop.is_set():
+            log.warning("job %s failed: %s: %s", job.name, type(error).__name__, error)
+        else:
+            log.exception("job %s failed", job.name)
+
+    def _record(self, job: Job, lease: Lease, last: Document) -> None:
+        """Tried for a while: without the record the job is merely due again at once."""
+        for attempt in range(RECORD_TRIES):
+            try:
+                self._record_once(job, lease, last)
+                return
+            except (SquinneyError, PyMongoError) as error:
+                log.warning("the run of %s is not on record yet: %s", job.name, error)
+                self._stop.wait(2**attempt)
+
+    @operation()
+    def _record_once(self, job: Job, lease: Lease, last: Document) -> None:
+        failed = last["outcome"] == "failed"
+        failures: Any = {"$add": [{"$ifNull": ["$failures", 0]}, 1]} if failed else 0
+        stored = {**last, "holder": "$running.holder", "started_at": "$running.started_at", "finished_at": "$$NOW"}
+        changes: list[Document] = [
+            # `$set` would merge the new `last` into the old one.
+            {"$set": {"last": None, "failures": failures, "runs": {"$add": ["$runs", 1]}}},
+            {"$set": {"last": stored, "next_at": _next(job, failed=failed)}},
+            {"$unset": "running"},
+        ]
+        self._db[records.NAME].update_one({"_id": job.name, "term": lease.term}, changes)
+
+
+def _next(job: Job, *, failed: bool) -> Document:
+    """Every so often, a little spread; after failures twice as late each time."""
+    spread = random.uniform(1 - JITTER, 1 + JITTER)
+    if not failed:
+        return after(job.every_seconds * spread)
+    longest = max(job.every_seconds, MOST_BACKOFF_SECONDS)
+    factor = {"$pow": [2, {"$min": ["$failures", 20]}]}
+    seconds = {"$min": [{"$multiply": [job.every_seconds * spread, factor]}, longest]}
+    return {"$add": ["$$NOW", {"$multiply": [seconds, 1000]}]}
+
+
+def _storable(result: Mapping[str, Any] | None) -> Document:
+    try:
+        stored = dict(result or {})
+        if len(bson.encode(stored)) <= LARGEST_RESULT_BYTES:
+            return stored
+        return {"note": "the result was too large to keep"}
+    except (bson.errors.BSONError, TypeError, ValueError, OverflowError):
+        return {"note": repr(result)[:LONGEST_ERROR]}

@@ -1,0 +1,121 @@
+"""What `/metrics` tells, in a registry of the application's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from squinney.errors import SquinneyError
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db
+from squinney.patterns.jobs import Job
+from squinney.service.jobs import statuses
+
+WAIT_SECONDS = 2.0
+BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+
+class Metrics:
+    """Counts requests, operations, job runs and connections."""
+
+    def __init__(self, db: Db, jobs: list[Job]) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "squinney_requests", "Requests by route and status", ["method", "route", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "squinney_request_seconds",
+            "How long an answer took to begin",
+            ["method", "route"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self._operations = Counter(
+            "squinney_operations", "Requests by system and outcome", ["system", "outcome"], registry=self.registry
+        )
+        self._job_runs = Counter("squinney_job_runs", "Runs of jobs here", ["job", "outcome"], registry=self.registry)
+        self._job_seconds = Counter(
+            "squinney_job_run_seconds", "Time spent in jobs here", ["job"], registry=self.registry
+        )
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram, Counter]] = {}
+        self.registry.register(_Live(db, jobs))
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        known = self._known.get((method, route, status))
+        if known is None:
+            known = self._known[method, route, status] = (
+                self._requests.labels(method, route, str(status)),
+                self._seconds.labels(method, route),
+                self._operations.labels(_system_of(route), outcome_of(status)),
+            )
+        requests, latencies, operations = known
+        requests.inc()
+        latencies.observe(seconds)
+        operations.inc()
+
+    def job_run(self, name: str, outcome: str, seconds: float) -> None:
+        """Count a run of a job in this process."""
+        self._job_runs.labels(name, outcome).inc()
+        self._job_seconds.labels(name).inc(seconds)
+
+
+def _system_of(route: str) -> str:
+    parts = route.strip("/").split("/")
+    return parts[1] if parts[0] == "api" and len(parts) > 1 else parts[0] or "home"
+
+
+def outcome_of(status: int) -> str:
+    """A status in a word."""
+    if status < 400:
+        return "ok"
+    if status < 500:
+        return "refused"
+    return "unavailable" if status == 503 else "failed"
+
+
+class _Live(Collector):
+    """Asked for when somebody looks: job lag and the connection pool."""
+
+    def __init__(self, db: Db, jobs: list[Job]) -> None:
+        self._db = db
+        self._jobs = jobs
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: registering must not talk to the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of this moment; without the database only that it is away."""
+        up = GaugeMetricFamily("squinney_mongodb_up", "Whether MongoDB answers")
+        late = GaugeMetricFamily("squinney_job_late_seconds", "How long a job is overdue", labels=["job"])
+        failures = GaugeMetricFamily("squinney_job_failures", "Failed runs in a row", labels=["job"])
+        try:
+            with operation(WAIT_SECONDS, reads_only=True):
+                for status in statuses(self._db, self._jobs):
+                    late.add_metric([status.name], status.late_seconds)
+                    failures.add_metric([status.name], status.failures)
+            up.add_metric([], 1)
+        except SquinneyError:
+            up.add_metric([], 0)
+        yield from (up, late, failures, self._pool())
+
+    def _pool(self) -> GaugeMetricFamily:
+        family = GaugeMetricFamily("squinney_mongodb_connections", "Open connections", labels=["state"])
+        for state, count in pool_figures(self._db).items():
+            family.add_metric([state], count)
+        return family
+
+
+def pool_figures(db: Db) -> dict[str, int]:
+    """The connections of this process's client, idle and in use."""
+    idle = used = 0
+    topology: Any = getattr(db.client, "_topology", None)
+    for server in list(getattr(topology, "_servers", {}).values()):
+        idle += len(server.pool.conns)
+        used += server.pool.active_sockets
+    return {"idle": idle, "used": used}

@@ -1,0 +1,139 @@
+"""The whole site: the API, the pages of every system, and the static files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from squinney.assembly import SYSTEMS, Assembled
+from squinney.errors import SquinneyError
+from squinney.http import pages, problems
+from squinney.http.dependencies import assembled
+from squinney.http.options import Options
+from squinney.http.pages import render, way_back
+from squinney.http.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
+from squinney.http.visitor import Visiting
+from squinney.service import admin
+from squinney.service.app import adapters, create_app
+from squinney.service.middleware.gate import Gate
+from squinney.service.middleware.head import Head
+from squinney.service.middleware.limits import BodyLimit, Shedding
+from squinney.service.middleware.observe import Observe
+
+STATIC = Path(pages.__file__).parent / "static"
+# What the framework says in two words.
+TOLD = {404: "There is no such page.", 405: "That cannot be done here."}
+
+home = APIRouter(include_in_schema=False)
+
+
+def create_site(systems: Assembled, *, options: Options | None = None) -> FastAPI:
+    """The application that `squinney serve` runs."""
+    app = create_app(systems, options=options)
+    modules = adapters("web")
+    app.include_router(home)
+    app.include_router(admin.router, include_in_schema=False, dependencies=[csrf_checked, needs("admin")])
+    for module in modules:
+        dependencies = [csrf_checked, writes_need(getattr(module, "WRITES_NEED", "member"))]
+        app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    handlers: list[tuple[type[Exception], Any]] = [
+        (SquinneyError, show_error),
+        (RequestValidationError, show_validation_error),
+        (HTTPException, show_http_error),
+        (Exception, show_failure),
+    ]
+    for kind, handler in handlers:
+        app.add_exception_handler(kind, handler)
+    _surround(app, [*adapters("api"), *modules])
+    return app
+
+
+def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
+    """The layers around every route, from the inside out. A module's `BODY_LIMITS` raise the limit for its uploads."""
+    options: Options = app.state.options
+    limits = dict(options.body_limits)
+    for module in modules:
+        limits.update(getattr(module, "BODY_LIMITS", {}))
+    nouns = app.state.assembled.nouns["identity"]
+    app.add_middleware(Head)
+    app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
+    app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
+    app.add_middleware(Gate, keys=nouns["keys"], options=options)
+    app.add_middleware(Shedding, options=options)
+    app.add_middleware(SecurityMiddleware)
+    app.add_middleware(Observe, metrics=app.state.metrics)
+
+
+@home.get("/api/docs", response_class=HTMLResponse)
+def show_api(request: Request) -> Response:
+    """The API's documentation, from its OpenAPI document: the operations of each system."""
+    document = request.app.openapi()
+    groups: dict[str, list[tuple[str, str, Any]]] = {}
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            groups.setdefault(operation.get("tags", ["service"])[0], []).append((method, path, operation))
+    return render(request, "api.html", groups=groups, schemas=document["components"]["schemas"])
+
+
+@home.get("/", response_class=HTMLResponse)
+def show_home(request: Request, systems: Annotated[Assembled, Depends(assembled)]) -> Response:
+    """Every system with its live numbers."""
+    cards = [(system, system.figures(systems.db)) for system in SYSTEMS if system.listed]
+    return render(request, "home.html", cards=cards)
+
+
+def for_a_person(request: Request) -> bool:
+    """Whether the answer goes to a browser's page rather than to a program."""
+    return not request.url.path.startswith("/api") and "text/html" in request.headers.get("accept", "")
+
+
+def show_error(request: Request, error: SquinneyError) -> Response:
+    """Our own errors, as a page or as a problem."""
+    told = problems.squinney_problem(request, error)
+    if not for_a_person(request):
+        return told
+    if isinstance(error, SignInNeeded):
+        return RedirectResponse(f"/sign-in?next={quote(way_back(request))}", status_code=303)
+    page = render(request, "error.html", status=told.status_code, message=error.message, code=error.code)
+    if "retry-after" in told.headers:
+        page.headers["Retry-After"] = told.headers["retry-after"]
+    return page
+
+
+def show_validation_error(request: Request, error: RequestValidationError) -> Response:
+    """Input that does not fit."""
+    if not for_a_person(request):
+        return problems.validation_problem(request, error)
+    message = "Something in that request is not right."
+    told = problems.in_short(problems.wrong_fields(error))
+    return render(request, "error.html", status=422, message=message, code="invalid", told=told)
+
+
+def show_http_error(request: Request, error: HTTPException) -> Response:
+    """What the framework refuses: unknown pages, wrong methods."""
+    if not for_a_person(request):
+        return problems.http_problem(request, error)
+    message = TOLD.get(error.status_code, str(error.detail))
+    return render(request, "error.html", status=error.status_code, message=message, code="")
+
+
+def show_failure(request: Request, error: Exception) -> Response:
+    """A fault of ours: the log has the traceback, the answer says nothing of it. It is made outside all layers."""
+    if for_a_person(request):
+        answer: Response = render(
+            request, "error.html", status=500, message="Something went wrong on our side.", code="internal"
+        )
+    else:
+        answer = problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
+    answer.headers.update(HEADERS)
+    return answer

@@ -1,0 +1,71 @@
+"""Markers, locks and stubs whose run has no record any more: nobody will ever finish or undo them.
+
+The protocol leaves none. A damaged or partly restored `transactions` collection does, and so can a server that stood
+still in the midst of an insert until long after its deadline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem
+from squinney.mongo.schema import Db, Document
+from squinney.transactions.records import NAME, is_open
+
+MARKED: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}, {"txn_stub": {"$ne": None}}]}
+
+
+def find_orphans(db: Db, collections: Iterable[str]) -> Iterator[Problem]:
+    """`orphan-marker` and `orphan-stub`, in the named collections; reads each of them whole."""
+    db = pinned(db)
+    for name in collections:
+        for document in list(db[name].find(MARKED, {"txns": 1, "txn_lock": 1, "txn_stub": 1})):
+            yield from _orphans_of(db, name, document)
+
+
+def _orphans_of(db: Db, name: str, document: Document) -> Iterator[Problem]:
+    marks = dict.fromkeys([*document.get("txns", []), document.get("txn_lock")])
+    for txn in marks:
+        if txn is not None and _is_orphan(db, name, document["_id"], txn):
+            is_stub = document.get("txn_stub") == txn
+            yield Problem(
+                "orphan-stub" if is_stub else "orphan-marker",
+                f"{name} {document['_id']} is {'a stub' if is_stub else 'marked'} of {txn}, which is no transaction",
+                documents={name: document["_id"], NAME: txn},
+                repairable=True,
+            )
+
+
+def _is_orphan(db: Db, name: str, document_id: Any, txn: Any) -> bool:
+    """Looks at the record first and at the document again: a run that ends just now is none."""
+    if is_open(db, txn):
+        return False
+    return db[name].find_one({"_id": document_id, "$or": [{"txns": txn}, {"txn_lock": txn}]}, {"_id": 1}) is not None
+
+
+def drop_orphans(db: Db, collections: Iterable[str]) -> Counter[str]:
+    """Remove orphan stubs, and orphan markers from their documents, as they are: what they took is not given back.
+
+    Atomic: each document by itself. A run without a record cannot come back, so there is no race to lose.
+    After a crash: run it again.
+    """
+    db = pinned(db)
+    done: Counter[str] = Counter()
+    for name in collections:
+        for problem in find_orphans(db, [name]):
+            drop = _remove_stub if problem.code == "orphan-stub" else _drop_marker
+            done.update(drop(db, name, problem.documents[name], problem.documents[NAME]))
+    return +done
+
+
+def _remove_stub(db: Db, name: str, document_id: Any, txn: Any) -> dict[str, int]:
+    return {"stubs removed": db[name].delete_one({"_id": document_id, "txn_stub": txn}).deleted_count}
+
+
+def _drop_marker(db: Db, name: str, document_id: Any, txn: Any) -> dict[str, int]:
+    pulled = db[name].update_one({"_id": document_id, "txns": txn}, {"$pull": {"txns": txn}}).modified_count
+    unlocked = db[name].update_one({"_id": document_id, "txn_lock": txn}, {"$unset": {"txn_lock": ""}}).modified_count
+    return {"markers dropped": int(bool(pulled or unlocked))}

@@ -1,0 +1,141 @@
+"""The `transactions` collection: one document per unfinished two-phase run and per idempotency key.
+
+```
+transactions { _id: hash of scope, kind and key, or the run's id; txn: the run's id, the marker in documents;
+               kind, mode, fingerprint, result, steps, at, deadline, expires_at,
+               state: new | commit | rollback | tombs | done,   due_at: when `recover()` may act on it }
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId, json_util
+from pymongo.client_session import ClientSession
+
+from squinney import checks
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Collection, Db, Document, Index
+from squinney.patterns.leases import after
+from squinney.transactions.errors import KeyReused, StillRunning
+
+NAME = "transactions"
+OPEN_STATES = ["new", "commit", "rollback", "tombs"]
+KEEP_KEYS_SECONDS = 7 * 86_400
+
+COLLECTIONS = [
+    Collection(
+        NAME,
+        indexes=[
+            Index([("state", 1), ("due_at", 1)], why="what recover() has to do"),
+            Index([("expires_at", 1)], expire_after_seconds=0, why="forgets keys of finished runs"),
+        ],
+        shard_key={"_id": "hashed"},
+    )
+]
+
+DUE = Query(
+    "transactions.due",
+    NAME,
+    where=lambda state, until: {"state": state, "due_at": {"$lte": until}},
+    example={"state": "new", "until": datetime(2026, 1, 1)},  # noqa: DTZ001 - a sample value
+    sort=[("due_at", 1)],
+    routing="broadcast",
+    reason="recover() looks for work on every shard, every few seconds",
+)
+OPEN = Query(
+    "transactions.open",
+    NAME,
+    where=lambda txn: {"state": {"$in": OPEN_STATES}, "txn": txn},
+    example={"txn": "t"},
+    routing="broadcast",
+    reason="find_problems() asks whether a marker's run is still open",
+)
+QUERIES: list[Query | Pipeline] = [DUE, OPEN]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run: its id, the plan's result, and whether it was an earlier run's."""
+
+    id: Any
+    result: Any
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key with what it stands for."""
+
+    id: str
+    fingerprint: str
+
+
+def key_for(kind: str, key: str | None, scope: str, arguments: Mapping[str, Any] | None) -> Key | None:
+    """The key's record id and the fingerprint of the caller's arguments; None without a key."""
+    if key is None:
+        return None
+    if arguments is None:
+        raise ValueError("a key needs the arguments it stands for")
+    checks.text(key, "key", least=1, most=200)
+    checks.text(scope, "scope", most=200)
+    return Key("key:" + _digest([scope, kind, key]), _digest(arguments))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json_util.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def finished(kind: str, txn: ObjectId, key: Key, result: Any) -> Document:
+    """The record of a keyed operation that one native transaction does, but for its times."""
+    return {
+        "_id": key.id,
+        "txn": txn,
+        "kind": kind,
+        "mode": "native",
+        "fingerprint": key.fingerprint,
+        "result": result,
+        "state": "done",
+    }
+
+
+def insert_finished(db: Db, record: Document, keep_seconds: float, session: ClientSession) -> None:
+    """An upsert that cannot match: an insert could not tell the server's time, by which the record expires.
+
+    Raises: `DuplicateKeyError` where the key has a record.
+    """
+    times = {"at": "$$NOW", "expires_at": after(keep_seconds)}
+    pipeline = [{"$replaceWith": {"$mergeObjects": [{"$literal": record}, times]}}]
+    unmatched = {"_id": record["_id"], "txn": record["txn"]}
+    db[NAME].update_one(unmatched, pipeline, upsert=True, session=session)
+
+
+def is_open(db: Db, txn: Any) -> bool:
+    """Whether the run that a marker names has a record that `recover()` will act on."""
+    return next(OPEN.find(db, txn=txn, limit=1), None) is not None
+
+
+def replay(record: Document, key: Key) -> Outcome:
+    """What a repeat with the key is answered.
+
+    Raises: `KeyReused`, `StillRunning`.
+    """
+    if record["fingerprint"] != key.fingerprint:
+        raise KeyReused("this key was used with other arguments")
+    if record["state"] not in ("commit", "done"):
+        raise StillRunning("an operation with this key is still running; try again")
+    return Outcome(record["txn"], record.get("result"), replayed=True)
+
+
+def earlier_outcome(db: Db, key: Key | None, session: ClientSession | None = None) -> Outcome | None:
+    """What the key's first run answered; None without one, or while its record is not yet visible to a majority.
+
+    Raises: `KeyReused`, `StillRunning`.
+    """
+    record = db[NAME].find_one({"_id": key.id}, session=session) if key else None
+    return replay(record, key) if key and record else None

@@ -1,0 +1,158 @@
+"""`Transactions`: runs plans of guarded steps, and recovers what others left unfinished."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from pymongo.errors import OperationFailure
+
+from squinney.errors import SquinneyError
+from squinney.mongo.connect import operation, seconds_left, server_now
+from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import Problem
+from squinney.mongo.schema import Db
+from squinney.transactions import attempts, native, records, two_phase
+from squinney.transactions.errors import Stale
+from squinney.transactions.records import Outcome
+from squinney.transactions.steps import Plan, Step, require_one_step_per_document
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["auto", "native", "two-phase"]
+Steps = Sequence[Step] | Plan
+STUCK_AFTER_SECONDS = 60
+
+
+class Transactions:
+    """Runs operations that span documents, so that they happen whole or not at all.
+
+    `mode` "native" is one MongoDB transaction; "two-phase" the book's protocol, for hot documents and very large
+    operations; "auto" is native unless a run asks otherwise. Processes in different modes may work on the same
+    documents. `timeout_seconds` bounds a run; `margin_seconds` is what `recover()` waits beyond a run's deadline, for
+    clocks that differ between servers.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        mode: Mode = "auto",
+        *,
+        timeout_seconds: float = 30,
+        margin_seconds: float = 5,
+        tombs_for_seconds: float = 300,
+        keep_keys_seconds: float = records.KEEP_KEYS_SECONDS,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
+        self._db = pinned(db)
+        self._mode = mode
+        self._tombs_for_seconds = tombs_for_seconds
+        self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
+
+    def run(
+        self,
+        kind: str,
+        steps: Steps | Callable[[], Steps],
+        *,
+        key: str | None = None,
+        scope: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        prefer: Literal["native", "two-phase"] = "native",
+    ) -> Outcome:
+        """Do all steps or none.
+
+        `steps` may be a callable that builds them anew: it is called again where a step is refused with `Stale`.
+        With a `key`, scoped by `scope` and `kind`, the operation happens once: a repeat with the same `arguments` gets
+        the first outcome, also where the callable refuses by now. `prefer` is the mode that "auto" takes.
+
+        Atomic: native: the transaction's commit. Two-phase: the update that flips the record from new to commit.
+        After a crash: native: nothing. Two-phase: markers and takes, until `recover()` finishes or undoes them.
+        Raises: the refusing step's error; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`; `Unavailable`, where
+        `outcome_unknown` says that a repeat with the key must settle it.
+        """
+        found = records.key_for(kind, key, scope, arguments)
+        mode = prefer if self._mode == "auto" else self._mode
+        with operation(self._limits.timeout_seconds):
+            until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
+            while True:
+                try:
+                    return self._once(kind, steps, found, mode, until)
+                except Stale:
+                    if not callable(steps) or time.monotonic() >= until:
+                        raise
+                    time.sleep(random.uniform(0, 0.02))
+
+    def _once(
+        self, kind: str, steps: Steps | Callable[[], Steps], key: records.Key | None, mode: str, until: float
+    ) -> Outcome:
+        try:
+            plan = _plan(steps)
+        except SquinneyError:
+            if outcome := records.earlier_outcome(self._db, key):
+                return outcome
+            raise
+        require_one_step_per_document(plan.steps)
+        if mode == "two-phase":
+            # Nobody waits for it longer than its caller, so recover() need not either.
+            limits = replace(self._limits, timeout_seconds=seconds_left())
+            return two_phase.run(self._db, kind, plan, key, limits, until=until)
+        keep = self._limits.keep_keys_seconds
+        return native.run(self._db, kind, plan, key, until=until, keep_keys_seconds=keep)
+
+    def recover(self, *, batch: int = 100) -> Counter[str]:
+        """Finish or undo what crashed processes left, as far as it is due; returns counts by outcome.
+
+        Atomic: each document's own update; safe when any number of processes do it at once.
+        After a crash: the next `recover()` goes on.
+        """
+        counts: Counter[str] = Counter()
+        with operation(60):
+            now = server_now(self._db)
+            for state in records.OPEN_STATES:
+                for record in records.DUE.find(self._db, state=state, until=now).batch_size(batch):
+                    counts[self._try_to_settle(record)] += 1
+        return counts
+
+    def _try_to_settle(self, record: dict[str, Any]) -> str:
+        """One run whose give or undo the server refuses must not keep the others waiting."""
+        try:
+            return self._settle(record)
+        except OperationFailure as error:
+            log.error("transaction %s cannot be settled: %s", record["txn"], error.details or error)
+            return "failed"
+
+    def _settle(self, record: dict[str, Any]) -> str:
+        if record["state"] == "commit":
+            two_phase.finish(self._db, record, self._limits.keep_keys_seconds)
+            return "finished"
+        if record["state"] == "tombs":
+            two_phase.sweep_tombs(self._db, record)
+            return "swept"
+        two_phase.roll_back(self._db, record, tombs_for_seconds=self._tombs_for_seconds)
+        return "rolled back"
+
+
+def _plan(steps: Steps | Callable[[], Steps]) -> Plan:
+    built = steps() if callable(steps) else steps
+    return built if isinstance(built, Plan) else Plan(built)
+
+
+def find_stuck(db: Db) -> Iterator[Problem]:
+    """Runs that `recover()` should have settled a minute ago: nobody runs it, or a step's give or undo fails."""
+    db = pinned(db)
+    overdue = server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)
+    for state in records.OPEN_STATES:
+        for record in records.DUE.find(db, state=state, until=overdue):
+            yield Problem(
+                "stuck-transaction",
+                f"{record['kind']} {record['txn']} has been in state {state} since {record['at']:%Y-%m-%d %H:%M:%S}",
+                documents={records.NAME: record["_id"]},
+                repairable=True,
+            )

@@ -1,1 +1,0 @@
-"""The web front: server-rendered pages over the same operations."""

@@ -1,4 +1,4 @@
-"""`make prove`: every proof at full size; writes the figures to `docs/benchmarks/proofs.md`.
+"""`make prove`: every proof at full size, written to `docs/benchmarks/proofs.md`, and the docs in fresh environments.
 
 `python -m bench.prove ledger` proves one system, sweeps its cases alone, and writes no page.
 """
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+
+from tools import run_docs
 
 from bench import report
 from squinney import assembly
@@ -60,7 +62,8 @@ def main(only: Sequence[str]) -> None:
         machine = report.machine(str(next(iter(proofs.values()))["server"]))
         report.write_page("proofs", "Proofs at full size", [report.table(head, rows), f"{points}.", machine])
         report.copy_to_readme("proofs", report.table(head, rows))
-    if any(figures["broken"] for figures in proofs.values()):
+    failing = 0 if only else run_docs.main([])
+    if failing or any(figures["broken"] for figures in proofs.values()):
         raise SystemExit(1)
 
 

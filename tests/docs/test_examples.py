@@ -1,41 +1,84 @@
-"""The Python examples of every page of the docs run, in order, in one namespace with a fresh `db`.
+"""The Python of every page of the docs runs when it is pasted into an empty file, and again.
 
-A block is left out only as ```` ```python no-run ````, and then says why in a comment on its first line.
+Here it runs in processes forked from one that has the packages loaded, on the tests' MongoDB; `make prove` runs the
+same programs in fresh virtual environments with only what the page names. A block is left out only as
+```` ```python no-run ````, and then says why in a comment on its first line.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tools.run_docs import ROOT, blocks, packages, pages, program
 
-ROOT = Path(__file__).parents[2]
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^```python(?P<mark>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = pages()
+NAMED = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+OWN_DATABASE = re.compile(r"squinney\.connect\(database=\"(\w+)\"\)")
+SECONDS = 120
 
 
-def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
-    text = page.read_text()
-    for found in FENCE.finditer(text):
-        yield found["mark"].strip(), found["code"], text.count("\n", 0, found.start("code"))
+@pytest.fixture
+def own_databases(db: Db, page: Path) -> Iterator[None]:
+    """Databases that a page makes under a name of its own do not outlive its test."""
+    yield
+    for name in OWN_DATABASE.findall(program(page)):
+        assert name.startswith("try_"), f"{page.name} drops {name}: call it try_something"
+        db.client.drop_database(name)
 
 
-PAGES = [page for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))] if any(True for _ in blocks(page))]
+@NAMED
+@pytest.mark.usefixtures("own_databases")
+def test_a_page_pasted_into_an_empty_file_runs_twice(page: Path, mongod: Embedded, db: Db, tmp_path: Path):
+    settings = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": db.name}
+    for time in ("first", "second"):
+        assert _failure(page, settings, tmp_path) == "", f"{page.name} fails the {time} time"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_examples_run(page, db, mongod, monkeypatch):
-    monkeypatch.setenv("MONGODB_URI", mongod.uri)  # programs that connect by the settings meet the same database
-    monkeypatch.setenv("SQUINNEY_DATABASE", db.name)
-    names = {"db": db, "__name__": page.stem}
+def _failure(page: Path, settings: dict[str, str], folder: Path) -> str:
+    """The traceback of the page's program, run by a process of its own; empty where there is none."""
+    report = folder / "traceback"
+    report.unlink(missing_ok=True)
+    child = multiprocessing.get_context("forkserver").Process(target=_run, args=(page, settings, report))
+    child.start()
+    child.join(SECONDS)
+    if child.exitcode is None:
+        child.kill()
+        return f"it does not end within {SECONDS} s"
+    return report.read_text() if report.exists() else f"exit code {child.exitcode}" if child.exitcode else ""
+
+
+def _run(page: Path, settings: dict[str, str], report: Path) -> None:
+    os.chdir(report.parent)
+    os.environ.update(settings)
+    try:
+        exec(compile(program(page), str(page), "exec", dont_inherit=True), {"__name__": "__main__"})
+    except BaseException:
+        report.write_text(traceback.format_exc())
+        raise
+
+
+@NAMED
+def test_a_page_names_what_it_needs(page: Path):
+    needed = packages(page)
+    assert needed, f"{page.name}: say what to install: To run this page: `pip install '.[embedded]'` in a clone"
+    assert ("pytest" in needed) == ("import pytest" in program(page))
+
+
+@NAMED
+def test_a_block_that_is_not_run_says_why(page: Path):
     for mark, code, line in blocks(page):
-        if mark == "no-run":
-            assert code.lstrip().startswith("#"), f"{page.name}:{line}: say in a comment why this is not run"
-            continue
-        assert mark == "", f"{page.name}:{line}: unknown mark {mark!r}"
-        exec(compile("\n" * line + code, str(page), "exec", dont_inherit=True), names)
+        assert mark in ("", "no-run"), f"{page.name}:{line}: unknown mark {mark!r}"
+        assert mark == "" or code.lstrip().startswith("#"), f"{page.name}:{line}: say in a comment why this is not run"
 
 
 def test_there_are_examples():

@@ -1,0 +1,189 @@
+"""One operation under the scheduler: a thread that is held before every command it sends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Literal
+from unittest.mock import patch
+
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+
+from squinney.mongo.connect import client_for
+from squinney.mongo.schema import Db
+from squinney.transactions.turns import Turns
+
+Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
+Arrival = tuple["Actor", Status]
+NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors"}
+WRITES = {"insert", "update", "delete", "findAndModify"}
+_sleep = time.sleep
+_this_thread = threading.local()
+
+
+class Died(BaseException):
+    """Ends an operation where its process would have died. No `except Exception` catches it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an operation answered: a value, an error, or nothing, because it died."""
+
+    value: Any = None
+    error: BaseException | None = None
+    died: bool = False
+
+
+class Actor(CommandListener):
+    """A thread and a client that do one operation after another, held before each command."""
+
+    def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival]) -> None:
+        self.letter = letter
+        self.client = client_for(uri, event_listeners=[self], appname=f"explorer-{letter}")
+        self.touched: set[str] = set()  # collections that it wrote to
+        self.records: list[Any] = []  # ids of its records in `transactions`
+        self._arrivals = arrivals
+        self._gate = threading.Semaphore(0)
+        self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, daemon=True, name=f"explorer-{letter}")
+        self._thread.start()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.status: Status = "done"
+        self.outcome = Outcome()
+        self.next = ""  # the command it is held before
+        self.asleep = False  # it is held in a `time.sleep`
+        self.dead = False
+        self.in_flight = False  # the server has its command and has not answered
+        self.open: dict[bytes, Any] = {}  # sessions with a transaction that is not over
+        self.records = []
+
+    def close(self) -> None:
+        """End the thread and the client."""
+        self._work.put(None)
+        self._thread.join(10)
+        self.client.close()
+
+    # ---- the scheduler's side ----
+
+    def begin(self, run: Callable[[Db], Any], database: str) -> None:
+        """Start the operation; it arrives at its first command, or at its end."""
+        self._reset()
+        self.status = "running"
+        self._work.put(lambda: run(self.client[database]))
+
+    def go_on(self) -> None:
+        """Let it send its command and come to the next."""
+        self.status = "running"
+        self.asleep = False
+        self._gate.release()
+
+    def die(self) -> None:
+        """It sends nothing more. What it has open on the server stays open, as after a death."""
+        self.dead = True
+        self.go_on()
+
+    # ---- the thread's side ----
+
+    def _serve(self) -> None:
+        _this_thread.actor = self
+        while (work := self._work.get()) is not None:
+            try:
+                outcome = Outcome(Context().run(work))
+            except Died:
+                outcome = Outcome(died=True)
+            except BaseException as error:
+                outcome = Outcome(error=error)
+            self.outcome = Outcome(died=True) if self.dead else outcome
+            self.next = ""
+            self._arrivals.put((self, "done"))
+
+    def _hold(self) -> None:
+        if not self.dead:
+            self._arrivals.put((self, "held"))
+            self._gate.acquire()
+        if self.dead:
+            raise Died
+
+    def sleep(self) -> None:
+        """In the place of `time.sleep`: it waits for others, so they go on."""
+        self.next = "sleep"
+        self.asleep = True
+        self._hold()
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self._note(event.command_name, event.command)
+        if getattr(_this_thread, "actor", None) is not self:
+            return
+        if event.command_name not in NOT_HELD:
+            self.next = described(event.command_name, event.command)
+            self._hold()
+        self._note_transaction(event.command_name, event.command)
+        self.in_flight = True
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        self.in_flight = False
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        self.in_flight = False
+
+    def _note(self, name: str, command: Mapping[str, Any]) -> None:
+        if name in WRITES:
+            self.touched.add(command[name])
+            if command[name] == "transactions" and command.get("autocommit") is not False:
+                self.records += _ids(command)
+
+    def _note_transaction(self, name: str, command: Mapping[str, Any]) -> None:
+        if command.get("startTransaction"):
+            self.open[bytes(command["lsid"]["id"])] = command["lsid"]
+        elif name in ("commitTransaction", "abortTransaction"):
+            self.open.pop(bytes(command["lsid"]["id"]), None)
+
+
+def _ids(command: Mapping[str, Any]) -> list[Any]:
+    asked = [command.get("query"), *(one["q"] for one in command.get("updates", ())), *command.get("documents", ())]
+    return [one["_id"] for one in asked if one and "_id" in one]
+
+
+def described(name: str, command: Mapping[str, Any]) -> str:
+    """A command in a few words, for people."""
+    target = command.get(name)
+    words = [name, target] if isinstance(target, str) else [name]
+    if command.get("autocommit") is False:
+        words.append("in a transaction")
+    return " ".join(words)
+
+
+@contextmanager
+def as_processes() -> Iterator[None]:
+    """Inside, operations under the scheduler are like processes of their own, and never sleep.
+
+    They do not queue for each other inside this process, and a sleep lets others go on.
+    """
+    in_turn = Turns.of
+
+    @contextmanager
+    def out_of_turn(self: Turns, name: Hashable) -> Iterator[bool]:
+        if getattr(_this_thread, "actor", None) is None:
+            with in_turn(self, name) as crowded:
+                yield crowded
+        else:
+            yield False
+
+    with patch.object(time, "sleep", _virtual_sleep), patch.object(Turns, "of", out_of_turn):
+        yield
+
+
+def _virtual_sleep(seconds: float) -> None:
+    """An operation under the scheduler does not sleep: it lets others go on."""
+    actor = getattr(_this_thread, "actor", None)
+    if actor is None:
+        _sleep(seconds)
+    else:
+        actor.sleep()

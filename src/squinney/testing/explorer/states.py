@@ -1,0 +1,116 @@
+"""The prepared database: brought back before each schedule, and compared after it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from bson import ObjectId, json_util
+from pymongo import WriteConcern
+from pymongo.monitoring import CommandListener, CommandStartedEvent
+
+from squinney.mongo.schema import Db, Document
+from squinney.testing.explorer.actor import WRITES
+
+State = dict[str, list[str]]
+Documents = Mapping[str, list[Document]]
+RECORDS = "transactions"
+PROTOCOL = ("txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
+LEFT_BEHIND = ("txns", "tombs", "txn_lock", "txn_stub")
+FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ours, and those of most others
+
+
+class Touched(CommandListener):
+    """Remembers the collections that a client wrote to."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if event.command_name in WRITES:
+            self.names.add(event.command[event.command_name])
+
+    def succeeded(self, event: object) -> None:
+        pass
+
+    def failed(self, event: object) -> None:
+        pass
+
+
+class Snapshot:
+    """All documents of a database."""
+
+    def __init__(self, db: Db) -> None:
+        names = [name for name in db.list_collection_names() if not name.startswith("system.")]
+        self.documents = {name: list(db[name].find()) for name in names}
+        leaves = [leaf for documents in self.documents.values() for leaf in _leaves(documents)]
+        self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime)}
+        self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
+
+    def restore(self, db: Db, names: Iterable[str]) -> None:
+        """Bring the named collections back. The last write waits for the majority, and so for all before it."""
+        writes = [name for name in names for _ in range(2 if self.documents.get(name) else 1)]
+        fast = db.with_options(write_concern=WriteConcern(w=1))
+        for number, name in enumerate(writes):
+            target = (db if number == len(writes) - 1 else fast)[name]
+            if number and writes[number - 1] == name:
+                target.insert_many(self.documents[name])
+            else:
+                target.delete_many({})
+
+    def state(self, documents: Documents) -> State:
+        """The documents without what differs between two runs of the same: fresh ids and times."""
+        return {name: sorted(map(self._plain, found)) for name, found in documents.items() if found}
+
+    def fingerprint(self, documents: Documents) -> str:
+        """As `state`, but one fresh id differs from another: two databases alike in it are alike to every check."""
+        numbers: dict[Any, int] = {}
+        number = lambda found: f"<{numbers.setdefault(found, len(numbers))}>"  # noqa: E731
+        in_order = {name: sorted(found, key=self._plain) for name, found in sorted(documents.items())}
+        return json.dumps(self.masked(in_order, number), default=json_util.default)
+
+    def _plain(self, document: Document) -> str:
+        kept = {name: value for name, value in document.items() if name not in PROTOCOL}
+        return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
+
+    def masked(self, value: Any, fresh: Callable[[Any], str] = lambda found: "<fresh>") -> Any:
+        """The value with placeholders for fresh ids and times."""
+        if isinstance(value, Mapping):
+            return {str(self.masked(name, fresh)): self.masked(inner, fresh) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.masked(inner, fresh) for inner in value]
+        if isinstance(value, str):
+            return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else fresh(found[0]), value)
+        if isinstance(value, ObjectId) and value not in self._known:
+            return fresh(value)
+        if isinstance(value, datetime) and value not in self._known:
+            return "<time>"
+        return value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield name
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def read(db: Db, names: Iterable[str]) -> Documents:
+    """All documents of the collections."""
+    return {name: list(db[name].find()) for name in sorted(names)}
+
+
+def left_behind(documents: Documents) -> list[str]:
+    """Markers, locks, stubs, tombstones and open records, which nobody should leave."""
+    found = [f"{RECORDS}: {record}" for record in documents.get(RECORDS, ()) if record.get("state") != "done"]
+    for name, those in documents.items():
+        found += [f"{name}: {one}" for one in those if any(one.get(field) for field in LEFT_BEHIND)]
+    return found

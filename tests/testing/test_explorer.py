@@ -1,0 +1,145 @@
+"""The explorer finds what is wrong with operations of anybody's own, and says how to see it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from squinney.errors import Conflict
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.testing import Explorer, Refuted
+
+
+class Short(Conflict):
+    """There is not enough."""
+
+
+@pytest.fixture(scope="module")
+def explorer(mongod: Embedded) -> Iterator[Explorer]:
+    with Explorer(mongod.uri) as explorer:
+        yield explorer
+
+
+def _jars(db: Db) -> None:
+    db["jars"].insert_many([{"_id": "a", "beans": 10}, {"_id": "b", "beans": 0}])
+
+
+def _ten_beans(db: Db) -> None:
+    assert sum(jar["beans"] for jar in db["jars"].find()) == 10
+
+
+def _add_by_reading(db: Db) -> None:
+    beans = db["jars"].find_one({"_id": "a"})["beans"]
+    db["jars"].update_one({"_id": "a"}, {"$set": {"beans": beans + 1}})
+
+
+def _add(db: Db) -> None:
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+
+def _move(db: Db) -> None:
+    """The transfer that everybody writes first."""
+    taken = db["jars"].update_one({"_id": "a", "beans": {"$gte": 7}}, {"$inc": {"beans": -7}})
+    if not taken.matched_count:
+        raise Short
+    db["jars"].update_one({"_id": "b"}, {"$inc": {"beans": 7}})
+
+
+def test_a_lost_update_is_found_and_its_schedule_replays(explorer: Explorer) -> None:
+    with pytest.raises(Refuted, match="no order explains it") as found:
+        explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)
+    assert found.value.schedule == "a b2 a"
+    with pytest.raises(Refuted) as again:
+        explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0, replay="a b2 a")
+    assert (again.value.schedule, str(again.value)) == ("a b2 a", str(found.value))
+
+
+def test_the_message_tells_the_commands_in_their_order_and_what_each_order_would_leave(explorer: Explorer) -> None:
+    with pytest.raises(Refuted) as found:
+        explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)
+    lines = [line.strip() for line in str(found.value).splitlines()]
+    assert lines[-4:] == ["a  find jars", "b  find jars", "b  update jars", "a  update jars"]
+    assert '+ jars {"_id": "a", "beans": 11}' in lines
+    assert '+ jars {"_id": "a", "beans": 12}' in lines
+
+
+def test_small_operations_are_tried_in_all_orders(explorer: Explorer) -> None:
+    explored = explorer.explore([_move, _move], _ten_beans, prepare=_jars, crashes=0)
+    assert (explored.schedules, explored.complete) == (4, True)  # the second is refused at its first command
+    three = explorer.explore([_add, _add, _add], prepare=_jars, crashes=0)
+    assert (three.schedules, three.complete) == (6, True)
+
+
+def test_a_crash_between_two_writes_is_found(explorer: Explorer) -> None:
+    with pytest.raises(Refuted, match="no order explains") as found:
+        explorer.explore([_move], _ten_beans, prepare=_jars)
+    assert found.value.schedule == "a a!"
+
+
+def test_two_that_wait_for_each_other_are_found(explorer: Explorer) -> None:
+    def lock(first: str, second: str, db: Db) -> None:
+        for jar in (first, second):
+            while not db["jars"].update_one({"_id": jar, "held": None}, {"$set": {"held": 1}}).matched_count:
+                time.sleep(1)
+        db["jars"].update_many({}, {"$unset": {"held": ""}})
+
+    with pytest.raises(Refuted, match=r"waits for ever: a \(sleep\), b \(sleep\)"):
+        explorer.explore([lambda db: lock("a", "b", db), lambda db: lock("b", "a", db)], prepare=_jars, crashes=0)
+
+
+def test_one_that_waits_for_an_open_transaction_lets_its_holder_go_on(explorer: Explorer) -> None:
+    def add_in_transaction(db: Db) -> None:
+        with db.client.start_session() as session, session.start_transaction():
+            db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}}, session=session)
+
+    explored = explorer.explore([add_in_transaction, _add], prepare=_jars, schedules=100)
+    assert explored.complete
+    assert explored.crashes > 2
+
+
+def test_a_refusal_that_no_order_explains_is_found(explorer: Explorer) -> None:
+    """Somebody else holds the beans for a moment, and gives them back."""
+
+    def borrow(db: Db) -> None:
+        db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": -5}})
+        db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 5}})
+
+    with pytest.raises(Refuted, match="b refused: Short"):
+        explorer.explore([borrow, _move], prepare=_jars, crashes=0)
+
+
+def test_a_reader_in_between_is_not_judged_but_must_not_fail(explorer: Explorer) -> None:
+    def read(db: Db) -> None:
+        assert db["jars"].find_one({"_id": "a"})["beans"] < 12
+
+    explored = explorer.explore([_add], between=[read], prepare=_jars, crashes=0)
+    assert (explored.schedules, explored.complete) == (2, True)
+    with pytest.raises(Refuted, match="c failed: AssertionError"):
+        explorer.explore([_add, _add], between=[read], prepare=_jars, crashes=0)
+
+
+def test_answers_are_compared_where_asked(explorer: Explorer) -> None:
+    def add_and_tell(db: Db) -> int:
+        _add(db)
+        return db["jars"].find_one({"_id": "a"})["beans"]
+
+    explorer.explore([add_and_tell, add_and_tell], prepare=_jars, crashes=0)
+    with pytest.raises(Refuted):
+        explorer.explore([add_and_tell, add_and_tell], prepare=_jars, crashes=0, values=True)
+
+
+def test_what_prepare_returns_reaches_the_operations_and_the_check(explorer: Explorer) -> None:
+    def prepare(db: Db) -> str:
+        _jars(db)
+        return "a"
+
+    def add(db: Db, jar: str) -> None:
+        db["jars"].update_one({"_id": jar}, {"$inc": {"beans": 1}})
+
+    def check(db: Db, jar: str) -> None:
+        assert db["jars"].find_one({"_id": jar})["beans"] in (10, 11)
+
+    assert explorer.explore([add], check, prepare=prepare).schedules == 2

@@ -21,6 +21,6 @@ def build(db: Db, transactions: Transactions) -> dict[str, Any]:
         "nodes": nodes,
         "photos": Photos(db, nodes=nodes, transactions=transactions),
         "comments": comments,
-        "moderation": Moderation(db, comments),
+        "moderation": Moderation(db, comments, nodes=nodes),
         "people": People(db, comments),
     }

@@ -15,7 +15,7 @@ import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import bson
 from bson.binary import Binary
@@ -37,6 +37,7 @@ U = TypeVar("U")
 Sort = Sequence[tuple[str, int]]
 
 LIMIT = 50
+LOOKS = 10
 LONGEST_CURSOR = 16_384
 PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, datetime, ObjectId, Decimal128, type(None)}
 _CODEC: CodecOptions[Document] = CodecOptions(tz_aware=True)
@@ -88,6 +89,28 @@ def cut(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
     """The page that `limit + 1` found documents make: the extra one only says that there is more."""
     items = found[:limit]
     return Page(items, cursor_after(sort, items[-1]) if len(found) > limit else None)
+
+
+def page_of_those(
+    read: Callable[[str | None], Page[T]],
+    keep: Callable[[list[T]], list[T]],
+    sort: Sort,
+    cursor: str | None,
+    limit: int,
+) -> Page[T]:
+    """A page of those items of a list that `keep` keeps: reads on, at most ten times, until it is full."""
+    items: list[T] = []
+    for _ in range(LOOKS):
+        found = read(cursor)
+        for item in keep(found.items):
+            items.append(item)
+            if len(items) == limit:
+                last = item is found.items[-1] and found.next is None
+                return Page(items, None if last else cursor_after(sort, cast(Mapping[str, Any], item)))
+        cursor = found.next
+        if cursor is None:
+            break
+    return Page(items, cursor)
 
 
 def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:

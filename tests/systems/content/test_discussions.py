@@ -16,7 +16,18 @@ from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
-from squinney.content import Comment, Comments, Moderation, Node, Nodes, People, UnknownComment, Viewer, find_problems
+from squinney.content import (
+    Comment,
+    Comments,
+    Moderation,
+    Node,
+    Nodes,
+    People,
+    UnknownComment,
+    UnknownNode,
+    Viewer,
+    find_problems,
+)
 from squinney.content.comments import conversion
 from squinney.content.comments.discussions import new_comment
 from squinney.content.comments.moderation import Flagged
@@ -280,6 +291,35 @@ def test_flags_make_a_queue_that_moderators_empty(site: Db, node: Node, strategy
     ):
         with pytest.raises(Invalid):
             wrong()
+
+
+def test_moderators_see_and_judge_only_where_they_may_read(site: Db) -> None:
+    nodes, comments = Nodes(site), Comments(site)
+    moderation = Moderation(site, comments, nodes=nodes)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    hidden = nodes.create(None, "hidden", "folder", "Hidden", ADA, published=now)
+    nodes.set_access(hidden, {"read": [], "edit": ["user:zoe"]})
+    below = nodes.create(hidden, "page", "basic-page", "Page", ADA, published=now)
+    open_page = nodes.create(None, "open", "basic-page", "Open", ADA, published=now)
+    nodes.set_access(open_page, {"read": ["everyone"], "edit": ["user:zoe"]})
+    secrets = [comments.post(below, BEN, f"secret {number}") for number in range(3)]
+    said = comments.post(open_page, BEN, "said")
+    for comment in (*secrets, said):
+        moderation.flag(comment["node_id"], comment["slug"], "eve")
+    editor, owner, stranger = Viewer("ed", frozenset({"editor"})), Viewer("zoe"), Viewer("ada-2")
+    page = moderation.queue(limit=1, viewer=editor)
+    assert ([one.comment["text"] for one in page.items], page.next) == (["said"], None)
+    assert len(moderation.queue(viewer=owner).items) == len(moderation.queue().items) == 4
+    assert moderation.queue(viewer=stranger).items == []
+    for viewer in (editor, stranger):
+        with pytest.raises(UnknownNode):
+            moderation.decide(below, secrets[0]["slug"], "remove", by="ed", viewer=viewer)
+    with pytest.raises(UnknownNode):
+        moderation.decide(open_page, said["slug"], "remove", by="ada-2", viewer=stranger)
+    assert comments.count(below) == 3
+    moderation.decide(open_page, said["slug"], "remove", by="ed", viewer=editor)
+    moderation.decide(below, secrets[0]["slug"], "remove", by="zoe", viewer=owner)
+    assert (comments.count(open_page), comments.count(below)) == (0, 2)
 
 
 def test_a_node_read_before_a_conversion_leads_to_its_comments(site: Db, node: Node, strategy: Strategy) -> None:

@@ -18,8 +18,8 @@ from tests.systems.content.vectors import XSS
 
 from squinney.content import markup, rules
 from squinney.content.comments.comments import checked_text
-from squinney.content.kept import Kept
 from squinney.content.nodes import nesting, render
+from squinney.content.nodes.kept import Kept
 from squinney.errors import Invalid
 
 ADDRESSES = {"href", "src"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
@@ -15,12 +15,14 @@ from squinney.content.comments import discussions
 from squinney.content.comments.comments import Comments
 from squinney.content.documents import FLAGS, Comment, Flag, Node
 from squinney.content.errors import UnknownComment, UnknownNode
+from squinney.content.nodes.access import TRUSTED, Viewer
+from squinney.content.nodes.nodes import Nodes
 from squinney.content.nodes.sight import id_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
-from squinney.patterns.paging import Page, page
+from squinney.patterns.paging import Page, page, page_of_those
 
 MOST_FLAGS = 100
 Verdict = Literal["keep", "remove"]
@@ -35,11 +37,16 @@ class Flagged:
 
 
 class Moderation:
-    """Flags on comments, and the queue in which moderators find them."""
+    """Flags on comments, and the queue in which moderators find them.
 
-    def __init__(self, db: Db, comments: Comments, *, clock: Clock = utcnow) -> None:
+    `viewer` is who judges: left out, it is the application itself. Anybody else sees and decides only what is flagged
+    on nodes that they may edit, or read as an editor or admin.
+    """
+
+    def __init__(self, db: Db, comments: Comments, *, nodes: Nodes | None = None, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
         self._comments = comments
+        self._nodes = nodes or Nodes(db)
         self._clock = clock
 
     @operation()
@@ -71,32 +78,42 @@ class Moderation:
         return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))  # flagged by them before, or by many
 
     @operation(reads_only=True)
-    def queue(self, *, cursor: str | None = None, limit: int = 20) -> Page[Flagged]:
-        """What waits for a decision, longest waiting first.
+    def queue(self, *, cursor: str | None = None, limit: int = 20, viewer: Viewer = TRUSTED) -> Page[Flagged]:
+        """What waits for a decision of this viewer, longest waiting first.
 
         Raises: `Invalid`.
         """
-        found = page(self._db, queries.QUEUE, cursor=cursor, limit=limit)
-        return found.map(lambda flag: Flagged(cast(Flag, flag), self._comment_of(flag)))
 
-    def _comment_of(self, flag: dict[str, Any]) -> Comment | None:
+        def read(at: str | None) -> Page[Flag]:
+            return cast(Page[Flag], page(self._db, queries.QUEUE, cursor=at, limit=limit))
+
+        def keep(flags: list[Flag]) -> list[Flag]:
+            theirs = self._nodes.moderated({flag["node_id"] for flag in flags}, viewer)
+            return [flag for flag in flags if flag["node_id"] in theirs]
+
+        found = read(cursor) if viewer.trusted else page_of_those(read, keep, queries.QUEUE.sort, cursor, limit)
+        return found.map(lambda flag: Flagged(flag, self._comment_of(flag)))
+
+    def _comment_of(self, flag: Flag) -> Comment | None:
         try:
             return self._comments.get(flag["node_id"], flag["slug"])
         except (UnknownComment, UnknownNode):
             return None
 
     @operation(30)
-    def decide(self, node: Node | str, slug: str, verdict: Verdict, *, by: str) -> Flag:
+    def decide(self, node: Node | str, slug: str, verdict: Verdict, *, by: str, viewer: Viewer = TRUSTED) -> Flag:
         """Keep the comment or remove it, and take it out of the queue.
 
         Atomic: the comment's removal, then the flag's state; each by itself.
         After a crash: the flag may stay open on a comment that is gone; decide again.
-        Raises: `UnknownComment` where it was never flagged; `Invalid`.
+        Raises: `UnknownComment` where it was never flagged; `UnknownNode` where the viewer may not judge; `Invalid`.
         """
         if verdict not in ("keep", "remove"):
             raise Invalid("verdict must be keep or remove", field="verdict")
         checks.identifier(by, "by")
         flag_id = _flag_id(id_of(node), discussions.checked_slug(slug))
+        if not viewer.trusted and not self._nodes.moderated([id_of(node)], viewer):
+            raise UnknownNode(f"there is no node {id_of(node)}", node_id=id_of(node))
         if self._db[FLAGS].find_one({"_id": flag_id}, {"_id": 1}) is None:
             raise _not_flagged(slug)
         if verdict == "remove":

@@ -15,6 +15,7 @@ from squinney.mongo.schema import Db, Document
 DEFAULT_ACCESS: Access = {"read": ["everyone"], "edit": ["role:editor", "role:admin"]}
 PRINCIPAL = r"everyone|signed-in|user:.{1,200}|role:[a-z][a-z0-9-]{0,49}"
 MOST_PRINCIPALS = 100
+MODERATORS = frozenset({"editor", "admin"})
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Viewer:
             return True
         granted = [*access["edit"], *(access["read"] if what == "read" else [])]
         return not set(granted).isdisjoint(self.principals)
+
+    @property
+    def moderates(self) -> bool:
+        """Whether the viewer may judge comments wherever they may read."""
+        return self.trusted or not self.roles.isdisjoint(MODERATORS)
 
 
 TRUSTED = Viewer(trusted=True)

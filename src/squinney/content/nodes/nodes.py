@@ -143,6 +143,11 @@ class Nodes:
         """Those of the nodes that the viewer may see."""
         return self._sight.those_shown(nodes, viewer)
 
+    @operation(reads_only=True)
+    def moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
+        """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
+        return self._sight.those_moderated(node_ids, viewer)
+
     # ---- lists ----
 
     @operation(reads_only=True)

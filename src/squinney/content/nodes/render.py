@@ -15,8 +15,8 @@ import nh3
 from markdown_it import MarkdownIt
 
 from squinney.content import markup
-from squinney.content.kept import Kept
 from squinney.content.nodes import nesting
+from squinney.content.nodes.kept import Kept
 
 TAGS = {
     "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from squinney import checks
@@ -15,9 +15,7 @@ from squinney.content.nodes.access import Viewer
 from squinney.errors import LimitReached
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cursor_after, page
-
-LOOKS = 10
+from squinney.patterns.paging import Page, page, page_of_those
 
 
 class Sight:
@@ -97,6 +95,18 @@ class Sight:
         access = access_rules.effective(self._db, nodes, top=self.top)
         return [node for node in nodes if self._may_see(node, access[node["_id"]], viewer)]
 
+    def those_moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
+        """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
+        ids = sorted(set(node_ids))
+        nodes = cast(list[Node], list(queries.NODES_BY_ID.find(self._db, node_ids=ids, projection=WITHOUT_COMMENTS)))
+        access = access_rules.effective(self._db, nodes, top=self.top)
+        return {
+            node["_id"]
+            for node in nodes
+            if viewer.may("edit", access[node["_id"]], node)
+            or (viewer.moderates and self._may_see(node, access[node["_id"]], viewer))
+        }
+
     def _may_see(self, node: Node, access: Access, viewer: Viewer) -> bool:
         if not rules.is_published(node, self._clock()):
             return viewer.may("edit", access, node)
@@ -137,18 +147,13 @@ class Sight:
         """A page of what the viewer may see: reads on, a bounded number of times, until it is full."""
         if viewer.trusted:
             return self._page(query, cursor, limit, arguments)
-        items: list[Node] = []
-        for _ in range(LOOKS):
-            found = self._page(query, cursor, limit, arguments)
-            for node in self.those_shown(found.items, viewer):
-                items.append(node)
-                if len(items) == limit:
-                    last = node is found.items[-1] and found.next is None
-                    return Page(items, None if last else cursor_after(query.sort, node))
-            cursor = found.next
-            if cursor is None:
-                break
-        return Page(items, cursor)
+        return page_of_those(
+            lambda at: self._page(query, at, limit, arguments),
+            lambda nodes: self.those_shown(nodes, viewer),
+            query.sort,
+            cursor,
+            limit,
+        )
 
     def _page(self, query: Query, cursor: str | None, limit: int, arguments: Document) -> Page[Node]:
         found = page(self._db, query, cursor=cursor, limit=limit, projection=WITHOUT_COMMENTS, **arguments)

@@ -14,6 +14,7 @@ from squinney.content.nodes import render
 from squinney.content.surface import api_assets as content_assets
 from squinney.content.surface import api_comments as content_comments
 from squinney.content.surface.models import (
+    MAY_CHANGE,
     AccessChange,
     As,
     Edit,
@@ -81,7 +82,7 @@ def get_by_path(tree: Tree, by: As, path: Annotated[str, Query(max_length=4_000,
         return node_out(tree.by_path(path, viewer=by))
     except UnknownNode:
         now_at = urlencode({"path": tree.moved_to(path, viewer=by)})
-        return RedirectResponse(f"/api/content/by-path?{now_at}", status_code=308)
+        return RedirectResponse(f"/api/content/by-path?{now_at}", status_code=308, headers=MAY_CHANGE)
 
 
 @content.get("/nodes/{node_id}", response_model=NodeModel, responses=READ)

@@ -271,22 +271,20 @@ def flag_comment(queue: Queue, viewer: As, node_id: NodeId, slug: Slug, body: Ne
 def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Decision) -> Any:
     """Keep or remove a flagged comment; on behalf of somebody who may edit the node."""
     _require_own_name(viewer, body.by)
-    return queue.decide(node_id, slug, body.verdict, by=body.by)
+    return queue.decide(node_id, slug, body.verdict, by=body.by, viewer=viewer)
 
 
 @router.get("/queue", response_model=FlagPage, responses=responses())
 def list_queue(
     queue: Queue,
-    tree: Tree,
     sign: Signing,
     viewer: As,
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
 ) -> Any:
     """What waits for a decision, longest waiting first; on somebody's behalf, of nodes that they may edit."""
-    page = queue.queue(cursor=cursor, limit=limit)
-    shown = [one for one in page.items if viewer.trusted or _may(tree.editable, one.flag["node_id"], viewer)]
-    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in shown]
+    page = queue.queue(cursor=cursor, limit=limit, viewer=viewer)
+    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in page.items]
     return {"items": items, "next": sign(page.next)}
 
 

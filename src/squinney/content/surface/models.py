@@ -17,6 +17,9 @@ Tags = Annotated[list[str], Field(max_length=MOST_TAGS)]
 Nonce = Annotated[str, Field(min_length=1, max_length=64)]
 Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo", "video"]
 
+# A browser keeps a permanent redirect for ever, and two of them for a page that was moved away and back never end.
+MAY_CHANGE = {"Cache-Control": "no-store"}
+
 
 async def viewer(
     on_behalf_of: Annotated[

@@ -16,6 +16,7 @@ from squinney.content.surface import web_comments as content_talk
 from squinney.content.surface import web_editing as content_editing
 from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
+from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.http.dependencies import noun
 from squinney.http.pages import render as render_page
@@ -105,9 +106,10 @@ def show_node(
 
 
 def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response:
-    """Old links lead to where the page is now, to the same comment."""
+    """Old links lead to where the page is now, to the same comment. The page may come back, so nobody may keep this."""
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"/site{tree.moved_to(path, viewer=viewer)}{query}", status_code=301)
+    now_at = f"/site{tree.moved_to(path, viewer=viewer)}{query}"
+    return RedirectResponse(now_at, status_code=301, headers=MAY_CHANGE)
 
 
 def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[str, Any]:

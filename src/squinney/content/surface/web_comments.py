@@ -83,9 +83,9 @@ def flag(request: Request, tree: Tree, queue: Queue, node_id: str, slug: Short, 
 
 
 @router.get("/queue", response_class=HTMLResponse, dependencies=[needs("editor")])
-def show_queue(request: Request, tree: Tree, queue: Queue, cursor: str | None = None) -> Response:
+def show_queue(request: Request, queue: Queue, cursor: str | None = None) -> Response:
     """What waits for a decision."""
-    page = queue.queue(cursor=cursor)
+    page = queue.queue(cursor=cursor, viewer=viewer_of(request))
     items = [
         (entry.flag, entry.comment, comment_html(entry.comment["text"]) if entry.comment else "")
         for entry in page.items
@@ -98,7 +98,7 @@ def decide(
     request: Request, queue: Queue, node_id: Short, slug: Short, verdict: Annotated[Literal["keep", "remove"], Form()]
 ) -> Response:
     """Keep or remove a comment."""
-    queue.decide(node_id, slug, verdict, by=author_of(request)["_id"])
+    queue.decide(node_id, slug, verdict, by=author_of(request)["_id"], viewer=viewer_of(request))
     visitor_of(request).flash("The comment stays." if verdict == "keep" else "The comment is removed.")
     return RedirectResponse("/site/-/queue", status_code=303)
 

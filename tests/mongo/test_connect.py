@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 from pymongo.errors import ConfigurationError, ConnectionFailure, DuplicateKeyError, PyMongoError
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from squinney.errors import Conflict, Invalid, NotFound, Unavailable
 from squinney.mongo.connect import check_server, client_for, connect, operation, refusal, server_now
 from squinney.mongo.embedded import binary, process
 from squinney.mongo.embedded import folders as places
+from squinney.mongo.unreachable import why
 from squinney.settings import Settings
 
 NOBODY_THERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
@@ -49,17 +56,35 @@ def test_without_a_uri_the_embedded_server_runs_until_the_connection_closes(tmp_
         assert connection.db.things.find_one() == {"_id": 1}
 
 
-def test_a_server_that_stands_alone_is_refused(tmp_path):
-    places.claim(tmp_path)
-    socket = places.socket_for(tmp_path)
-    process.start(binary.find(libraries=tmp_path / "lib"), tmp_path, ["--bind_ip", str(socket), "--nounixsocket"])
-    uri = f"mongodb://{str(socket).replace('/', '%2F')}"
+@contextmanager
+def bare_server(folder: Path, *arguments: str) -> Iterator[str]:
+    """A mongod that nobody has made a replica set; its socket's path, quoted for a URI."""
+    places.claim(folder)
+    socket = places.socket_for(folder)
+    process.start(
+        binary.find(libraries=folder / "lib"), folder, ["--bind_ip", str(socket), "--nounixsocket", *arguments]
+    )
     try:
-        with pytest.raises(Invalid, match="stands alone") as caught:
-            connect(Settings(uri=uri))
-        assert caught.value.details == {"field": "uri"}
+        yield str(socket)
     finally:
-        process.end(tmp_path)
+        process.end(folder)
+
+
+def test_a_server_that_stands_alone_is_refused(tmp_path):
+    with bare_server(tmp_path) as socket, pytest.raises(Invalid, match="stands alone") as caught:
+        connect(Settings(uri=f"mongodb://{quote_plus(socket)}"))
+    assert caught.value.details == {"field": "uri"}
+
+
+def test_a_replica_set_that_is_not_initiated_is_named_with_what_to_do(tmp_path):
+    with bare_server(tmp_path, "--replSet", "rs0") as socket:
+        uri = f"mongodb://{quote_plus(socket)}/?serverSelectionTimeoutMS=500"
+        for named in ("", "&replicaSet=rs0"):
+            with pytest.raises(Unavailable, match=re.escape(f"{socket}: its replica set is not initiated")) as caught:
+                connect(Settings(uri=uri + named))
+            assert "rs.initiate()" in caught.value.message
+        with pytest.raises(Invalid, match=r"not initiated.*rs\.initiate\(\)"):
+            connect(Settings(uri=f"{uri}&directConnection=true"))
 
 
 @pytest.mark.parametrize(
@@ -78,10 +103,26 @@ def test_which_servers_will_do(hello, version, reason):
     assert reason in found if reason else found is None
 
 
-def test_a_server_that_is_away_is_unavailable():
-    with pytest.raises(Unavailable, match=r"cannot be reached|too long") as caught:
+def test_a_server_that_is_away_is_unavailable_and_named_with_the_cause():
+    with pytest.raises(Unavailable) as caught:
         connect(Settings(uri=NOBODY_THERE))
+    assert caught.value.message == "MongoDB cannot be reached: 127.0.0.1:1: Connection refused"
     assert not caught.value.outcome_unknown
+
+
+def test_another_replica_sets_name_is_told():
+    away = TopologyDescription(
+        TOPOLOGY_TYPE.ReplicaSetNoPrimary, {}, replica_set_name="other", max_set_version=None, max_election_id=None,
+        topology_settings=None,
+    )  # fmt: skip
+    assert why(away) == "no server there belongs to a replica set named other"
+
+
+def test_an_operation_that_finds_no_server_says_so():
+    with client_for(NOBODY_THERE) as client:
+        with pytest.raises(Unavailable) as caught, operation(0.1, reads_only=True):
+            client.db.things.find_one()
+        assert caught.value.message == "MongoDB cannot be reached"
 
 
 @pytest.mark.parametrize("uri", ["not-a-uri", "mongodb://me:hunter2@[::1", "mongodb://me:hunter2@host:99999/"])

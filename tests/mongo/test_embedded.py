@@ -359,6 +359,13 @@ def test_a_full_disk(folder, tmp_path, monkeypatch):
     assert "make room" in _refusal(folder)
 
 
+def test_a_server_that_runs_is_used_on_a_disk_that_is_nearly_full(folder, monkeypatch):
+    with Embedded.start(folder) as server:
+        monkeypatch.setattr(places.shutil, "disk_usage", lambda _: places.shutil._ntuple_diskusage(10**9, 10**9, 1024))
+        with Embedded.start(folder) as second:
+            assert second.pid == server.pid
+
+
 def test_newer_data(folder, tmp_path):
     with Embedded.start(folder) as server:
         version = server.version

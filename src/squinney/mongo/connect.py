@@ -24,11 +24,13 @@ from pymongo.errors import (
     InvalidOperation,
     OperationFailure,
     PyMongoError,
+    ServerSelectionTimeoutError,
     WriteConcernError,
 )
 
 from squinney.errors import Invalid, NoServer, Unavailable
 from squinney.mongo.schema import Db, Document
+from squinney.mongo.unreachable import NOT_INITIATED, why
 from squinney.settings import VARIABLES, Settings
 
 if TYPE_CHECKING:
@@ -140,13 +142,17 @@ def client_for(uri: str, **options: Any) -> MongoClient[Document]:
 def check_server(client: MongoClient[Document]) -> None:
     """Refuse a server without transactions or older than MongoDB 6.0.
 
-    Raises: Invalid with the reason, Unavailable where it does not answer.
+    Raises: Invalid with the reason, Unavailable, with hosts and causes, where it does not answer.
     """
     try:
         # Inside a time limit the driver forgets its own for finding a server, and would wait the whole of ours.
         with operation(client.options.server_selection_timeout, reads_only=True):
             hello = client.admin.command("hello")
             version = client.admin.command("buildInfo")["version"]
+    except Unavailable as error:
+        if not isinstance(error.__cause__, ServerSelectionTimeoutError):
+            raise
+        raise Unavailable(f"MongoDB cannot be reached: {why(client.topology_description)}") from error.__cause__
     except OperationFailure as error:
         if error.code == AUTHENTICATION_FAILED:
             raise Invalid(f"{VARIABLES['uri']}: the server refuses this user or password", field="uri") from error
@@ -159,6 +165,8 @@ def refusal(hello: Document, version: str) -> str | None:
     """Why a server with this greeting and version will not do, if it will not."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_VERSION:
         return f"MongoDB {version} is too old; 6.0 or newer is needed"
+    if hello.get("isreplicaset"):
+        return NOT_INITIATED
     if "setName" not in hello and hello.get("msg") != "isdbgrid":
         return (
             "the server stands alone and so has no transactions; start it as a replica set "
@@ -201,7 +209,8 @@ class operation:  # noqa: N801 - it reads as a statement
         if type(error) is Unavailable and not self.reads_only:
             error.outcome_unknown = True  # an inner reader failed, but this may have written before it
         elif isinstance(error, PyMongoError) and is_away(error):
-            reason = "MongoDB took too long to answer" if error.timeout else "MongoDB cannot be reached"
+            slow = error.timeout and not isinstance(error, ServerSelectionTimeoutError)
+            reason = "MongoDB took too long to answer" if slow else "MongoDB cannot be reached"
             raise Unavailable(reason, outcome_unknown=not self.reads_only) from error
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -44,7 +44,7 @@ def _is_clone(pyproject: Path) -> bool:
 
 
 def claim(folder: Path) -> None:
-    """Make `folder` ours: private, marked, on a disk with room. Running it again changes nothing.
+    """Make `folder` ours: private and marked. Running it again changes nothing.
 
     Raises: NoServer where it is somebody else's, holds other things, or cannot be written.
     """
@@ -54,7 +54,6 @@ def claim(folder: Path) -> None:
         _check_contents(folder)
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
-        _check_room(folder)
         if not (folder / MARK).exists():
             (folder / MARK).write_text(MARK_TEXT)
     except OSError as error:
@@ -73,7 +72,11 @@ def _check_contents(folder: Path) -> None:
         raise NoServer(f"The folder {folder} holds files that are not Squinney's: name an empty one; {CHOOSE}")
 
 
-def _check_room(folder: Path) -> None:
+def check_room(folder: Path) -> None:
+    """Refuse to start a server on a disk that is nearly full; one that runs goes on.
+
+    Raises: NoServer.
+    """
     free = shutil.disk_usage(folder).free
     if free < ROOM_BYTES:
         raise NoServer(

@@ -157,6 +157,7 @@ class Embedded:
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 
     def _launch(self) -> None:
+        places.check_room(self.folder)
         found = binary.find(self._mongod, libraries=self.folder / "lib")
         self.socket = places.socket_for(self.folder, self._runtime)
         _record_socket(self.folder, self.socket)

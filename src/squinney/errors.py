@@ -42,7 +42,7 @@ SquinneyError
 │   ├── PaymentDeclined      commerce
 │   ├── PaymentRefunded      commerce
 │   ├── ProductReserved      commerce
-│   ├── SlugTaken            content: the parent has a node of that slug
+│   ├── SlugTaken            commerce: another category has that slug
 │   ├── WrongCurrency        commerce
 │   ├── NotEmpty             content: a node still has children
 │   ├── SlugTaken            content: the parent has a node of that slug

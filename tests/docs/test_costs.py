@@ -1,4 +1,4 @@
-"""Round trips that the pages state are counted here, on the wire."""
+"""Round trips that the pages state are counted here, on the wire; and figures say what their own table shows."""
 
 from __future__ import annotations
 
@@ -37,3 +37,23 @@ def test_a_transfer_takes_as_many_round_trips_as_the_ledgers_page_says(mongod, m
             assert len(commands.sent) == stated(row)[mode], commands.names
         finally:
             db.client.drop_database(db.name)
+
+
+TRANSFERS = re.compile(
+    r"^\| ([\d,]+) \| (\d+) \| (by hand|native|two-phase) \| ([\d,]+) \|.*\| ([\d.]+)x \|$", re.MULTILINE
+)
+
+
+def test_times_of_transfers_follow_from_the_rates_beside_them():
+    by_hand = 0
+    for accounts, threads, how, rate, time in TRANSFERS.findall((DOCS / "benchmarks/transactions.md").read_text()):
+        per_second = int(rate.replace(",", ""))
+        by_hand = per_second if how == "by hand" else by_hand
+        assert float(time) == pytest.approx(by_hand / per_second, abs=0.02), (accounts, threads, how)
+    assert by_hand
+
+
+def test_the_readmes_figure_is_the_one_of_the_table():
+    _, native, *_ = TRANSFERS.findall((DOCS / "benchmarks/transactions.md").read_text())
+    assert native[2] == "native"
+    assert f"in native mode takes {native[4]}x the time" in (DOCS.parent / "README.md").read_text()

@@ -10,6 +10,7 @@ import typer
 from tools import write_commands
 
 from squinney import assembly
+from squinney.content.rules import TYPES
 from squinney.http.statuses import STATUSES
 from squinney.service.commands.exit_codes import EXIT_CODES
 from squinney.service.commands.main import app
@@ -69,6 +70,17 @@ def test_every_option_says_what_it_is_for():
 def test_every_job_is_documented():
     documented = [row for row in rows((DOCS / "operations.md").read_text()) if row[1].endswith(" s")]
     assert documented == [[job.name, f"{job.every_seconds:g} s", job.what] for job in assembly.jobs()]
+
+
+# ---- types of nodes ----
+
+
+def test_every_type_of_node_is_documented_with_its_detail():
+    table = (DOCS / "content.md").read_text().partition("| type of a node |")[2].partition("\n\n")[0]
+    documented = {name: row[2].split(", ") for row in rows(table) for name in row[0].split(", ")}
+    assert {name: fields for name, fields in documented.items() if name in TYPES} == {
+        name: list(detail.model_fields) for name, detail in TYPES.items()
+    }
 
 
 # ---- errors ----

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, verify
+from squinney.analytics.demo import demo, lines
 from squinney.analytics.events import retention
 from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.places import Places
@@ -213,6 +214,16 @@ def _some_recorded(db: Db, state: Any) -> None:
     assert len(set(found)) == len(found) <= 3
 
 
+def _demo(db: Db, mode: Mode, state: Any) -> None:
+    demo(db, clock=lambda: START)
+
+
+def _demo_goes_on(db: Db, state: Any) -> None:
+    _demo(db, "native", state)
+    events = EventLog(db).between(START - timedelta(days=4), START + timedelta(days=1))
+    assert sum(1 for _ in events) == sum(1 for _ in lines(START))
+
+
 CASES = [
     # To follow a log is to import it again and again.
     Case(
@@ -221,11 +232,15 @@ CASES = [
     Case("EventLog.record_many", "analytics", _ready_to_rotate, _record_rotated, _some_recorded, NATIVE),
     Case("EventLog.record by key", "analytics", _nothing, _record_one_by_key, _one_recorded_once),
     Case("EventLog.record_many by key", "analytics", _ready_to_rotate, _record_by_key, _recorded_once),
-    Case("feed_hits", "analytics", _with_log, _feed, _fed_once, NATIVE),
+    Case("analytics.feed_hits", "analytics", _with_log, _feed, _fed_once, NATIVE),
     Case("Hits.record", "analytics", _nothing, _record_hit, _counted_whole_or_not, NATIVE),
     Case("Hits.record_many", "analytics", _nothing, _record_hits, _counted_whole_or_not, NATIVE),
     Case("Hits.record_many by key", "analytics", _nothing, _record_hits_by_key, _counted_once, NATIVE),
-    Case("BufferedHits.flush", "analytics", _nothing, _flush_hits, _counted_whole_or_not, NATIVE),
+    # Closing is one flush, and so is the end of a process.
+    Case(
+        "BufferedHits.flush", "analytics", _nothing, _flush_hits, _counted_whole_or_not, NATIVE,
+        covers=["BufferedHits.close", "BufferedHits.flush_on_sigterm"],
+    ),
     Case("Hits.preallocate", "analytics", _nothing, _preallocate, _counted_whole_or_not, NATIVE),
     Case("Rollups.run", "analytics", _with_log, _roll_up, _rolled_up, NATIVE, covers=["job:roll-up-events"]),
     Case("Rollups.rebuild", "analytics", _rolled_up_before, _rebuild, _rolled_up, NATIVE),
@@ -236,5 +251,6 @@ CASES = [
         "Retention.apply", "analytics", _to_drop, _retain, _dropped, NATIVE,
         covers=["job:retain-events", "Retention.drop"],
     ),
+    Case("analytics.demo", "analytics", _nothing, _demo, _demo_goes_on, NATIVE),
     Case("Sessions.derive", "analytics", _with_log, _derive, _derived, NATIVE),
 ]  # fmt: skip

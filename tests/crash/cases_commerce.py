@@ -282,7 +282,7 @@ def _on_tree(name: str, change: Callable[[Categories], object], covers: tuple[st
 
 
 TREE_CASES = [
-    _on_tree("add", lambda c: c.add("new", parent="b")),
+    _on_tree("add", lambda c: c.add("new", parent="b"), covers=("transactions.in_transaction",)),
     _on_tree("move", lambda c: c.move("b", "e", 0)),
     _on_tree("rename", lambda c: c.rename("b", "B")),
     _on_tree("change_slug", lambda c: c.change_slug("b", "bb")),
@@ -353,6 +353,6 @@ CASES = [
     Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable, modes=["native"]),
     Case("Catalog.remove", "commerce", _abandoned, _remove_product, _removed_or_not),
     Case("Catalog.import_products", "commerce", lambda db: None, _import, _import_goes_on, modes=["native"]),
-    Case("commerce demo", "commerce", lambda db: None, _demo, _demo_goes_on, modes=["native"]),
+    Case("commerce.demo", "commerce", lambda db: None, _demo, _demo_goes_on, modes=["native"]),
     *TREE_CASES,
 ]

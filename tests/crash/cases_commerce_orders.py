@@ -39,6 +39,20 @@ def _cancelled_or_not(db: Db, cart_id: str) -> None:
     ]
 
 
+def _paid(db: Db) -> Any:
+    return db["payments"].find_one({"cart_id": paid(db)})
+
+
+def _refund_at_provider(db: Db, mode: Mode, payment: Any) -> None:
+    db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    orders(db, mode).refunded_at_provider(payment)
+
+
+def _given_back_or_not(db: Db, payment: Any) -> None:
+    order = orders(db).get(payment["cart_id"])
+    assert (order["status"], levels(db)) in [("placed", (8, 0, 2)), ("cancelled", (10, 0, 0))]
+
+
 def _placed(db: Db) -> str:
     return orders(db).place(LINES)["_id"]
 
@@ -138,7 +152,16 @@ CASES = [
     Case("Orders.cancel unpaid", "commerce", _placed, _cancel, _cancel_unpaid, modes=["native"]),
     _edited("add_or_increase", lambda o, order_id: o.add_or_increase(order_id, "x", 99, 3), 16, 25),
     _edited("add_or_increase new line", lambda o, order_id: o.add_or_increase(order_id, "z", 100, 1), 16, 116),
-    Case("Orders.add_or_increase with a key", "commerce", _placed, _add_with_key, _added_once, modes=["native"]),
+    Case(
+        "Orders.add_or_increase with a key",
+        "commerce",
+        _placed,
+        _add_with_key,
+        _added_once,
+        modes=["native"],
+        covers=["transactions.once"],
+    ),
+    Case("Orders.refunded_at_provider", "commerce", _paid, _refund_at_provider, _given_back_or_not, age=age),
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
     Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),

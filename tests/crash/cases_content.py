@@ -283,7 +283,14 @@ CASES = [
     _case("Nodes.remove", _tree, _remove, _removed_or_not, covers=["Photos.remove"]),
     _case("Photos.upload", lambda db: None, _upload, _uploaded_whole_or_not_at_all),
     _case("Photos.replace", _photo, _replace, _old_or_new_whole),
-    _case("job:sweep-uploads", _silent_upload, _sweep, _old_or_new_whole, ("native",), ["job:sweep-content"]),
+    _case(
+        "job:sweep-uploads",
+        _silent_upload,
+        _sweep,
+        _old_or_new_whole,
+        ("native",),
+        ["job:sweep-content", "content.sweep_uploads", "content.sweep_removals"],
+    ),
     *(_case(f"Comments.post {one}", _talk(one), _post, _posted_once) for one in STRATEGIES),
     *(_case(f"Comments.edit {one}", _talk(one), _change, _changed_or_not) for one in ("separate", "paged")),
     *(_case(f"Comments.delete {one}", _talk(one), _delete, _deleted_or_not) for one in ("separate", "paged")),
@@ -291,5 +298,5 @@ CASES = [
     _case("Moderation.flag", _talk("separate"), _flag, _flagged_once, ("native",)),
     _case("Moderation.decide", _flagged, _decide, _decided_again, ("native",)),
     _case("People.erase", _talk("separate"), _erase, _erased_in_the_end, ("native",)),
-    _case("content demo", lambda db: None, _demo, _demo_goes_on, ("native",)),
+    _case("content.demo", lambda db: None, _demo, _demo_goes_on, ("native",)),
 ]

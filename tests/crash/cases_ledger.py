@@ -136,12 +136,12 @@ def _recover_case(what: str, interrupted: str) -> Case:
 
 
 CASES = [
-    Case("Accounts.transfer", "ledger", _two_accounts, _transfer, _repeat_moves_once),
+    Case("Accounts.transfer", "ledger", _two_accounts, _transfer, _repeat_moves_once, covers=["Transactions.run"]),
     Case("Accounts.transfer without a key", "ledger", _two_accounts, _transfer_without_key, _moved_whole_or_not),
     Case("Accounts.transfer refused", "ledger", _two_accounts, _refused, _nothing_moved),
     Case("Accounts.open", "ledger", lambda db: None, _open, _opened_once),
     _close_case(),
     _recover_case("undoes", "_flip"),
     _recover_case("finishes", "finish"),
-    Case("ledger demo", "ledger", lambda db: None, _demo, _demo_goes_on, ["native"]),
+    Case("ledger.demo", "ledger", lambda db: None, _demo, _demo_goes_on, ["native"]),
 ]

@@ -34,7 +34,7 @@ def _every(case: Case) -> int:
     """Where it is not in full: every second write; of a demo, hundreds of writes of other cases, every tenth."""
     if IN_FULL:
         return 1
-    if case.name.endswith(" demo"):
+    if case.name.endswith(".demo"):
         return 10
     return 1 if _in_full(case) else 2
 

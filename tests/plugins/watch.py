@@ -1,6 +1,6 @@
 """Watches every command of a full run, for two rules.
 
-- A public method or job that writes twice in one call must be a case of the crash sweep.
+- A public operation or job that writes twice in one call, or by its source may, must be a case of the crash sweep.
 - What the product asks of the server must have an index: no collection scan, no sort in memory, no more than ten
   documents examined for each one returned.
 
@@ -29,10 +29,11 @@ ASKS_BADLY_ON_PURPOSE = "tests/unit/test_watch.py"
 class Watch(monitoring.CommandListener):
     """One for each process of the run."""
 
-    def __init__(self, *, but_for: str = "") -> None:
+    def __init__(self, *, but_for: str = "", full: bool = False) -> None:
         self.writes = WriteCounts()
         self.plans = Plans()
         self._but_for = but_for
+        self._full = full
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         if self._but_for and os.environ.get("PYTEST_CURRENT_TEST", "").startswith(self._but_for):
@@ -41,14 +42,14 @@ class Watch(monitoring.CommandListener):
         self.plans.see(event)
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
-        pass
+        self.writes.refused(event.reply)
 
     def failed(self, event: monitoring.CommandFailedEvent) -> None:
-        pass
+        self.writes.refused(event.failure)
 
     def failures(self) -> list[str]:
         """What breaks a rule."""
-        return [*self.writes.failures(), *self.plans.failures()]
+        return [*self.writes.failures(full=self._full), *self.plans.failures()]
 
 
 WATCH = pytest.StashKey[Watch]()
@@ -64,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         os.environ[VARIABLE] = "1" if config.getoption("watch") or _is_full(config) else ""
     if os.environ.get(VARIABLE):
-        config.stash[WATCH] = watch = Watch(but_for=ASKS_BADLY_ON_PURPOSE)
+        config.stash[WATCH] = watch = Watch(but_for=ASKS_BADLY_ON_PURPOSE, full=_is_full(config))
         watch.writes.wrap_everything()
         monitoring.register(watch)
 

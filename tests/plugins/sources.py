@@ -1,0 +1,238 @@
+"""The product's source, read: which functions and classes there are, and what a call may call.
+
+What is not plain from names and annotations is guessed generously: a call of `x.name()`, where nobody can tell what `x`
+is, may call every method of that name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+Node = ast.FunctionDef | ast.AsyncFunctionDef
+# What dicts, lists, sets, texts, files and threads can do too: a guess by such a name would be all noise.
+COMMON = {name for kind in (dict, list, set, str, bytes, int) for name in dir(kind)} | {
+    *("close", "read", "write", "start", "next", "result", "wait", "submit", "map", "run", "send", "name", "all")
+}
+
+
+@dataclass(eq=False)
+class Function:
+    """A function or method; `name` is `function` or `Class.method`."""
+
+    name: str
+    node: Node
+    module: Module
+    owner: Class | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.module.name}.{self.name}"
+
+
+@dataclass(eq=False)
+class Class:
+    """A class, with what is known of its attributes."""
+
+    name: str
+    node: ast.ClassDef
+    module: Module
+    methods: dict[str, Function] = field(default_factory=dict)
+    _attributes: dict[str, Class] | None = None
+
+    @property
+    def attributes(self) -> dict[str, Class]:
+        """Classes of `self.x`, from assignments and annotations."""
+        if self._attributes is not None:
+            return self._attributes
+        self._attributes = found = {}  # now, for an attribute may come from another
+        for statement in self.node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                _put(found, statement.target.id, self.module.annotated(statement.annotation))
+        for method in self.methods.values():
+            types = _parameters(method)
+            for node in ast.walk(method.node):
+                if isinstance(node, ast.Assign | ast.AnnAssign):
+                    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                    if isinstance(target, ast.Attribute) and _is_name(target.value, "self"):
+                        _put(found, target.attr, self.module.type_of(node.value, types))
+        return found
+
+
+@dataclass(eq=False)
+class Module:
+    """One file."""
+
+    name: str
+    tree: ast.Module
+    sources: Sources
+    functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, Class] = field(default_factory=dict)
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """Local names of imported modules, and of what is imported from them, as dotted names."""
+        found: dict[str, str] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Import):
+                found |= {alias.asname or alias.name: alias.name for alias in node.names}
+        return found
+
+    def named(self, name: str) -> Function | Class | Module | None:
+        """What a plain name means here."""
+        if name in self.functions or name in self.classes:
+            return self.functions.get(name) or self.classes[name]
+        return self.sources.dotted(self.imported.get(name, ""))
+
+    def annotated(self, annotation: ast.expr | None) -> Class | None:
+        """The first of our classes that an annotation names."""
+        if annotation is None:
+            return None
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            annotation = ast.parse(annotation.value, mode="eval").body
+        names = (node.id for node in ast.walk(annotation) if isinstance(node, ast.Name))
+        return next((one for name in names if isinstance(one := self.named(name), Class)), None)
+
+    def type_of(self, value: ast.expr | None, types: dict[str, Class]) -> Class | None:
+        """The class of an expression, where it is plain."""
+        if isinstance(value, ast.Name):
+            return types.get(value.id)
+        if isinstance(value, ast.Attribute):
+            owner = self.type_of(value.value, types)
+            return owner.attributes.get(value.attr) if owner else None
+        if isinstance(value, ast.BoolOp | ast.IfExp):
+            parts = value.values if isinstance(value, ast.BoolOp) else [value.body, value.orelse]
+            return next((one for part in parts if (one := self.type_of(part, types))), None)
+        if isinstance(value, ast.Call):
+            called = self.sources.meant(value.func, self, types)
+            made = [one if isinstance(one, Class) else one.module.annotated(one.node.returns) for one in called]
+            return made[0] if made else None
+        return None
+
+
+class Sources:
+    """All modules below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.modules: dict[str, Module] = {}
+        for path in sorted(root.rglob("*.py")):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            self.modules[name] = self._read(name, path)
+        self.methods: dict[str, list[Function]] = {}
+        for function in self.functions():
+            if function.owner:
+                self.methods.setdefault(function.node.name, []).append(function)
+
+    def _read(self, name: str, path: Path) -> Module:
+        module = Module(name, ast.parse(path.read_text()), self)
+        for node in module.tree.body:
+            if isinstance(node, Node):
+                module.functions[node.name] = Function(node.name, node, module)
+            elif isinstance(node, ast.ClassDef):
+                module.classes[node.name] = made = Class(node.name, node, module)
+                made.methods = {
+                    one.name: Function(f"{node.name}.{one.name}", one, module, made)
+                    for one in node.body
+                    if isinstance(one, Node)
+                }
+        return module
+
+    def functions(self) -> Iterator[Function]:
+        """Every function and method."""
+        for module in self.modules.values():
+            yield from module.functions.values()
+            for one in module.classes.values():
+                yield from one.methods.values()
+
+    def dotted(self, name: str) -> Function | Class | Module | None:
+        """What a dotted name means, also through the packages that pass it on."""
+        if name in self.modules:
+            return self.modules[name]
+        home, _, last = name.rpartition(".")
+        return self.modules[home].named(last) if home in self.modules else None
+
+    def meant(self, called: ast.expr, module: Module, types: dict[str, Class]) -> list[Function | Class]:
+        """What a call, or a name handed over to be called, may call."""
+        if isinstance(called, ast.Name):
+            found = module.named(called.id)
+            return [found] if isinstance(found, Function | Class) else []
+        if not isinstance(called, ast.Attribute):
+            return []
+        if isinstance(called.value, ast.Name) and isinstance(home := module.named(called.value.id), Module):
+            found = home.named(called.attr)
+            return [found] if isinstance(found, Function | Class) else []
+        if _is_name(called.value, "super") and "self" in types:
+            line = self.line_of(types["self"])[1:]
+            return [one.methods[called.attr] for one in line if called.attr in one.methods][:1]
+        owner = module.type_of(called.value, types) or self._class_named(called.value, module)
+        if owner and (methods := self.methods_of(owner, called.attr)):
+            return list(methods)
+        if called.attr in COMMON or called.attr.startswith("__"):
+            return []
+        return list(self.methods.get(called.attr, ()))
+
+    def _class_named(self, value: ast.expr, module: Module) -> Class | None:
+        found = module.named(value.id) if isinstance(value, ast.Name) else None
+        return found if isinstance(found, Class) else None
+
+    def methods_of(self, owner: Class, name: str) -> list[Function]:
+        """The method as the class has it, by inheritance too, and as its subclasses do."""
+        own = next((one.methods[name] for one in self.line_of(owner) if name in one.methods), None)
+        heirs = (one.methods[name] for one in self._heirs.get(owner, ()) if name in one.methods)
+        return [*([own] if own else []), *heirs]
+
+    @cached_property
+    def _heirs(self) -> dict[Class, list[Class]]:
+        found: dict[Class, list[Class]] = {}
+        for module in self.modules.values():
+            for one in module.classes.values():
+                for base in self.line_of(one)[1:]:
+                    found.setdefault(base, []).append(one)
+        return found
+
+    def line_of(self, one: Class) -> list[Class]:
+        """The class and those it inherits from, as far as they are ours."""
+        line = [one]
+        for base in one.node.bases:
+            name = base.value if isinstance(base, ast.Subscript) else base
+            meant = one.module.named(name.id) if isinstance(name, ast.Name) else None
+            if isinstance(meant, Class) and meant is not one:
+                line += self.line_of(meant)
+        return line
+
+
+def _parameters(function: Function) -> dict[str, Class]:
+    """Classes of a function's parameters."""
+    arguments = function.node.args
+    found: dict[str, Class] = {}
+    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        _put(found, one.arg, function.module.annotated(one.annotation))
+    if function.owner and arguments.args and arguments.args[0].arg in ("self", "cls"):
+        found[arguments.args[0].arg] = function.owner
+    return found
+
+
+def local_types(function: Function) -> dict[str, Class]:
+    """Classes of a function's parameters and variables."""
+    types = _parameters(function)
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            _put(types, node.targets[0].id, function.module.type_of(node.value, types))
+        elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            _put(types, node.optional_vars.id, function.module.type_of(node.context_expr, types))
+    return types
+
+
+def _put(found: dict[str, Class], name: str, one: Class | None) -> None:
+    if one is not None:
+        found[name] = one
+
+
+def _is_name(value: ast.expr, name: str) -> bool:
+    called = value.func if isinstance(value, ast.Call) else value
+    return isinstance(called, ast.Name) and called.id == name

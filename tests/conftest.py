@@ -37,19 +37,20 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 * 2**30
 
 
-RUN_FOLDER = "SQUINNEY_TEST_FOLDER"
+RUN_FOLDER = "SQUINNEY_TEST_FOLDER"  # given by whoever keeps one server for several runs
+OUR_FOLDER = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name one folder for the whole run; workers inherit it with the environment."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
-    if not _is_worker(config):
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-", dir=_fast_folder())
+    if RUN_FOLDER not in os.environ:
+        os.environ[RUN_FOLDER] = config.stash[OUR_FOLDER] = tempfile.mkdtemp(prefix="squinney-test-", dir=fast_folder())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End what a crashed worker left and remove the folder."""
-    if _is_worker(config):
+    if OUR_FOLDER not in config.stash:
         return
     run = Path(os.environ.pop(RUN_FOLDER))
     for folder in run.iterdir():
@@ -58,14 +59,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(run)
 
 
-def _fast_folder() -> Path | None:
+def fast_folder() -> Path | None:
     """Memory, where there is enough: collections are created three times as fast there."""
     usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
     return MEMORY if usable else None
-
-
-def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -79,18 +76,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 @pytest.fixture(scope="session")
 def mongod() -> Iterator[Embedded]:
     """The server that all workers of this run share."""
-    with _serve("shared") as server:
+    with serve("shared") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def own_mongod() -> Iterator[Embedded]:
     """A server that only this worker uses: for fail points, which are the whole server's, and for pausing it."""
-    with _serve(f"own-{os.getpid()}") as server:
+    with serve(f"own-{os.getpid()}") as server:
         yield server
 
 
-def _serve(name: str) -> Embedded:
+def serve(name: str) -> Embedded:
+    """A server of this run, started if nobody has."""
     return Embedded.start(Path(os.environ[RUN_FOLDER]) / name, test_commands=True, arguments=ARGUMENTS)
 
 

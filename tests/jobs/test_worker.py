@@ -20,6 +20,7 @@ from tests.plugins.shelf import Prepared
 from squinney import assembly
 from squinney.errors import NotFound
 from squinney.mongo import schema
+from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns import jobs as records
@@ -84,7 +85,8 @@ def test_failures_are_kept_and_wait_longer_each_time(ready: Db) -> None:
     assert status.state == "failing"
     assert status.last["error"] == "RuntimeError: no"
     assert "result" not in status.last
-    assert waits[0] < waits[1] < waits[2]
+    assert waits[1] > 1.5 * waits[0], "twice as long, a little spread"
+    assert waits[2] > 1.5 * waits[1]
 
 
 @pytest.mark.parametrize("result", [{"x": object()}, {"x": "y" * 20_000}, {"$x": 1, "a.b": 2}])
@@ -136,17 +138,54 @@ def test_many_workers_run_a_job_once_at_a_time(ready: Db) -> None:
 
 
 def test_a_long_job_keeps_its_lease(ready: Db) -> None:
-    job = Job("long", every_seconds=0.01, run=lambda db: time.sleep(1.2) or {})
-    first, second = (Worker(ready, [job], holder=name, lease_seconds=0.3) for name in ("first", "second"))
+    others: list[str | None] = []
+
+    def run(db: Db) -> Mapping[str, Any]:
+        at_first = (db[leases.NAME].find_one({"_id": "job:long"}) or {})["until"]
+        wait_for(lambda: server_now(db) > at_first)
+        others.append(second.run("long"))
+        return {}
+
+    job = Job("long", every_seconds=3600, run=run)
+    first = Worker(ready, [job], lease_seconds=1)
+    second = Worker(ready, [Job("long", every_seconds=3600, run=lambda db: {})])
     first.enrol()
-    thread = threading.Thread(target=first.run, args=("long",))
-    thread.start()
-    wait_for(lambda: statuses(ready, [job])[0].running)
-    while thread.is_alive():
-        if statuses(ready, [job])[0].running:
-            assert second.run("long") is None
-        time.sleep(0.05)
-    thread.join()
+    assert first.run("long") == "ok"
+    assert others == [None]
+
+
+def test_results_are_kept_as_they_are(ready: Db) -> None:
+    job = Job("odd", every_seconds=10, run=lambda db: {"x": "$$NOW"})
+    worker = Worker(ready, [job])
+    worker.enrol()
+    worker.run("odd")
+    assert statuses(ready, [job])[0].last["result"] == {"x": "$$NOW"}
+
+
+def test_who_lost_its_lease_records_nothing(ready: Db) -> None:
+    heir = Worker(ready, [Job("j", every_seconds=3600, run=lambda db: {"by": "heir"})], holder="heir")
+
+    def stall(db: Db) -> Mapping[str, Any]:
+        """Its lease runs out meanwhile, and another worker does all of it."""
+        db[leases.NAME].update_one({"_id": "job:j"}, {"$set": {"until": datetime(2000, 1, 1, tzinfo=UTC)}})
+        assert heir.run("j") == "ok"
+        return {"by": "late"}
+
+    late = Job("j", every_seconds=3600, run=stall)
+    worker = Worker(ready, [late], holder="late")
+    worker.enrol()
+    worker.run("j")
+    status = statuses(ready, [late])[0]
+    assert (status.runs, status.last["holder"], status.last["result"]) == (1, "heir", {"by": "heir"})
+
+
+def test_a_new_worker_makes_no_job_due(ready: Db) -> None:
+    job = Job("j", every_seconds=3600, run=lambda db: {})
+    first, second = Worker(ready, [job]), Worker(ready, [job])
+    first.enrol()
+    assert first.run("j") == "ok"
+    second.enrol()
+    assert second.due() == []
 
 
 def test_stop_waits_for_what_runs(ready: Db) -> None:

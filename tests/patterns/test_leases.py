@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,8 +39,20 @@ def test_it_passes_on_when_it_has_run_out_and_each_term_is_greater(ours: Leases,
     assert second.term > first.term
     assert not first.is_sure
     assert not ours.renew(first, 30)
+    assert not first.is_sure
     ours.release(first)
     assert Leases(db).acquire("a", 30) is None, "a late release must not free another's lease"
+
+
+def test_a_lease_counts_from_before_it_was_asked_for(ours: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1000, 100)  # each look at it is a hundred seconds later
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    lease = ours.acquire("a", 30)
+    assert lease
+    assert lease.sure_until == 1000 + 30
+    asked = next(clock) + 100
+    assert ours.renew(lease, 30)
+    assert lease.sure_until == asked + 30
 
 
 def test_renewing_keeps_others_out(ours: Leases, db: Db) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -9,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.patterns.interrupt import stalled_client
 from tests.racing import at_once
 
 from squinney import transactions
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.mongo import schema
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db
 from squinney.patterns import queue
@@ -214,6 +217,39 @@ def test_a_step_puts_it_exactly_when_the_operation_is_decided(mail: Queue, ready
     assert task["body"] == {"post": "p"}
     assert mail.take() is None
     assert mail.done(task)
+
+
+def test_a_task_of_an_undecided_run_is_nobodys(mail: Queue, ready: Db, mongod: Embedded) -> None:
+    hidden = 0
+    for at_write in itertools.count(1):
+        ready[queue.NAME].delete_many({})
+        with stalled_client(mongod, ready, at_write) as (slow, stall), ThreadPoolExecutor(1) as pool:
+            running = pool.submit(Transactions(slow, "two-phase").run, "post", [mail.step({})])
+            while not (stall.asleep.wait(0.01) or running.done()):
+                pass
+            if ready[queue.NAME].find_one() and not ready[queue.NAME].find_one(transactions.visible({})):
+                hidden += 1
+                assert mail.take() is None
+            stall.awake.set()
+            running.result()
+        if not stall.asleep.is_set():
+            break
+    assert hidden
+
+
+def test_two_who_put_a_key_first_at_once_both_succeed(own_db: Db, failing: Any) -> None:
+    schema.apply(own_db, queue.COLLECTIONS)
+    with failing(["update"], mode={"times": 1}, errorCode=11001):  # as the server answers the second of them
+        assert Queue(own_db, "mail").put({}, key="k") == "mail/k"
+
+
+def test_only_the_dead_are_revived_or_dropped(mail: Queue) -> None:
+    task_id = mail.put({})
+    assert mail.take()
+    assert not mail.revive(task_id), "a task that is handed out is not handed out again"
+    assert not mail.drop(task_id)
+    assert mail.take() is None
+    assert mail.counts() == {"ready": 1, "dead": 0}
 
 
 def test_bodies_are_checked_and_never_evaluated(mail: Queue) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Barrier
 
 import pytest
+from pymongo import MongoClient
+from pymongo.monitoring import CommandListener
+from tests.patterns.interrupt import stalled_client
 
 from squinney.errors import Invalid
 from squinney.patterns.sequences import COLLECTIONS, Sequences
@@ -53,6 +56,39 @@ def test_threads_and_instances_never_share_a_number(db, batch):
         numbers = [number for some in pool.map(take, range(16)) for number in some]
     assert len(set(numbers)) == 16 * 50
     assert max(numbers) <= 16 * 50 + 4 * batch
+
+
+def test_threads_who_find_no_number_take_one_batch(db, mongod):
+    with stalled_client(mongod, db, at_write=1) as (slow, stall), ThreadPoolExecutor(2) as pool:
+        sequences = Sequences(slow, batch=10)
+        first = pool.submit(sequences.next, "orders")
+        assert stall.asleep.wait(10)
+        second = pool.submit(sequences.next, "orders")
+        wait([second], timeout=0.3)  # it must not come back: it waits for the first one's batch
+        stall.awake.set()
+        assert {first.result(), second.result()} == {1, 2}
+    assert db.sequences.find_one()["last"] == 10
+
+
+def test_two_who_begin_a_sequence_at_once_both_get_numbers(own_db, failing):
+    with failing(["findAndModify"], mode={"times": 1}, errorCode=11001):  # as the server answers the second of them
+        assert Sequences(own_db).take("orders", 2) == range(1, 3)
+
+
+def test_a_number_is_given_when_the_majority_has_counted_it(db, mongod):
+    seen = []
+
+    class Listener(CommandListener):
+        def started(self, event):
+            seen.append((event.command_name, event.command.get("writeConcern")))
+
+        def succeeded(self, event): ...
+
+        def failed(self, event): ...
+
+    with MongoClient(mongod.uri, w=1, event_listeners=[Listener()]) as client:
+        Sequences(client[db.name]).next("orders")
+    assert [concern["w"] for name, concern in seen if name == "findAndModify"] == ["majority"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:")

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from squinney.mongo.connect import operation, seconds_left
 from squinney.transactions import turns
 from squinney.transactions.turns import Turns
 
@@ -58,3 +59,25 @@ def test_who_has_waited_for_long_goes_ahead() -> None:
         assert went.wait(10)
         thread.join()
     assert line._waiting == {}
+
+
+def test_waiting_leaves_time_for_the_work() -> None:
+    line, left = Turns(), []
+
+    def visit() -> None:
+        with operation(2), line.of("node"):
+            left.append(seconds_left())
+
+    with line.of("node"):
+        thread = threading.Thread(target=visit)
+        thread.start()
+        thread.join()
+    assert 0 < left[0] < 1.5
+
+
+def test_whoever_comes_learns_if_others_wait() -> None:
+    line = Turns()
+    with line.of("node") as crowded:
+        assert not crowded
+        with patch.object(turns, "LONGEST_WAIT_SECONDS", 0), line.of("node") as crowded:
+            assert crowded

@@ -1,0 +1,152 @@
+"""Leases, and the worker that runs jobs under them."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_lease = guards_of("squinney.patterns.leases", "tests/patterns/test_leases.py")
+_keeper = guards_of("squinney.service.jobs.keeper", "tests/jobs/test_worker.py")
+_worker = guards_of("squinney.service.jobs.worker", "tests/jobs/test_worker.py")
+_job = guards_of("squinney.patterns.jobs", "tests/jobs/test_worker.py")
+
+GUARDS = [
+    _lease("one that runs is not taken", '{"$cond": [free, taken, {}]}', "taken", "test_one_of_many_gets_it"),
+    _lease(
+        "only who left the token holds it",
+        'if found is None or found.get("token") != token:',
+        "if found is None:",
+        "test_one_of_many_gets_it",
+    ),
+    _lease(
+        "each holder's term is greater",
+        '{"$add": [{"$ifNull": ["$term", 0]}, 1]}',
+        '{"$ifNull": ["$term", 1]}',
+        "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
+    ),
+    _lease(
+        "it counts from before it was asked for",
+        'int(found["term"]), asked + seconds)',
+        'int(found["term"]), time.monotonic() + seconds)',
+        "test_a_lease_counts_from_before_it_was_asked_for",
+    ),
+    _lease(
+        "renewed, it counts from before that was asked for",
+        "lease.sure_until = asked + seconds",
+        "lease.sure_until = time.monotonic() + seconds",
+        "test_a_lease_counts_from_before_it_was_asked_for",
+    ),
+    _lease(
+        "one that was lost is not sure again",
+        "if renewed.matched_count:\n",
+        "if True:\n",
+        "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
+    ),
+    _lease(
+        "only its holder renews it",
+        'HELD(name=lease.name, token=lease.token), [{"$set": {"until": after(seconds)}}]',
+        'LEASE(name=lease.name), [{"$set": {"until": after(seconds)}}]',
+        "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
+    ),
+    _lease(
+        "only its holder releases it",
+        'HELD(name=lease.name, token=lease.token), [{"$set": {"until": "$$NOW"}}',
+        'LEASE(name=lease.name), [{"$set": {"until": "$$NOW"}}',
+        "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
+    ),
+    _lease(
+        "nobody is sure of one that ran out",
+        "return time.monotonic() < self.sure_until",
+        "return True",
+        "test_it_passes_on_when_it_has_run_out_and_each_term_is_greater",
+    ),
+    _lease(
+        "who releases it is not sure of it",
+        "        lease.sure_until = 0\n",
+        "",
+        "test_a_release_lets_the_next_in_at_once",
+    ),
+    _lease(
+        "a release ends it",
+        '[{"$set": {"until": "$$NOW"}}, {"$unset": ["token", "holder"]}]',
+        '[{"$unset": ["token", "holder"]}]',
+        "test_a_release_lets_the_next_in_at_once",
+    ),
+    _lease(
+        "the server's clock sets the deadline",
+        '"startDate": "$$NOW"',
+        '"startDate": __import__("datetime").datetime.fromtimestamp(time.time(), None)',
+        "test_the_deadline_is_the_servers_whatever_clock_a_holder_has",
+    ),
+    _keeper(
+        "leases are renewed",
+        "                self._renew(lease)\n",
+        "                pass\n",
+        "test_a_long_job_keeps_its_lease",
+    ),
+    _keeper(
+        "a lease is released when its work has ended",
+        "            self._leases.release(lease)\n",
+        "            pass\n",
+        "test_many_workers_run_a_job_once_at_a_time",
+    ),
+    _keeper(
+        "a refused renewal is not the last",
+        'except (SquinneyError, PyMongoError) as error:\n            log.warning("lease %s could not be renewed',
+        'except SquinneyError as error:\n            log.warning("lease %s could not be renewed',
+        "test_a_lease_is_renewed_again_after_the_server_refused_once",
+    ),
+    _worker(
+        "a job is looked at again under its lease",
+        "where = records.RECORD(name=name) if even_if_not_due else records.DUE(names=[name])",
+        "where = records.RECORD(name=name)",
+        "test_a_job_runs_when_due_and_its_result_is_kept",
+    ),
+    _worker(
+        "a holder of an earlier term records nothing",
+        '{"_id": job.name, "term": lease.term}, changes',
+        '{"_id": job.name}, changes',
+        "test_who_lost_its_lease_records_nothing",
+    ),
+    _worker(
+        "a job that is on record is not made due by a new worker",
+        '{"$ifNull": ["$next_at", "$$NOW"]}',
+        '"$$NOW"',
+        "test_a_new_worker_makes_no_job_due",
+    ),
+    _worker(
+        "whoever has no lease runs nothing",
+        "if lease is None or not self._claim(",
+        "if not lease: lease = Lease(name, '', 0, 0)\n            if not self._claim(",
+        "test_a_long_job_keeps_its_lease",
+    ),
+    _worker(
+        "failures wait longer each time",
+        'factor = {"$pow": [2, {"$min": ["$failures", 20]}]}',
+        "factor = 1",
+        "test_failures_are_kept_and_wait_longer_each_time",
+    ),
+    _worker(
+        "stopping waits for what runs",
+        "            thread.join(max(0.0, until - time.monotonic()))\n",
+        "            pass\n",
+        "test_stop_waits_for_what_runs",
+    ),
+    _worker(
+        "a worker outlives what the server refuses",
+        'except (SquinneyError, PyMongoError) as error:\n                log.warning("the worker waits',
+        'except SquinneyError as error:\n                log.warning("the worker waits',
+        "test_a_worker_outlives_what_the_server_refuses[find]",
+    ),
+    _worker(
+        "results are stored as they are",
+        '{"result": {"$literal": _storable(job.run(self._db))}}',
+        '{"result": _storable(job.run(self._db))}',
+        "test_results_are_kept_as_they_are",
+    ),
+    _job(
+        "the server's clock says when a job is due",
+        '"$expr": {"$lte": ["$next_at", "$$NOW"]}',
+        '"next_at": {"$ne": None}',
+        "test_a_job_runs_when_due_and_its_result_is_kept",
+    ),
+]

@@ -1,0 +1,205 @@
+"""Tasks, numbers in sequence, and turns at a document."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_queue = guards_of("squinney.patterns.queue", "tests/patterns/test_queue.py")
+_sequence = guards_of("squinney.patterns.sequences", "tests/patterns/test_sequences.py")
+_turn = guards_of("squinney.transactions.turns", "tests/patterns/test_turns.py")
+
+GUARDS = [
+    _queue(
+        "a task of an undecided run is hidden",
+        'visible({"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}})',
+        '{"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}}',
+        "test_a_task_of_an_undecided_run_is_nobodys",
+    ),
+    _queue(
+        "nothing is handed out before it is due",
+        '"state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}',
+        '"state": "ready"',
+        "test_a_delay_is_kept",
+        "test_put_again_while_it_is_worked_on_runs_it_once_more",
+    ),
+    _queue(
+        "the dead are not handed out",
+        '{"queue": queue, "state": "ready", "$expr"',
+        '{"queue": queue, "$expr"',
+        "test_one_that_kills_its_takers_dies_too",
+    ),
+    _queue(
+        "a queue hands out its own",
+        'visible({"queue": queue, "state": "ready"',
+        'visible({"state": "ready"',
+        "test_queues_do_not_see_each_other",
+    ),
+    _queue(
+        "only who has the receipt is done with a task",
+        '{"queue": queue, "_id": task_id, "receipt": receipt}',
+        '{"queue": queue, "_id": task_id}',
+        "test_what_a_dead_worker_took_is_due_again",
+    ),
+    _queue(
+        "what was put once more meanwhile is not removed",
+        '{**self._mine(task), "again": {"$ne": True}}',
+        "self._mine(task)",
+        "test_put_again_while_it_is_worked_on_runs_it_once_more",
+    ),
+    _queue(
+        "putting a task that is handed out asks for another run",
+        '{"again": is_handed_out}',
+        "{}",
+        "test_put_again_while_it_is_worked_on_runs_it_once_more",
+    ),
+    _queue(
+        "putting a task that is handed out does not hand it out again",
+        '{"$cond": [{"$ne": ["$state", "ready"]}, fresh, {"again": is_handed_out}]}',
+        "fresh",
+        "test_put_again_while_it_is_worked_on_runs_it_once_more",
+    ),
+    _queue(
+        "two may put a key first",
+        "except DuplicateKeyError:",
+        "except ZeroDivisionError:",
+        "test_two_who_put_a_key_first_at_once_both_succeed",
+    ),
+    _queue(
+        "a body is never evaluated",
+        '"body": {"$literal": _checked(body)}',
+        '"body": _checked(body)',
+        "test_bodies_are_checked_and_never_evaluated",
+    ),
+    _queue(
+        "a task that kills its takers dies",
+        'spent = {"$gte": [tries, self._most_tries]}',
+        "spent = False",
+        "test_one_that_kills_its_takers_dies_too",
+    ),
+    _queue(
+        "a task that fails each time dies",
+        "dead if spent else later",
+        "later",
+        "test_a_dead_key_lives_again_when_put",
+    ),
+    _queue(
+        "a task put again has all its tries when it is handed out",
+        'tries = {"$cond": ["$again", 0, "$tries"]}',
+        'tries = "$tries"',
+        "test_put_again_before_the_last_taker_dies_keeps_it_alive",
+    ),
+    _queue(
+        "a task put again has all its tries when it fails",
+        'change = {"$cond": ["$again", renewed, dead if spent else later]}',
+        'change = {"$cond": [False, renewed, dead if spent else later]}',
+        "test_put_again_before_the_last_try_fails_keeps_it_alive",
+    ),
+    _queue(
+        "a task that is handed out keeps its time",
+        '            "due_at": after(self._visibility_seconds),\n            "again"',
+        '            "again"',
+        "test_tasks_come_in_order_and_are_gone_when_done",
+    ),
+    _queue(
+        "only the dead are revived",
+        '"state": "dead"}\n        alive',
+        "}\n        alive",
+        "test_only_the_dead_are_revived_or_dropped",
+    ),
+    _queue(
+        "only the dead are dropped",
+        '"state": "dead"}\n        return self._tasks.delete_one',
+        "}\n        return self._tasks.delete_one",
+        "test_only_the_dead_are_revived_or_dropped",
+    ),
+    _queue(
+        "a handler's failure is its task's alone",
+        '        except Exception as error:\n            log.exception("task %s failed',
+        '        except KeyError as error:\n            log.exception("task %s failed',
+        "test_whatever_a_handler_says_fails_its_task_alone",
+    ),
+    _queue(
+        "a body has a bound",
+        "if size > MOST_BODY_BYTES:",
+        "if False:",
+        "test_bodies_are_checked_and_never_evaluated",
+    ),
+    _sequence(
+        "two may begin a sequence",
+        "except DuplicateKeyError:",
+        "except ZeroDivisionError:",
+        "test_two_who_begin_a_sequence_at_once_both_get_numbers",
+    ),
+    _sequence(
+        "a number counts when the majority has it",
+        'pinned(db)["sequences"]',
+        'db["sequences"]',
+        "test_a_number_is_given_when_the_majority_has_counted_it",
+    ),
+    _sequence(
+        "a child leaves its parent's numbers",
+        "if os.getpid() != self._process:",
+        "if False:",
+        "test_a_forked_child_leaves_the_waiting_numbers_to_its_parent",
+    ),
+    _sequence(
+        "a batch is taken whole",
+        '{"$inc": {"last": count}}',
+        '{"$inc": {"last": 1}}',
+        "test_a_new_process_leaves_a_gap_and_repeats_nothing",
+    ),
+    _sequence(
+        "a row of numbers ends with the last taken",
+        "range(last - count + 1, last + 1)",
+        "range(last - count, last)",
+        "test_numbers_begin_at_one_and_follow_each_other",
+    ),
+    _sequence(
+        "threads do not take a batch twice",
+        "        with self._locks[name]:\n",
+        "        if True:\n",
+        "test_threads_who_find_no_number_take_one_batch",
+    ),
+    _turn(
+        "one at a time",
+        "            mine.wait(max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING)))\n",
+        "",
+        "test_one_at_a_time_in_the_order_of_coming",
+    ),
+    _turn(
+        "in the order of coming",
+        "line.append(mine)",
+        "line.appendleft(mine)",
+        "test_one_at_a_time_in_the_order_of_coming",
+    ),
+    _turn(
+        "who leaves lets the next in",
+        "                if line:\n                    line[0].set()\n",
+        "                if line:\n                    pass\n",
+        "test_one_at_a_time_in_the_order_of_coming",
+    ),
+    _turn(
+        "names that nobody waits for are forgotten",
+        "del self._waiting[name]",
+        "pass",
+        "test_a_failure_passes_the_turn_on",
+    ),
+    _turn(
+        "who has waited for long goes ahead",
+        "min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING)",
+        "min(60.0, seconds_left() * SHARE_FOR_WAITING)",
+        "test_who_has_waited_for_long_goes_ahead",
+    ),
+    _turn(
+        "waiting leaves time for the work",
+        "min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING)",
+        "LONGEST_WAIT_SECONDS",
+        "test_waiting_leaves_time_for_the_work",
+    ),
+    _turn(
+        "whoever comes learns if others wait",
+        "crowded = len(line) > 1",
+        "crowded = False",
+        "test_whoever_comes_learns_if_others_wait",
+    ),
+]

@@ -1,0 +1,78 @@
+"""Takes guards out one at a time and runs their tests."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.mutants import child
+from tests.mutants.guard import SOURCES, Guard
+
+FAILED = 1  # pytest's exit code for tests that failed; others mean that they could not be run
+# What every child would import first, and none changes.
+PRELOADED = ["pytest", "hypothesis", "pymongo", "pydantic", "PIL.Image", "markdown_it", "nh3"]
+
+
+def try_all(guards: Sequence[Guard], *, processes: int) -> Iterator[tuple[Guard, str]]:
+    """Each guard, and what was found wrong: empty where it is watched."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with (
+        _one_server(),
+        ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool,
+    ):
+        running = [pool.submit(run_without, guard.path, guard.mutated(), guard.tests) for guard in guards]
+        for guard, future in zip(guards, running, strict=True):
+            yield guard, verdict(guard, future.result())
+
+
+@contextlib.contextmanager
+def _one_server() -> Iterator[None]:
+    """One folder for all children, and a MongoDB in it that none of them has to start."""
+    from tests import conftest
+
+    with tempfile.TemporaryDirectory(prefix="squinney-mutants-", dir=conftest.fast_folder()) as folder:
+        os.environ[conftest.RUN_FOLDER] = folder
+        try:
+            with conftest.serve("shared"):
+                yield
+        finally:
+            del os.environ[conftest.RUN_FOLDER]
+
+
+def run_without(path: Path, text: str, tests: Sequence[str]) -> child.Outcome:
+    """What the tests say when the module at `path`, below `src`, has this text."""
+    with tempfile.TemporaryDirectory(prefix="squinney-mutant-") as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(SOURCES, copy)
+        changed = copy / path
+        changed.write_text(text)
+        Path(importlib.util.cache_from_source(str(changed))).unlink(missing_ok=True)
+        return child.run(str(copy), tests)
+
+
+def verdict(guard: Guard, outcome: child.Outcome) -> str:
+    """Empty where every named test failed."""
+    if outcome.exit_code != FAILED:
+        reason = "the tests pass without it" if outcome.exit_code == 0 else "the tests could not be run"
+        return f"{guard}: {reason}\n{outcome.said if outcome.exit_code else ''}"
+    alive = [test for test in guard.tests if not any(_belongs(failed, test) for failed in outcome.failed)]
+    return f"{guard}: passes without it: {', '.join(alive)}" if alive else ""
+
+
+def _belongs(node: str, test: str) -> bool:
+    return node == test or node.startswith(f"{test}[")
+
+
+def some_of(guards: Sequence[Guard], count: int, *, day: int) -> list[Guard]:
+    """A handful, another one each day, until all have had their turn."""
+    count = min(count, len(guards))
+    start = day * count
+    return [guards[(start + number) % len(guards)] for number in range(count)]

@@ -19,9 +19,10 @@ SquinneyError
 │   ├── UnknownFormat        analytics
 │   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
-│   ├── SignInNeeded         web: nobody has signed in
-│   ├── KeyRefused           identity: no API key, or one that is unknown, expired or revoked
-│   └── SignInRefused        identity: the login or the password is wrong
+│   ├── SignInNeeded         http: nobody has signed in
+│   └── CredentialsRefused   nobody knows who calls
+│       ├── KeyRefused       identity: no API key, or one that is unknown, expired or revoked
+│       └── SignInRefused    identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Cycle                a node of a tree would come under itself
 │   ├── EditConflict         another edit came first; carries their version, yours and the base
@@ -54,12 +55,13 @@ SquinneyError
 │   ├── CurrencyMismatch     ledger
 │   └── InsufficientFunds    ledger
 ├── LimitReached             a size, depth or rate limit is used up
-│   ├── RateLimited          api: too many requests
+│   ├── TooManyRequests      too many in too short a time; says how long to wait
+│   │   ├── RateLimited      http: too many requests
+│   │   └── TooManyTries     identity: too many attempts to sign in
 │   ├── CartLimit            commerce
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
 │   ├── DiscussionFull       content: an embedded discussion outgrows its node
-│   ├── TooManyTries         identity: too many attempts to sign in
 │   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
@@ -105,6 +107,12 @@ class Forbidden(SquinneyError):
     code = "forbidden"
 
 
+class CredentialsRefused(Forbidden):
+    """The key, login or password is missing or wrong."""
+
+    code = "credentials-refused"
+
+
 class Conflict(SquinneyError):
     """The state of the data refuses it."""
 
@@ -115,6 +123,12 @@ class LimitReached(SquinneyError):
     """A limit is used up."""
 
     code = "limit-reached"
+
+
+class TooManyRequests(LimitReached):
+    """Too many in too short a time."""
+
+    code = "too-many-requests"
 
 
 class Unavailable(SquinneyError):

@@ -20,6 +20,7 @@ VARIABLES = {
     "data_folder": "SQUINNEY_DATA",
     "mongod": "SQUINNEY_MONGOD",
     "transaction_mode": "SQUINNEY_TRANSACTIONS",
+    "systems": "SQUINNEY_SYSTEMS",
     "secret": "SQUINNEY_SECRET",
     "host": "HOST",
     "port": "PORT",
@@ -41,6 +42,7 @@ class Settings(BaseModel):
     transaction_mode: Literal["auto", "native", "two-phase"] = Field(
         "auto", description="How multi-document operations run"
     )
+    systems: str | None = Field(None, description="Packages of further systems, separated by commas")
     secret: SecretStr | None = Field(None, description="Signs cursors and sessions; required with a URI")
     host: str = Field("127.0.0.1", description="The address the service listens on")
     port: int = Field(8080, ge=0, le=65535, description="The port the service listens on")
@@ -61,3 +63,8 @@ class Settings(BaseModel):
             first = error.errors(include_url=False, include_context=False)[0]
             field = str(first["loc"][0]) if first["loc"] else "settings"
             raise Invalid(f"{VARIABLES.get(field, field)}: {first['msg']}", field=field) from None
+
+    @property
+    def system_packages(self) -> list[str]:
+        """The packages of further systems."""
+        return [package.strip() for package in (self.systems or "").split(",") if package.strip()]

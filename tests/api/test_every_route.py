@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from fastapi import FastAPI
@@ -15,6 +14,7 @@ from starlette.testclient import TestClient
 from squinney import assembly
 from squinney.http.options import Options
 from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
+from squinney.service.dispatch import with_paths
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -34,23 +34,10 @@ def anybody(app: FastAPI) -> Iterator[TestClient]:
         yield client
 
 
-def flat(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
-    """Each route with its path, also those of included routers, which newer FastAPI keeps as they are.
-
-    A router's own routes carry its prefix; those of a router that it includes do not.
-    """
-    for route in routes:
-        inner = getattr(route, "original_router", None)
-        if inner is not None:
-            yield from flat(inner.routes, before + within, inner.prefix)
-        else:
-            yield before + getattr(route, "path_format", route.path), route
-
-
 def table(app: FastAPI) -> list[tuple[str, str]]:
     """Every method and path, with something in place of its parameters."""
     found = []
-    for path, route in flat(app.routes):
+    for path, route in with_paths(app.routes):
         if isinstance(route, Mount):
             continue
         for method in sorted((getattr(route, "methods", None) or set()) - {"HEAD"}):
@@ -70,7 +57,9 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
     assert ("POST", "/api/ledger/transfers") in api(app)
     assert ("POST", "/sign-in") in pages(app)
     assert {path for _, path in table(app)} >= OPEN
-    assert all(isinstance(route, APIRoute | Mount) or path == "/api/openapi.json" for path, route in flat(app.routes))
+    assert all(
+        isinstance(route, APIRoute | Mount) or path == "/api/openapi.json" for path, route in with_paths(app.routes)
+    )
 
 
 def test_each_api_route_needs_a_key_with_its_scope(
@@ -158,10 +147,10 @@ def test_each_route_refuses_a_body_that_is_too_large(
 
 def _body_limits() -> tuple[str, ...]:
     """Uploads have limits of their own, tested where they are declared."""
-    from squinney.service.app import adapters
+    from squinney.service.app import surfaces
 
-    modules = [*adapters("api"), *adapters("web")]
-    return tuple(prefix for module in modules for prefix in getattr(module, "BODY_LIMITS", {}))
+    found = [*surfaces(assembly.SYSTEMS, "api"), *surfaces(assembly.SYSTEMS, "web")]
+    return tuple(prefix for _, module in found for prefix in getattr(module, "BODY_LIMITS", {}))
 
 
 def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
@@ -203,7 +192,7 @@ def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
     from squinney.http.cursors import signed_cursor
 
     route = next(
-        r for at, r in flat(app.routes) if isinstance(r, APIRoute) and at == path and method.upper() in r.methods
+        r for at, r in with_paths(app.routes) if isinstance(r, APIRoute) and at == path and method.upper() in r.methods
     )
     return any(dependency.call is signed_cursor for dependency in route.dependant.dependencies)
 

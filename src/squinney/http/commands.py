@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from bson import json_util
 from rich.console import Console
 
-from squinney import assembly
-from squinney.mongo import schema
 from squinney.mongo.connect import Connection, connect
 from squinney.mongo.embedded.guard import kept_alive
+from squinney.mongo.schema import Db
 from squinney.settings import Settings
+from squinney.system import Assembled
 
 # What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
 console = Console(markup=False, emoji=False)
@@ -27,6 +28,17 @@ Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")
 Limit = Annotated[int, typer.Option(help="How many.")]
 
 
+@dataclass(frozen=True)
+class Call:
+    """One call of the command, as `context.obj`: the global options, and how to make a database and all systems ready.
+
+    `given` are settings by their names, None for those that were not given.
+    """
+
+    given: dict[str, Any]
+    assemble: Callable[[Db, Settings], Assembled]
+
+
 @contextmanager
 def connected(context: typer.Context) -> Iterator[Connection]:
     """A connection as the global options and the environment say; an embedded server that dies is started again."""
@@ -35,17 +47,17 @@ def connected(context: typer.Context) -> Iterator[Connection]:
 
 
 @contextmanager
-def ready(context: typer.Context) -> Iterator[assembly.Assembled]:
+def ready(context: typer.Context) -> Iterator[Assembled]:
     """All systems, on a database whose collections are there; `serve` and `indexes --apply` look at each index."""
+    call: Call = context.obj
     with connected(context) as connection:
-        there = set(connection.db.list_collection_names())
-        schema.apply(connection.db, [one for one in assembly.collections() if one.name not in there])
-        yield assembly.assemble(connection.db, mode=settings_of(context).transaction_mode)
+        yield call.assemble(connection.db, settings_of(context))
 
 
 def settings_of(context: typer.Context) -> Settings:
     """The settings of this call."""
-    return Settings.from_environment(**(context.obj or {}))
+    call: Call = context.obj
+    return Settings.from_environment(**call.given)
 
 
 def listed(counts: Mapping[str, Any]) -> str:

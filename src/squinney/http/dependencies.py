@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
-from squinney.assembly import Assembled
+from squinney.system import Assembled
 
 T = TypeVar("T")
 

@@ -1,9 +1,9 @@
 """What the service itself refuses."""
 
-from squinney.errors import LimitReached
+from squinney.errors import TooManyRequests
 
 
-class RateLimited(LimitReached):
+class RateLimited(TooManyRequests):
     """Too many requests."""
 
     code = "rate-limited"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MEBIBYTE = 1 << 20
+MOST_FORM_BYTES = 8 * MEBIBYTE  # a form is kept whole, however large an upload may be at the same path
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,14 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from squinney import __version__
-from squinney.assembly import SYSTEMS
 from squinney.http.security import SAFE_METHODS
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
+from squinney.system import System
 
 FORM = re.compile(r"<form\b[^>]*\bmethod=[\"']?post\b[^>]*>", re.IGNORECASE)
 CODE = re.compile(r"`([^`]+)`")
-PACKAGE = Path(__file__).parents[1]
+TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_NEXT = 500
 SIGNING_IN = ("/sign-in", "/sign-up", "/welcome")
 
@@ -48,27 +49,23 @@ def _coded(text: str) -> Markup:
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 
-def _loader() -> ChoiceLoader:
-    """The service's and the shared templates by their names, a system's as `ledger/index.html`."""
-    shared = FileSystemLoader([PACKAGE / "http" / "templates", PACKAGE / "service" / "templates"])
-    own = {system.name: FileSystemLoader(PACKAGE / system.name / "surface" / "templates") for system in SYSTEMS}
-    return ChoiceLoader([shared, PrefixLoader(own)])
+def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: Sequence[System]) -> Environment:
+    """Renders our templates and those of `folders` by their names, and a system's as `ledger/index.html`.
 
-
-def _environment() -> Environment:
+    `systems` are the systems' folders of templates, by name. `menu` lists those that each page leads to.
+    """
+    shared = FileSystemLoader([TEMPLATES, *folders])
+    own = PrefixLoader({name: FileSystemLoader(folder) for name, folder in systems.items()})
     environment = Environment(
-        loader=_loader(),
+        loader=ChoiceLoader([shared, own]),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(money=money.shown, when=_when, span=_span, spaced=_spaced, coded=_coded)
-    environment.globals.update(systems=[system for system in SYSTEMS if system.listed], version=__version__)
+    environment.globals.update(systems=menu, version=__version__)
     return environment
-
-
-environment = _environment()
 
 
 def way_back(request: Request) -> str:
@@ -90,6 +87,7 @@ def way_back(request: Request) -> str:
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form."""
     visitor = visitor_of(request)
+    environment: Environment = request.app.state.pages
     page = environment.get_template(template).render(
         request=request,
         path=request.url.path,

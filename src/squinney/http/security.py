@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from squinney.errors import Forbidden
 from squinney.http import problems
 from squinney.http.visitor import visitor_of
-from squinney.identity import may_act_as
+from squinney.roles import may_act_as
 
 POLICY = "; ".join(
     [

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from squinney.errors import (
     Conflict,
+    CredentialsRefused,
     Forbidden,
     Invalid,
     LimitReached,
     NotFound,
     SquinneyError,
+    TooManyRequests,
     Unavailable,
 )
-from squinney.http.errors import RateLimited
-from squinney.identity import KeyRefused, SignInRefused, TooManyTries
 
 # The first that fits counts, so that the few exceptions to a family stand before it.
 STATUSES: dict[type[SquinneyError], int] = {
-    KeyRefused: 401,
-    SignInRefused: 401,
-    TooManyTries: 429,
-    RateLimited: 429,
+    CredentialsRefused: 401,
+    TooManyRequests: 429,
     NotFound: 404,
     Invalid: 422,
     Forbidden: 403,

@@ -7,8 +7,9 @@ import binascii
 import hashlib
 import hmac
 import json
+import secrets
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, TypedDict, cast
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,8 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import SquinneyError
 from squinney.http import problems
-from squinney.identity import Person, Sessions
-from squinney.identity.sessions import new_token
 
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
@@ -30,13 +29,29 @@ LONGEST_FLASH = 300
 WITHOUT = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
 
 
+class SignedIn(TypedDict):
+    """What pages know of a person who has signed in."""
+
+    _id: str
+    login: str
+    name: str
+    role: str
+
+
+class Sessions(Protocol):
+    """Who is signed in, as `identity.Sessions` knows it."""
+
+    def person(self, token: str) -> SignedIn | None:
+        """The person of a session's token."""
+
+
 @dataclass
 class Visitor:
     """One request's visitor. Signing in or out gives them another token, so that none can be planted beforehand."""
 
     secret: bytes = field(repr=False)
-    token: str = field(default_factory=lambda: ANONYMOUS + new_token(), repr=False)
-    person: Person | None = None
+    token: str = field(default_factory=lambda: ANONYMOUS + secrets.token_urlsafe(32), repr=False)
+    person: SignedIn | None = None
     is_new: bool = False
     flashes: list[dict[str, str]] = field(default_factory=list)
     flashes_changed: bool = False
@@ -55,13 +70,13 @@ class Visitor:
         """Whether a form's token is this visitor's."""
         return hmac.compare_digest(csrf.encode("utf-8", "replace"), self.csrf.encode())
 
-    def sign_in(self, person: Person, session_token: str) -> None:
+    def sign_in(self, person: SignedIn, session_token: str) -> None:
         """From now on the cookie is the session's."""
         self.token, self.person, self.is_new = SIGNED_IN + session_token, person, True
 
     def sign_out(self) -> None:
         """A stranger again."""
-        self.token, self.person, self.is_new = ANONYMOUS + new_token(), None, True
+        self.token, self.person, self.is_new = ANONYMOUS + secrets.token_urlsafe(32), None, True
 
     @property
     def session_token(self) -> str:

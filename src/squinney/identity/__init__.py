@@ -1,14 +1,15 @@
 """People, passwords, sessions, roles and API keys. Other systems see an opaque `user_id`."""
 
-from squinney.identity.documents import COLLECTIONS, ROLES, ApiKey, Person, Session
+from squinney.identity.documents import COLLECTIONS, ApiKey, Person, Session
 from squinney.identity.errors import KeyRefused, LoginTaken, SignInRefused, TooManyTries, UnknownKey, UnknownPerson
 from squinney.identity.invitations import Invitations
 from squinney.identity.keys import Keys
 from squinney.identity.people import People
 from squinney.identity.queries import QUERIES
 from squinney.identity.repair import find_problems, repair
-from squinney.identity.rules import allows, may_act_as
+from squinney.identity.rules import allows
 from squinney.identity.sessions import Sessions
+from squinney.roles import ROLES, may_act_as
 
 __all__ = [
     "COLLECTIONS",

@@ -7,7 +7,6 @@ from typing import NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
 
-ROLES = ("visitor", "member", "editor", "admin")
 WITHOUT_MARKERS = dict.fromkeys(("txns", "tombs", "txn_lock", "txn_stub", "txn_checks"), 0)
 
 

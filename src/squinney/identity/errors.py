@@ -1,6 +1,6 @@
 """What identity refuses."""
 
-from squinney.errors import Conflict, Forbidden, LimitReached, NotFound
+from squinney.errors import Conflict, CredentialsRefused, NotFound, TooManyRequests
 
 
 class UnknownPerson(NotFound):
@@ -21,19 +21,19 @@ class LoginTaken(Conflict):
     code = "login-taken"
 
 
-class SignInRefused(Forbidden):
+class SignInRefused(CredentialsRefused):
     """The login or the password is wrong."""
 
     code = "sign-in-refused"
 
 
-class KeyRefused(Forbidden):
+class KeyRefused(CredentialsRefused):
     """The API key is missing, unknown, expired or revoked."""
 
     code = "key-refused"
 
 
-class TooManyTries(LimitReached):
+class TooManyTries(TooManyRequests):
     """Too many attempts to sign in."""
 
     code = "too-many-tries"

@@ -9,7 +9,7 @@ from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.identity import passwords, queries
-from squinney.identity.documents import ROLES, WITHOUT_MARKERS, Person
+from squinney.identity.documents import WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
 from squinney.identity.rules import LOGIN
 from squinney.identity.throttle import Throttle
@@ -18,6 +18,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
+from squinney.roles import ROLES
 from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 TRIES_PER_LOGIN = 10

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from squinney.errors import Invalid
-from squinney.identity.documents import ROLES, ApiKey
+from squinney.identity.documents import ApiKey
 
 LOGIN = r"[a-z0-9][a-z0-9._@+-]{1,99}"
 SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write|admin)")
@@ -40,11 +40,6 @@ def checked_scopes(scopes: Iterable[str]) -> list[str]:
                 "a scope is <system>:read, <system>:write or <system>:admin; * is every system", field="scopes"
             )
     return sorted(set(wanted))
-
-
-def may_act_as(role: str, needed: str) -> bool:
-    """Whether a role includes another."""
-    return ROLES.index(role) >= ROLES.index(needed)
 
 
 def is_live(key: ApiKey, now: datetime) -> bool:

@@ -6,8 +6,8 @@ from squinney.identity import queries
 from squinney.identity.errors import TooManyTries
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
+from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.leases import after
 
 
 class Throttle:

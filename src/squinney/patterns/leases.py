@@ -18,7 +18,7 @@ from typing import Any
 from squinney import checks
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document
 
 NAME = "leases"
@@ -117,11 +117,6 @@ class Leases:
     def look(self, name: str) -> Document | None:
         """The lease as stored: holder, term, until."""
         return self._leases.find_one(LEASE(name=name))
-
-
-def after(seconds: float) -> Document:
-    """So long from now, by the server's clock, as an expression."""
-    return {"$dateAdd": {"startDate": "$$NOW", "unit": "millisecond", "amount": round(seconds * 1000)}}
 
 
 def _take(token: str, holder: str, seconds: float) -> list[Document]:

@@ -28,10 +28,9 @@ from squinney import checks
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns.ids import new_id
-from squinney.patterns.leases import after
 from squinney.patterns.paging import Page, page
 from squinney.transactions import Step, visible
 

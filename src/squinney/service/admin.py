@@ -9,7 +9,6 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney import assembly
-from squinney.assembly import Assembled
 from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import assembled, noun
@@ -19,6 +18,7 @@ from squinney.http.visitor import visitor_of
 from squinney.identity import ROLES, Keys, People
 from squinney.service import doctor
 from squinney.service.jobs import Worker, statuses
+from squinney.system import Assembled
 
 router = APIRouter(prefix="/admin")
 
@@ -32,20 +32,20 @@ LEVELS = ("read", "write")
 @router.get("", response_class=HTMLResponse)
 def show_overview(request: Request, systems: Systems) -> Response:
     """Where to look."""
-    states = [job.state for job in statuses(systems.db, assembly.jobs())]
+    states = [job.state for job in statuses(systems.db, assembly.jobs(systems.systems))]
     return render(request, "admin/index.html", jobs=len(states), troubled=sum(s in ("late", "failing") for s in states))
 
 
 @router.get("/jobs", response_class=HTMLResponse)
 def show_jobs(request: Request, systems: Systems) -> Response:
     """Every job with its last run."""
-    return render(request, "admin/jobs.html", jobs=statuses(systems.db, assembly.jobs()))
+    return render(request, "admin/jobs.html", jobs=statuses(systems.db, assembly.jobs(systems.systems)))
 
 
 @router.post("/jobs/{name}")
 def run_job(request: Request, systems: Systems, name: str) -> Response:
     """Run a job now, unless somebody else does."""
-    worker = Worker(systems.db, assembly.jobs())
+    worker = Worker(systems.db, assembly.jobs(systems.systems))
     worker.enrol()
     outcome = worker.run(name, even_if_not_due=True)
     visitor_of(request).flash(f"{name}: {outcome or 'it runs elsewhere'}.", "bad" if outcome == "failed" else "good")
@@ -61,7 +61,7 @@ def show_keys(request: Request, keys: AllKeys, cursor: str | None = None) -> Res
 def _keys_page(
     request: Request, keys: Keys, *, cursor: str | None = None, status: int = 200, **values: Any
 ) -> Response:
-    names = [system.name for system in assembly.SYSTEMS]
+    names = [system.name for system in request.app.state.assembled.systems]
     scopes = [f"{name}:{level}" for name in ["*", *names] for level in LEVELS]
     shown = {"error": None, "shown": None, "page": keys.all(cursor=cursor), "scopes": scopes, "typed": {}, **values}
     return render(request, "admin/keys.html", status=status, now=utcnow(), **shown)
@@ -110,7 +110,7 @@ def change_person(request: Request, people: Everybody, person_id: str, role: Tex
 @router.get("/problems", response_class=HTMLResponse)
 def show_problems(request: Request, systems: Systems) -> Response:
     """What `squinney doctor` finds."""
-    findings = list(doctor.examine(systems.db))
+    findings = list(doctor.examine(systems.db, systems=systems.systems))
     return render(request, "admin/problems.html", findings=findings)
 
 
@@ -118,7 +118,7 @@ def show_problems(request: Request, systems: Systems) -> Response:
 def repair_problems(request: Request, systems: Systems) -> Response:
     """Mend what can be mended."""
     try:
-        done = doctor.repair(systems.db)
+        done = doctor.repair(systems.db, systems=systems.systems)
         told = ", ".join(f"{what}: {count}" for what, count in done.items()) or "there was nothing to mend"
         visitor_of(request).flash(f"Repaired: {told}.")
     except SquinneyError as error:

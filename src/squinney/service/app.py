@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -12,13 +11,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from squinney import __version__, assembly
-from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 from squinney.http import problems
 from squinney.http.options import Options
 from squinney.service import health, openapi
-from squinney.service.dispatch import SystemRoutes
+from squinney.service.dispatch import SystemRoutes, paths_of
 from squinney.service.metrics import Metrics
+from squinney.service.middleware.gate import first_part
+from squinney.system import Assembled, System
 
 
 def create_app(assembled: Assembled, *, options: Options | None = None) -> FastAPI:
@@ -33,9 +33,11 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
     )
     app.state.assembled = assembled
     app.state.options = options or Options()
-    app.state.metrics = Metrics(assembled.db, assembly.jobs())
-    for module in adapters("api"):
+    app.state.metrics = Metrics(assembled.db, assembly.jobs(assembled.systems))
+    app.state.scopes = {}
+    for system, module in surfaces(assembled.systems, "api"):
         app.router.routes.append(SystemRoutes(module.router))
+        app.state.scopes.update({first_part(path): system.name for path in paths_of(module.router)})
     app.include_router(health.router)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, problems.squinney_problem),
@@ -48,7 +50,7 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
     return app
 
 
-def adapters(kind: str) -> list[ModuleType]:
-    """Each system's module of a kind (`api`, `web`) in its surface, where it has one; its routes are its `router`."""
-    names = [f"squinney.{system.name}.surface.{kind}" for system in SYSTEMS]
-    return [import_module(name) for name in names if find_spec(name)]
+def surfaces(systems: Sequence[System], part: str) -> list[tuple[System, ModuleType]]:
+    """Each system that has this part of a surface (`api`, `web`), with its module; the routes are its `router`."""
+    found = [(system, system.surface(part)) for system in systems]
+    return [(system, module) for system, module in found if module]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.routing import BaseRoute, Match
@@ -40,3 +41,21 @@ def flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     """Every single route."""
     for route in routes:
         yield from route.original_router.routes if isinstance(route, SystemRoutes) else [route]
+
+
+def with_paths(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single route with its path, also those of included routers, which newer FastAPI keeps as they are.
+
+    A router's own routes carry its prefix (`within`); those of a router that it includes do not.
+    """
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from with_paths(inner.routes, before + within, inner.prefix)
+        else:
+            yield before + getattr(route, "path_format", route.path), route
+
+
+def paths_of(router: APIRouter) -> set[str]:
+    """The paths of a router's routes."""
+    return {path for path, _ in with_paths(router.routes, within=router.prefix)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,8 +15,10 @@ from squinney.errors import Conflict
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Collection, Db
+from squinney.patterns.jobs import Job
 from squinney.service.jobs import statuses
+from squinney.system import System
 
 Level = Literal["ok", "notice", "problem"]
 MOST_SECONDS = 300.0
@@ -43,7 +45,9 @@ class Finding:
     documents: dict[str, Any] = field(default_factory=dict)
 
 
-def examine(db: Db, *, seconds: float | None = MOST_SECONDS) -> Iterator[Finding]:
+def examine(
+    db: Db, *, seconds: float | None = MOST_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
+) -> Iterator[Finding]:
     """Look at the server, the declared collections and indexes, the jobs, and every system's data.
 
     None seconds are as long as it takes: every document is read.
@@ -51,12 +55,13 @@ def examine(db: Db, *, seconds: float | None = MOST_SECONDS) -> Iterator[Finding
     Raises: `Unavailable`.
     """
     db = pinned(db)
+    declared = assembly.collections(systems)
     with operation(seconds, reads_only=True):
         yield from _server(db)
-        yield from _schema(db)
-        yield from _unused_indexes(db)
-        yield from _jobs(db)
-        for system in assembly.SYSTEMS:
+        yield from _schema(db, declared)
+        yield from _unused_indexes(db, declared)
+        yield from _jobs(db, assembly.jobs(systems))
+        for system in systems:
             yield from _data(db, system)
 
 
@@ -95,20 +100,20 @@ def _transaction_lifetime(db: Db) -> Iterator[Finding]:
         )
 
 
-def _schema(db: Db) -> Iterator[Finding]:
-    drifts = schema.check(db, assembly.collections())
+def _schema(db: Db, declared: list[Collection]) -> Iterator[Finding]:
+    drifts = schema.check(db, declared)
     for drift in drifts:
         level: Level = "notice" if drift.kind == "extra-index" else "problem"
         repairable = drift.kind.startswith("missing") or drift.kind == "different-validator"
         advice = "run `squinney doctor --repair`" if repairable else ADVICE.get(drift.kind, "")
         yield Finding(level, "schema", str(drift), advice, repairable)
     if not any(drift.kind != "extra-index" for drift in drifts):
-        yield Finding("ok", "schema", f"{len(assembly.collections())} collections and their indexes are as declared")
+        yield Finding("ok", "schema", f"{len(declared)} collections and their indexes are as declared")
 
 
-def _unused_indexes(db: Db) -> Iterator[Finding]:
+def _unused_indexes(db: Db, declared: list[Collection]) -> Iterator[Finding]:
     """Declared indexes that the server has not used since it started, on collections that are in use."""
-    for collection in assembly.collections():
+    for collection in declared:
         if db[collection.name].estimated_document_count() < 10_000:
             continue
         for used in db[collection.name].aggregate([{"$indexStats": {}}]):
@@ -117,9 +122,9 @@ def _unused_indexes(db: Db) -> Iterator[Finding]:
                 yield Finding("notice", "indexes", f"{collection.name}.{used['name']} was not used since {since}")
 
 
-def _jobs(db: Db) -> Iterator[Finding]:
+def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
     """Jobs that fail, or that nobody runs; where none ever ran, a program calls what it needs itself."""
-    jobs = statuses(db, assembly.jobs())
+    jobs = statuses(db, declared)
     for job in jobs:
         if job.failures:
             level: Level = "problem" if job.failures >= FAILURES_THAT_COUNT else "notice"
@@ -132,7 +137,7 @@ def _jobs(db: Db) -> Iterator[Finding]:
         yield Finding("ok", "jobs", "none is late or fails")
 
 
-def _data(db: Db, system: assembly.System) -> Iterator[Finding]:
+def _data(db: Db, system: System) -> Iterator[Finding]:
     found = False
     for problem in system.find_problems(db):
         found = True
@@ -142,9 +147,8 @@ def _data(db: Db, system: assembly.System) -> Iterator[Finding]:
         yield Finding("ok", system.name, "no problems found")
 
 
-def _apply_schema(db: Db) -> int:
+def _apply_schema(db: Db, declared: list[Collection]) -> int:
     """Apply what can be applied; an index that a person must drop first keeps nothing else from being mended."""
-    declared = assembly.collections()
     before = schema.check(db, declared)
     drifted = {drift.collection for drift in before}
     for collection in declared:
@@ -154,7 +158,9 @@ def _apply_schema(db: Db) -> int:
     return len(before) - len(schema.check(db, declared))
 
 
-def repair(db: Db, *, seconds: float | None = MOST_SECONDS) -> Counter[str]:
+def repair(
+    db: Db, *, seconds: float | None = MOST_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
+) -> Counter[str]:
     """Create what is missing and mend what each system can mend; returns counts.
 
     Atomic: each index and each document by itself.
@@ -163,7 +169,7 @@ def repair(db: Db, *, seconds: float | None = MOST_SECONDS) -> Counter[str]:
     """
     db = pinned(db)
     with operation(seconds):
-        done = Counter({"collections and indexes": _apply_schema(db)})
-        for system in assembly.SYSTEMS:
+        done = Counter({"collections and indexes": _apply_schema(db, assembly.collections(systems))})
+        for system in systems:
             done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})
     return +done

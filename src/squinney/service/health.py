@@ -9,12 +9,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
-from squinney.assembly import Assembled
 from squinney.assembly import jobs as jobs_of_all
 from squinney.errors import Unavailable
 from squinney.http.dependencies import assembled
 from squinney.mongo.connect import operation
 from squinney.service.jobs import statuses
+from squinney.system import Assembled
 
 router = APIRouter(tags=["health"])
 
@@ -31,7 +31,7 @@ def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
     try:
         with operation(2, reads_only=True):
             writable = systems.db.client.admin.command("hello").get("isWritablePrimary", False)
-            jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all())}
+            jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all(systems.systems))}
     except Unavailable:
         writable, jobs = False, {}
     told = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}

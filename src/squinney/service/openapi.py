@@ -38,7 +38,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for path, item in document["paths"].items():
             for method, operation in item.items():
                 if path.startswith(PREFIX) and path not in OPEN:
-                    _complete(operation, scope_for(method.upper(), path))
+                    _complete(operation, scope_for(method.upper(), path, app.state.scopes))
         app.openapi_schema = document
     return app.openapi_schema
 

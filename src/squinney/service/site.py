@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from squinney.assembly import SYSTEMS, Assembled
 from squinney.errors import SquinneyError
 from squinney.http import pages, problems
 from squinney.http.dependencies import assembled
@@ -23,13 +22,16 @@ from squinney.http.pages import render, way_back
 from squinney.http.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.visitor import Visiting
 from squinney.service import admin
-from squinney.service.app import adapters, create_app
+from squinney.service.app import create_app, surfaces
+from squinney.service.dispatch import paths_of
 from squinney.service.middleware.gate import Gate
 from squinney.service.middleware.head import Head
 from squinney.service.middleware.limits import BodyLimit, Shedding
 from squinney.service.middleware.observe import Observe
+from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
+TEMPLATES = Path(__file__).parent / "templates"
 # What the framework says in two words.
 TOLD = {404: "There is no such page.", 405: "That cannot be done here."}
 
@@ -37,15 +39,20 @@ home = APIRouter(include_in_schema=False)
 
 
 def create_site(systems: Assembled, *, options: Options | None = None) -> FastAPI:
-    """The application that `squinney serve` runs."""
+    """The application that `squinney serve` runs: the API, and the pages of each system that has some."""
     app = create_app(systems, options=options)
-    modules = adapters("web")
+    found = surfaces(systems.systems, "web")
     app.include_router(home)
     app.include_router(admin.router, include_in_schema=False, dependencies=[csrf_checked, needs("admin")])
-    for module in modules:
+    for system, module in found:
         dependencies = [csrf_checked, writes_need(getattr(module, "WRITES_NEED", "member"))]
         app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
+        if (static := _beside(module) / "static").is_dir():
+            app.mount(f"/static/{system.name}", StaticFiles(directory=static))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    templates = {system.name: _beside(module) / "templates" for system, module in found}
+    app.state.menu = [system for system, module in found if f"/{system.path}" in paths_of(module.router)]
+    app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, show_error),
         (RequestValidationError, show_validation_error),
@@ -54,8 +61,12 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
     ]
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)
-    _surround(app, [*adapters("api"), *modules])
+    _surround(app, [module for _, module in [*surfaces(systems.systems, "api"), *found]])
     return app
+
+
+def _beside(module: ModuleType) -> Path:
+    return Path(str(module.__file__)).parent
 
 
 def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
@@ -68,7 +79,7 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     app.add_middleware(Head)
     app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
     app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
-    app.add_middleware(Gate, keys=nouns["keys"], options=options)
+    app.add_middleware(Gate, keys=nouns["keys"], scopes=app.state.scopes, options=options)
     app.add_middleware(Shedding, options=options)
     app.add_middleware(SecurityMiddleware)
     app.add_middleware(Observe, metrics=app.state.metrics)
@@ -88,7 +99,7 @@ def show_api(request: Request) -> Response:
 @home.get("/", response_class=HTMLResponse)
 def show_home(request: Request, systems: Annotated[Assembled, Depends(assembled)]) -> Response:
     """Every system with its live numbers."""
-    cards = [(system, system.figures(systems.db)) for system in SYSTEMS if system.listed]
+    cards = [(system, system.figures(systems.db)) for system in request.app.state.menu]
     return render(request, "home.html", cards=cards)
 
 

@@ -19,9 +19,8 @@ from bson import ObjectId, json_util
 from pymongo.client_session import ClientSession
 
 from squinney import checks
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document, Index
-from squinney.patterns.leases import after
 from squinney.transactions.errors import KeyReused, StillRunning
 
 NAME = "transactions"

@@ -21,8 +21,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, 
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import server_now
+from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.leases import after
 from squinney.transactions import duplicates, records, steps
 from squinney.transactions.errors import Busy, TimedOut
 from squinney.transactions.records import Key, Outcome

@@ -16,11 +16,11 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from squinney.assembly import Assembled
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, console, errors, listed, print_json, ready
 from squinney.patterns.money import shown
+from squinney.system import Assembled
 
 app = typer.Typer(help="Products, categories, stock and carts.", no_args_is_help=True)
 

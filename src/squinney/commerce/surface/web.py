@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.assembly import Assembled
 from squinney.commerce import (
     CartClosed,
     Carts,
@@ -33,8 +32,9 @@ from squinney.http.pages import render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
-from squinney.identity import may_act_as
 from squinney.patterns.ids import new_id
+from squinney.roles import may_act_as
+from squinney.system import Assembled
 
 router = APIRouter(prefix="/shop")
 router.include_router(commerce_admin.router)

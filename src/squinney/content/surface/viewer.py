@@ -9,8 +9,7 @@ from squinney.content import Author, Viewer
 from squinney.content.nodes import render
 from squinney.http.security import SignInNeeded
 from squinney.http.visitor import visitor_of
-from squinney.identity import may_act_as
-from squinney.identity.documents import ROLES
+from squinney.roles import ROLES, may_act_as
 
 
 def viewer_of(request: Request) -> Viewer:

@@ -19,9 +19,9 @@ from squinney.content.surface.assets import asset_response
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.http.dependencies import noun
+from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.patterns.ids import new_id
-from squinney.service.middleware.limits import MOST_FORM_BYTES
 
 BODY_LIMITS = {
     **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MOST_BYTES["video"]),

@@ -17,7 +17,7 @@ from squinney.http.pages import render as render_page
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
-from squinney.identity import may_act_as
+from squinney.roles import may_act_as
 from squinney.transactions import Busy
 
 router = APIRouter(prefix="/site/-")

@@ -19,11 +19,11 @@ from squinney.content.surface.assets import Body
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.http.dependencies import noun
+from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
-from squinney.service.middleware.limits import MOST_FORM_BYTES
 
 
 class LongFormRoute(APIRoute):

@@ -8,10 +8,10 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column, Table
 
-from squinney.assembly import Assembled
 from squinney.clock import utcnow
 from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
 from squinney.identity import Keys
+from squinney.system import Assembled
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 

@@ -7,9 +7,9 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column, Table
 
-from squinney.assembly import Assembled
 from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
 from squinney.identity import Invitations, People
+from squinney.system import Assembled
 
 app = typer.Typer(help="Add people, and say what they may do.", no_args_is_help=True)
 Password = Annotated[

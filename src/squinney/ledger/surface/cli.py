@@ -7,10 +7,10 @@ from typing import Annotated, Any, cast
 import typer
 from rich.table import Column, Table
 
-from squinney.assembly import Assembled
 from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
 from squinney.ledger import Account, Accounts
 from squinney.patterns.money import shown
+from squinney.system import Assembled
 
 app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=True)
 

@@ -9,6 +9,7 @@ import typer
 
 from squinney.http.commands import Json, connected, console, print_json
 from squinney.service import doctor as checks
+from squinney.service.commands.systems import systems_of
 from squinney.service.doctor import Finding
 
 MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]problem[/]"}
@@ -20,9 +21,10 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Examine server, schema and data; exit with 1 where something is wrong."""
+    systems = systems_of(context)
     with connected(context) as connection:
-        repaired = dict(checks.repair(connection.db, seconds=None)) if repair else {}
-        findings = list(checks.examine(connection.db, seconds=None))
+        repaired = dict(checks.repair(connection.db, seconds=None, systems=systems)) if repair else {}
+        findings = list(checks.examine(connection.db, seconds=None, systems=systems))
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings], "repaired": repaired})
     else:

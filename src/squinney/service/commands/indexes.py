@@ -12,6 +12,7 @@ from squinney import assembly
 from squinney.http.commands import Json, connected, console, print_json
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
+from squinney.service.commands.systems import systems_of
 
 
 def indexes(
@@ -23,13 +24,14 @@ def indexes(
     as_json: Json = False,
 ) -> None:
     """List every declared index, with its size and its use; exit with 1 where the database differs."""
+    declared = assembly.collections(systems_of(context))
     with connected(context) as connection:
         if rebuild:
-            schema.rebuild(connection.db, assembly.collections())
+            schema.rebuild(connection.db, declared)
         elif apply:
-            schema.apply(connection.db, assembly.collections())
-        rows = [row for collection in assembly.collections() for row in _rows(connection.db, collection)]
-        drifts = [str(drift) for drift in schema.check(connection.db, assembly.collections())]
+            schema.apply(connection.db, declared)
+        rows = [row for collection in declared for row in _rows(connection.db, collection)]
+        drifts = [str(drift) for drift in schema.check(connection.db, declared)]
     if as_json:
         print_json({"indexes": rows, "drift": drifts})
     else:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,39 +11,53 @@ import typer
 from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney import __version__
-from squinney.assembly import SYSTEMS
+from squinney.assembly import SYSTEMS, with_systems
 from squinney.errors import SquinneyError, Unavailable
-from squinney.http.commands import errors
-from squinney.identity.surface import cli_keys as keys
-from squinney.identity.surface import cli_users as users
+from squinney.http.commands import Call, errors
 from squinney.mongo.connect import is_away
 from squinney.service.commands import doctor, indexes, migrate, prove, serve, shell, worker
 from squinney.service.commands.exit_codes import INTERRUPTED, exit_code_of
+from squinney.service.commands.systems import assemble
+from squinney.settings import Settings
+from squinney.system import System
 
 # By way of its child: typer raises click's, or since some version those of a copy that it keeps for itself.
 UsageError: Any = typer.BadParameter.__base__
 
-app = typer.Typer(
-    name="squinney",
-    help="Crash-safe application back ends on MongoDB.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("serve")(serve.serve)
-app.command("demo")(serve.demo)
-app.command("doctor")(doctor.doctor)
-app.command("indexes")(indexes.indexes)
-app.command("migrate")(migrate.migrate)
-app.command("prove")(prove.prove)
-app.command("shell")(shell.shell)
-app.command("worker")(worker.worker)
-app.add_typer(worker.jobs_app, name="jobs")
-app.add_typer(keys.app, name="keys")
-app.add_typer(users.app, name="users")
-for system in SYSTEMS:
-    if find_spec(f"squinney.{system.name}.surface.cli"):
-        app.add_typer(import_module(f"squinney.{system.name}.surface.cli").app, name=system.name)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "serve": serve.serve,
+    "demo": serve.demo,
+    "doctor": doctor.doctor,
+    "indexes": indexes.indexes,
+    "migrate": migrate.migrate,
+    "prove": prove.prove,
+    "shell": shell.shell,
+    "worker": worker.worker,
+}
+
+
+def command_for(systems: Sequence[System]) -> typer.Typer:
+    """The command with its own subcommands, and those that the systems have in `surface/cli.py`.
+
+    There `app` is the group of commands named after the system; a system that wants other groups has them in `APPS`.
+    """
+    app = typer.Typer(
+        name="squinney",
+        help="Crash-safe application back ends on MongoDB.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(options)
+    for name, command in COMMANDS.items():
+        app.command(name)(command)
+    app.add_typer(worker.jobs_app, name="jobs")
+    for system in systems:
+        if module := system.surface("cli"):
+            groups = module.APPS if hasattr(module, "APPS") else {system.name: module.app}
+            for name, group in groups.items():
+                app.add_typer(group, name=name)
+    return app
 
 
 def _version(asked: bool) -> None:
@@ -53,7 +66,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     context: typer.Context,
     uri: Annotated[str | None, typer.Option(help="A replica set or sharded cluster [MONGODB_URI].")] = None,
@@ -65,13 +77,17 @@ def options(
     ] = False,
 ) -> None:
     """Options for all commands; they win over the environment."""
-    context.obj = {"uri": uri, "database": database, "data_folder": data}
+    context.obj = Call({"uri": uri, "database": database, "data_folder": data}, assemble)
+
+
+app = command_for(SYSTEMS)
 
 
 def main() -> None:
     """Run the command; an error is one sentence and an exit code, a traceback only with --debug."""
     try:
-        code = app(standalone_mode=False)
+        packages = Settings.from_environment().system_packages
+        code = (command_for(with_systems(packages)) if packages else app)(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (SquinneyError, PyMongoError, OSError) as error:
         if "--debug" in sys.argv:

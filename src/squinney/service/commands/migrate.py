@@ -13,12 +13,13 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from squinney import assembly
 from squinney.errors import NotFound
 from squinney.http.commands import Json, console, print_json, ready
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration, Progress
 from squinney.service.commands.exit_codes import INTERRUPTED
+from squinney.service.commands.systems import systems_of
+from squinney.system import System
 
 
 def migrate(
@@ -27,9 +28,10 @@ def migrate(
     as_json: Json = False,
 ) -> None:
     """Upgrade old documents, beside whoever works on them; Ctrl-C leaves the rest to the next run."""
-    chosen = [one for one in assembly.SYSTEMS if system in (None, one.name)]
+    every = systems_of(context)
+    chosen = [one for one in every if system in (None, one.name)]
     if not chosen:
-        known = ", ".join(one.name for one in assembly.SYSTEMS)
+        known = ", ".join(one.name for one in every)
         raise NotFound(f"there is no system {system}; there are: {known}")
     with ready(context) as systems, _stopped_by_ctrl_c() as stop:
         reports = run_all(systems.db, chosen, stop, quiet=as_json)
@@ -43,7 +45,7 @@ def migrate(
         raise typer.Exit(1)
 
 
-def run_all(db: Db, systems: list[assembly.System], stop: Event, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
+def run_all(db: Db, systems: list[System], stop: Event, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
     """Run every migration of the systems; returns each one's report by its collection."""
     reports = {}
     for migration in [migration for system in systems for migration in system.migrations(db)]:

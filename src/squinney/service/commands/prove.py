@@ -18,12 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from squinney import assembly
-from squinney.assembly import Proof
 from squinney.errors import NotFound
 from squinney.http.commands import Json, connected, console, print_json, settings_of
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
+from squinney.service.commands.systems import systems_of
+from squinney.system import Proof
 
 MODES = ("native", "two-phase")
 KNOWN = ", ".join(system.name for system in assembly.SYSTEMS if system.proof)
@@ -53,7 +54,7 @@ def prove(
 
     It works in a database of its own, which is dropped at the end. Exits with 1 where a promise is broken.
     """
-    found = assembly.system_named(system)
+    found = assembly.system_named(system, systems_of(context))
     if found is None or found.proof is None:
         raise NotFound(f"there is no proof of {system}; there is one of: {KNOWN}")
     with connected(context) as connection:

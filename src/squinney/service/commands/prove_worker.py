@@ -8,7 +8,7 @@ import threading
 import time
 from typing import cast
 
-from squinney.assembly import system_named
+from squinney.assembly import system_named, with_systems
 from squinney.mongo.connect import client_for
 from squinney.settings import Settings
 from squinney.transactions import Mode
@@ -18,7 +18,7 @@ def main() -> None:
     """Run the system's `work` with the mode and the seed given, as long as the process that started us lives."""
     name, mode, seed, parent = sys.argv[1:5]
     settings = Settings.from_environment()
-    system = system_named(name)
+    system = system_named(name, with_systems(settings.system_packages))
     if system is None or system.proof is None or settings.uri is None:
         raise SystemExit(2)
     threading.Thread(target=_end_with_parent, args=[int(parent)], daemon=True).start()

@@ -16,9 +16,11 @@ from squinney.http.options import Options
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.service import logs
+from squinney.service.commands.systems import systems_of
 from squinney.service.jobs import Worker
 from squinney.service.secret import secret_for
 from squinney.settings import Settings
+from squinney.system import Assembled
 
 
 def serve(
@@ -30,19 +32,20 @@ def serve(
     """Serve the web front and the API, and run the jobs."""
     from squinney.service.site import create_site  # the web framework is slow to load, and only this command needs it
 
-    context.obj.update(host=host, port=port)
+    context.obj.given.update(host=host, port=port)
     settings = settings_of(context)
     logs.set_up(settings.log_format)
     if settings.uri:
         secret_for(settings, None)  # refuse before anything is started
     signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
-        schema.apply(connection.db, assembly.collections())
+        chosen = systems_of(context)
+        schema.apply(connection.db, assembly.collections(chosen))
         if demo:
-            assembly.load_demo(connection.db)
-        systems = assembly.assemble(connection.db, mode=settings.transaction_mode)
+            assembly.load_demo(connection.db, chosen)
+        systems = assembly.assemble(connection.db, mode=settings.transaction_mode, systems=chosen)
         site = create_site(systems, options=_options(settings, connection))
-        jobs = Worker(connection.db, assembly.jobs(), observe=site.state.metrics.job_run)
+        jobs = Worker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
         jobs.start()
         try:
             _say_where(listener, systems)
@@ -80,7 +83,7 @@ def _listening(settings: Settings) -> socket.socket:
     return listener
 
 
-def _say_where(listener: socket.socket, systems: assembly.Assembled) -> None:
+def _say_where(listener: socket.socket, systems: Assembled) -> None:
     listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -110,5 +113,5 @@ def _run(site: object, listener: socket.socket) -> None:
 def demo(context: typer.Context) -> None:
     """Load the demo data, once."""
     with ready(context) as systems:
-        assembly.load_demo(systems.db)
+        assembly.load_demo(systems.db, systems.systems)
         console.print("The demo data is there.")

@@ -29,9 +29,9 @@ def worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ready(context) as systems:
-        running = Worker(systems.db, assembly.jobs(), lease_seconds=lease)
+        running = Worker(systems.db, assembly.jobs(systems.systems), lease_seconds=lease)
         running.start()
-        console.print(f"Running {len(assembly.jobs())} jobs (Ctrl-C stops it)", highlight=False)
+        console.print(f"Running {len(assembly.jobs(systems.systems))} jobs (Ctrl-C stops it)", highlight=False)
         stop.wait()
         running.stop(grace_seconds=GRACE_SECONDS)
 
@@ -40,7 +40,7 @@ def worker(
 def list_jobs(context: typer.Context, as_json: Json = False) -> None:
     """Every job with its last run."""
     with ready(context) as systems:
-        found = statuses(systems.db, assembly.jobs())
+        found = statuses(systems.db, assembly.jobs(systems.systems))
     if as_json:
         print_json([{**asdict(job), "state": job.state} for job in found])
         return
@@ -67,10 +67,10 @@ def _row(job: JobStatus) -> list[str]:
 def run_job(context: typer.Context, name: str) -> None:
     """Run a job now, unless a worker is at it; exit with 1 where it fails."""
     with ready(context) as systems:
-        worker = Worker(systems.db, assembly.jobs())
+        worker = Worker(systems.db, assembly.jobs(systems.systems))
         worker.enrol()
         outcome = worker.run(name, even_if_not_due=True)
-        last = next(job.last for job in statuses(systems.db, assembly.jobs()) if job.name == name)
+        last = next(job.last for job in statuses(systems.db, assembly.jobs(systems.systems)) if job.name == name)
     if outcome is None:
         console.print(f"{name} runs elsewhere at this moment", highlight=False)
     elif outcome == "failed":

@@ -16,10 +16,11 @@ from squinney import checks
 from squinney.errors import NotFound, SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
+from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import jobs as records
 from squinney.patterns.jobs import Job
-from squinney.patterns.leases import Lease, Leases, after
+from squinney.patterns.leases import Lease, Leases
 from squinney.service.jobs.keeper import Keeper
 
 log = logging.getLogger(__name__)

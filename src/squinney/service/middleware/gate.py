@@ -1,12 +1,13 @@
 """Who may come in: API keys, scopes and rates, for every path at once, so that no route can forget them.
 
-A path `/api/<system>/...` needs a key whose scopes include `<system>:read`, or `<system>:write` for what is not a read;
-`/api/comments` is a part of content.
+A path `/api/<system>/...` needs a key whose scopes include `<system>:read`, or `<system>:write` for what is not a read.
+A system may have further paths, as content has `/api/comments`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,15 +26,15 @@ PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}
 UNCOUNTED = {"/healthz", "/readyz", "/metrics"}
 READS = {"GET", "HEAD", "OPTIONS"}
-PARTS = {"comments": "content"}
 BEARER = "bearer "
 
 
 class Gate:
     """Lets a request through, or answers it with a problem."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, options: Options) -> None:
+    def __init__(self, app: ASGIApp, *, keys: Keys, scopes: Mapping[str, str], options: Options) -> None:
         self._app = app
+        self._scopes = scopes
         self._keys = keys
         self._by_key = Rates(options.rate_per_key)
         self._by_address = Rates(options.rate_per_address)
@@ -64,7 +65,7 @@ class Gate:
             raise
         self._count(self._by_key, key["_id"])
         scope.setdefault("state", {})["key"] = key
-        needed = scope_for(scope.get("method", "POST"), path)
+        needed = scope_for(scope.get("method", "POST"), path, self._scopes)
         if not allows(key["scopes"], needed):
             raise Forbidden(f"this API key lacks the scope {needed}", scope=needed)
 
@@ -80,10 +81,15 @@ class Gate:
             raise RateLimited("too many requests; slow down", retry_after_seconds=math.ceil(wait))
 
 
-def scope_for(method: str, path: str) -> str:
-    """The scope that a request needs."""
-    first = path.removeprefix(PREFIX).partition("/")[0]
-    return f"{PARTS.get(first, first)}:{'read' if method in READS else 'write'}"
+def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
+    """The scope that a request needs; `scopes` has the system of each first part of a path."""
+    first = first_part(path)
+    return f"{scopes.get(first, first)}:{'read' if method in READS else 'write'}"
+
+
+def first_part(path: str) -> str:
+    """What comes behind `/api/`."""
+    return path.removeprefix(PREFIX).partition("/")[0]
 
 
 def _address(scope: Scope) -> str:

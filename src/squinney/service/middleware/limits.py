@@ -11,11 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Unavailable
 from squinney.http import problems
-from squinney.http.options import Options
+from squinney.http.options import MOST_FORM_BYTES, Options
 from squinney.service.middleware.headers import header
 
 SLOWEST_BYTES_PER_SECOND = 50_000
-MOST_FORM_BYTES = 8 << 20  # a form is kept whole, however large an upload may be at the same path
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
 ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")

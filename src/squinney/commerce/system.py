@@ -1,0 +1,40 @@
+"""Commerce, as everything else sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from squinney import commerce
+from squinney.commerce import proof
+from squinney.mongo.schema import Db
+from squinney.system import Proof, System
+from squinney.transactions import Transactions
+
+
+def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
+    gateway = commerce.gateway_for(db)
+    orders = commerce.Orders(db, payments=gateway, transactions=transactions)
+    return {
+        "catalog": commerce.Catalog(db, transactions=transactions),
+        "categories": commerce.Categories(db),
+        "inventory": commerce.Inventory(db, transactions=transactions),
+        "carts": commerce.Carts(db, payments=gateway, orders=orders, transactions=transactions),
+        "orders": orders,
+    }
+
+
+SYSTEM = System(
+    package="squinney.commerce",
+    title="Shop",
+    what="A catalog, a category tree, carts that reserve stock, and orders paid for exactly once.",
+    collections=commerce.COLLECTIONS,
+    queries=commerce.QUERIES,
+    build=_build,
+    jobs=commerce.JOBS,
+    find_problems=commerce.find_problems,
+    repair=commerce.repair,
+    demo=commerce.demo,
+    figures=commerce.figures,
+    proof=Proof.of(proof),
+    path="shop",
+)

@@ -1,0 +1,31 @@
+"""Identity, as everything else sees it. Its pages are reached from every page, and so from no menu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from squinney import identity
+from squinney.mongo.schema import Db
+from squinney.system import System
+from squinney.transactions import Transactions
+
+
+def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
+    return {
+        "people": identity.People(db, transactions=transactions),
+        "sessions": identity.Sessions(db),
+        "keys": identity.Keys(db),
+        "invitations": identity.Invitations(db, transactions=transactions),
+    }
+
+
+SYSTEM = System(
+    package="squinney.identity",
+    title="People",
+    what="People who sign in, what they may do, and the keys of trusted servers.",
+    collections=identity.COLLECTIONS,
+    queries=identity.QUERIES,
+    build=_build,
+    find_problems=identity.find_problems,
+    repair=identity.repair,
+)

@@ -1,0 +1,26 @@
+"""The ledger, as everything else sees it."""
+
+from __future__ import annotations
+
+from squinney.ledger import proof
+from squinney.ledger.accounts import Accounts
+from squinney.ledger.demo import demo
+from squinney.ledger.documents import COLLECTIONS
+from squinney.ledger.figures import figures
+from squinney.ledger.queries import QUERIES
+from squinney.ledger.repair import find_problems, repair
+from squinney.system import Proof, System
+
+SYSTEM = System(
+    package="squinney.ledger",
+    title="Ledger",
+    what="Accounts between which money moves, and is never made, lost or spent twice.",
+    collections=COLLECTIONS,
+    queries=QUERIES,
+    build=lambda db, transactions: {"accounts": Accounts(db, transactions=transactions)},
+    find_problems=find_problems,
+    repair=repair,
+    demo=demo,
+    figures=figures,
+    proof=Proof.of(proof),
+)

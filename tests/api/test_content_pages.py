@@ -95,9 +95,12 @@ def test_the_last_version_on_a_page_of_the_history_is_beside_the_one_before_it(p
 def test_a_page_tells_no_title_of_a_folder_that_is_hidden(pages: TestClient) -> None:
     author = {"id": "ada", "name": "Ada"}
     above = {"slug": "plans", "type": "folder", "title": "Secret plans", "author": author}
-    parent_id = pages.post("/api/content/nodes", json=above).json()["id"]
+    parent_id = pages.post("/api/content/nodes", json={**above, "published": "2026-01-01T00:00:00Z"}).json()["id"]
     page = {"slug": "open", "type": "basic-page", "title": "Open", "author": author, "parent_id": parent_id}
-    pages.post("/api/content/nodes", json={**page, "published": "2026-01-01T00:00:00Z"})
+    node_id = pages.post("/api/content/nodes", json={**page, "published": "2026-01-01T00:00:00Z"}).json()["id"]
+    for hidden, access in ((parent_id, []), (node_id, ["everyone"])):
+        access = {"read": access, "edit": ["role:editor"]}
+        pages.put(f"/api/content/nodes/{hidden}/access", json={"access": access})
     assert "Secret plans" in pages.get("/site/plans/open").text
     pages.cookies.clear()
     shown = pages.get("/site/plans/open")
@@ -220,6 +223,52 @@ def test_the_queue_is_of_pages_that_the_editor_may_read(pages: TestClient) -> No
     verdict = {"node_id": node_id, "slug": slug, "verdict": "remove"}
     assert pages.post("/site/-/queue", data=verdict).status_code == 404
     assert pages.get(f"/api/comments/nodes/{node_id}").json()["items"][0]["text"] == "a secret"
+
+
+def test_setting_without_a_choice_changes_nothing(pages: TestClient) -> None:
+    new_page(pages, when="at", at="2019-05-06T07:08:09")
+    page = pages.get("/site/mine").text
+    node_id = re.search(r"/site/-/edit/([^\"]+)", page)[1]
+    first = re.search(r'<select name="when"[^>]*><option value="([^"]+)"', page)[1]
+    for when in (first, "now", "nonsense"):
+        pages.post(f"/site/-/publish/{node_id}", data={"when": when})
+        assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] == "2019-05-06T07:08:09Z", when
+    pages.post(f"/site/-/publish/{node_id}", data={"when": "draft"})
+    assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] is None
+
+
+def test_a_merge_that_is_not_decided_is_not_saved(pages: TestClient) -> None:
+    new_page(pages)
+    node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    undecided = merging.merge("a\n", "b\n", "c\n").text
+    form = {"nonce": node["nonce"], "session": "s", "title": "T", "text": "first\n" + undecided}
+    refused = pages.post(f"/site/-/edit/{node['id']}", data=form)
+    assert (refused.status_code, "still has both versions at line 2" in refused.text) == (422, True)
+    assert "&gt;&gt;&gt;&gt;&gt;&gt;&gt; theirs" in refused.text, "what was typed is kept"
+    assert pages.get(f"/api/content/nodes/{node['id']}").json() == node
+    decided = {**form, "text": "b, or <<<<<<< yours\n"}
+    assert pages.post(f"/site/-/edit/{node['id']}", data=decided, follow_redirects=False).status_code == 303
+
+
+def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pages: TestClient) -> None:
+    new_page(pages)
+    node_id = pages.get("/api/content/by-path", params={"path": "/mine"}).json()["id"]
+    said = []
+    for number, answers in enumerate((None, None, 1, 2)):
+        body = {"author_id": "ben", "author_name": "Ben", "text": f"said {number}"}
+        reply_to = {"reply_to": said[answers]} if answers else {}
+        said.append(pages.post(f"/api/comments/nodes/{node_id}", json={**body, **reply_to}).json()["slug"])
+    posted = pages.post(f"/site/-/comments/{node_id}", data={"text": "mine", "key": "k", "reply_to": said[3]})
+    assert [f"said {number}" in posted.text for number in range(4)] == [True] * 4, "with what was said before"
+    pages.delete(f"/api/comments/nodes/{node_id}/comment", params={"slug": said[0]})
+    for gone in (said[0], "nowhere", "no/such!"):
+        shown = pages.get("/site/mine", params={"at": gone})
+        assert (shown.status_code, "not there any more" in shown.text, "said 1" in shown.text) == (200, True, True)
+    cursor = pages.get(f"/api/comments/nodes/{node_id}", params={"limit": 1}).json()["next"]
+    pages.post(f"/api/comments/nodes/{node_id}/convert", json={"to": "paged"})
+    for link in ({"at": said[3], "order": "threaded"}, {"cursor": cursor, "order": "threaded"}):
+        shown = pages.get("/site/mine", params=link)
+        assert (shown.status_code, "said 3" in shown.text) == (200, True)
 
 
 def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:

@@ -189,10 +189,10 @@ def changed_tags(add: list[str], remove: list[str]) -> Document:
     return {"$concatArrays": [kept, new]}
 
 
-def is_published(node: Node, now: datetime) -> bool:
-    """Whether its time has come."""
-    published = node["metadata"]["published"]
-    return published is not None and published <= now
+def published_since(now: datetime) -> Document:
+    """The time that a node has been published since, or now where it has not, as an expression."""
+    is_published = {"$and": [{"$gt": ["$metadata.published", None]}, {"$lte": ["$metadata.published", now]}]}
+    return {"$cond": [is_published, "$metadata.published", now]}
 
 
 def place(node: Node) -> Document:

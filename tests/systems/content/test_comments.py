@@ -22,6 +22,7 @@ from squinney.content import (
     UnknownComment,
     UnknownNode,
 )
+from squinney.content.comments.discussions import Order
 from squinney.content.comments.embedded import NO_ROOM_IN_CACHE
 from squinney.content.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
@@ -144,6 +145,25 @@ def test_a_thread_never_takes_in_a_sibling_whose_slug_begins_the_same(
     assert texts == ["short", "below short"]
     assert [item["text"] for item in comments.discussion(node, "34dbe")] == ["long", "below long"]
     assert [item["text"] for item in comments.discussion(node, "34d")] == ["shorter"]
+
+
+def test_a_comment_is_shown_with_what_it_answers(site: Db, node: Node) -> None:
+    comments = Comments(site)
+    first = comments.post(node, ADA, "first")
+    root = comments.post(node, ADA, "root")
+    answer = comments.post(node, ADA, "answer", root["slug"])
+    deep = comments.post(node, BEN, "deep", answer["slug"])
+
+    def shown(limit: int, order: Order = "threaded") -> list[str]:
+        return [comment["text"] for comment in comments.page_showing(node, deep["slug"], limit, order).items]
+
+    assert shown(50) == ["first", "root", "answer", "deep"]
+    assert shown(3) == ["root", "answer", "deep"]
+    assert shown(2) == ["answer", "deep"]
+    assert shown(1) == shown(3, "chronological") == ["deep"]
+    comments.delete(node, first["slug"])
+    with pytest.raises(UnknownComment):
+        comments.page_showing(node, first["slug"])
 
 
 def test_a_permalink_opens_the_page_that_shows_it(comments: Comments, node: Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -236,10 +236,51 @@ def test_access_is_inherited_and_obeyed_everywhere(nodes: Nodes, hand: Hand) -> 
     assert seen(ANYBODY) == [["public", "secret"]] * 3
 
 
+def test_what_is_below_a_scheduled_node_or_a_draft_waits_for_it(nodes: Nodes, hand: Hand) -> None:
+    year = nodes.create(None, "year", "folder", "Year", ADA, published=hand.now)
+    guide = nodes.create(year, "guide", "folder", "Guide", ADA, published=hand.now + timedelta(hours=1))
+    part = nodes.create(guide, "part", "folder", "Part", ADA, published=hand.now)
+    page = nodes.create(part, "one", "basic-page", "One", BEN, tags=["t"], published=hand.now)
+    nodes.set_access(page, {"read": ["everyone"], "edit": ["role:editor"]})
+
+    def seen(viewer: Viewer) -> list[bool]:
+        reads = [
+            lambda: nodes.by_path("/year/guide/part/one", viewer=viewer),
+            lambda: nodes.by_id(page["_id"], viewer=viewer),
+        ]
+        lists = [lambda: nodes.tagged("t", viewer=viewer), lambda: nodes.recent(part, viewer=viewer)]
+        return [_found(read) for read in reads] + [bool(read().items) for read in lists]
+
+    assert seen(ANYBODY) == [False] * 4
+    assert seen(EDITOR) == seen(Viewer("ben")) == [True] * 4
+    hand.forward(hours=1)
+    assert seen(ANYBODY) == [True] * 4
+    nodes.unpublish(guide)
+    assert seen(ANYBODY) == [False] * 4
+
+
+def _found(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except UnknownNode:
+        return False
+    return True
+
+
+def test_publishing_again_keeps_the_time(nodes: Nodes, hand: Hand) -> None:
+    then = datetime(2019, 5, 6, 7, 8, 9, 123_000, tzinfo=UTC)
+    old = nodes.create(None, "old", "basic-page", "Old", ADA, published=then)
+    assert nodes.publish(old)["metadata"]["published"] == then
+    soon = nodes.create(None, "soon", "basic-page", "Soon", ADA, published=hand.now + timedelta(days=1))
+    draft = nodes.create(None, "draft", "basic-page", "Draft", ADA)
+    assert [nodes.publish(node)["metadata"]["published"] for node in (soon, draft)] == [hand.now, hand.now]
+    assert nodes.publish(old, hand.now)["metadata"]["published"] == hand.now
+
+
 def test_a_page_is_filled_past_what_is_hidden(plain_nodes: Nodes) -> None:
     nodes = plain_nodes
-    box = nodes.create(None, "box", "folder", "Box", ADA)
-    now = box["metadata"]["created"]
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    box = nodes.create(None, "box", "folder", "Box", ADA, published=now)
     for number in range(30):
         node = nodes.create(box, f"n{number:02}", "basic-page", "N", ADA, tags=["t"], published=now)
         if number % 5:

@@ -188,6 +188,33 @@ class Comments:
         return self._read(node, attempt, Page([]))
 
     @operation(reads_only=True)
+    def page_showing(
+        self, node: Node | str, slug: str, limit: int = 50, order: Order = "chronological"
+    ) -> Page[Comment]:
+        """The page on which a comment is best read: with all others, or with its thread, or with what it answers.
+
+        It begins with the first comment where all fit on one page; else with the first of its thread from where it
+        still fits; at the latest with the comment itself. A few queries however long the discussion.
+
+        Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
+        """
+        self.get(node, slug)
+        for start in self._starts(node, slug, limit, order):
+            try:
+                found = self.page(node, None, limit, order, at=start)
+            except UnknownComment:  # what it answers may be gone
+                continue
+            if any(comment["slug"] == slug for comment in found.items):
+                return found
+        raise UnknownComment(f"there is no comment {slug}", slug=slug)
+
+    def _starts(self, node: Node | str, slug: str, limit: int, order: Order) -> list[str | None]:
+        """Where a page that shows the comment may begin, the best first."""
+        parts = slug.split("/") if order == "threaded" else [slug]
+        threads = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+        return list(dict.fromkeys([*([None] if self.count(node) <= limit else []), threads[0], *threads[-2:]]))
+
+    @operation(reads_only=True)
     def get(self, node: Node | str, slug: str) -> Comment:
         """One comment, by its direct link.
 

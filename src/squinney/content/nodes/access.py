@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from squinney import checks
@@ -15,6 +16,8 @@ from squinney.mongo.schema import Db, Document
 DEFAULT_ACCESS: Access = {"read": ["everyone"], "edit": ["role:editor", "role:admin"]}
 PRINCIPAL = r"everyone|signed-in|user:.{1,200}|role:[a-z][a-z0-9-]{0,49}"
 MOST_PRINCIPALS = 100
+NOBODY: Access = {"read": [], "edit": []}
+WHAT_IS_INHERITED = {"metadata.parent_id": 1, "metadata.access": 1, "metadata.published": 1}
 MODERATORS = frozenset({"editor", "admin"})
 
 
@@ -65,35 +68,46 @@ def _principals(names: Any, field_name: str) -> list[str]:
     return sorted({checks.text(name, field_name, most=206, pattern=PRINCIPAL) for name in names})
 
 
-def effective(db: Db, nodes: Iterable[Node], *, top: Access) -> dict[str, Access]:
-    """Each node's access, its own or inherited, by its id: one query per level above them."""
-    settled: dict[str | None, Access] = {None: top}
-    parents: dict[str, str | None] = {}
-    level: list[Document] = [dict(node) for node in nodes]
-    asked = [node["_id"] for node in level]
+def effective(db: Db, nodes: Iterable[Node], *, top: Access, now: datetime) -> dict[str, Access]:
+    """Each node's access, its own or inherited, by its id: one query per level above them.
+
+    What is below a node that is not published yet is for those who may edit it, as that node is.
+    """
+    known: dict[str, Document | None] = {node["_id"]: dict(node) for node in nodes}
+    asked = list(known)
     for _ in range(MOST_DEPTH + 1):
-        for node in level:
-            parents[node["_id"]] = node["metadata"]["parent_id"]
-            if own := node["metadata"].get("access"):
-                settled[node["_id"]] = own
-        unknown = {parents[known] for known in parents if known not in settled} - settled.keys() - parents.keys()
-        if not unknown:
+        above = {node["metadata"]["parent_id"] for node in known.values() if node} - known.keys() - {None}
+        if not above:
             break
-        fields = {"metadata.parent_id": 1, "metadata.access": 1}
-        level = list(queries.NODES_BY_ID.find(db, node_ids=sorted(filter(None, unknown)), projection=fields))
-        missing = unknown - {node["_id"] for node in level}
-        # A parent that is gone hides what is below it.
-        settled.update({gone: {"read": [], "edit": []} for gone in missing})
-    return {node_id: _inherited(node_id, parents, settled) for node_id in asked}
+        found = queries.NODES_BY_ID.find(db, node_ids=sorted(above), projection=WHAT_IS_INHERITED)
+        known.update(dict.fromkeys(above) | {node["_id"]: node for node in found})
+    return {node_id: _inherited(node_id, known, top, now) for node_id in asked}
 
 
-def _inherited(node_id: str, parents: Mapping[str, str | None], settled: Mapping[str | None, Access]) -> Access:
+def _inherited(node_id: str, known: Mapping[str, Document | None], top: Access, now: datetime) -> Access:
+    access, is_open = None, True
     at: str | None = node_id
     for _ in range(MOST_DEPTH + 2):
-        if at in settled:
-            return settled[at]
-        at = parents[at] if at is not None and at in parents else None
-    return {"read": [], "edit": []}
+        if at is None:
+            return narrowed(access or top, is_open)
+        node = known.get(at)
+        if node is None:  # a parent that is gone hides what is below it
+            break
+        access = access or node["metadata"].get("access")
+        is_open = is_open and (at == node_id or is_published(node["metadata"], now))
+        at = node["metadata"]["parent_id"]
+    return narrowed(access or NOBODY, is_open)
+
+
+def narrowed(access: Access, is_open: bool) -> Access:
+    """The access below nodes that are all published; else nobody reads it who may not edit it."""
+    return access if is_open else {"read": [], "edit": access["edit"]}
+
+
+def is_published(metadata: Mapping[str, Any], now: datetime) -> bool:
+    """Whether its time has come."""
+    published = metadata["published"]
+    return published is not None and published <= now
 
 
 def forbid(what: str) -> Forbidden:

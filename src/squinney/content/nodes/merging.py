@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 
+from squinney.errors import Invalid
+
 MOST_PAIRS = 1_000_000
 MOST_COMPARED = 20_000
 OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
@@ -43,6 +45,17 @@ def merge(base: str, yours: str, theirs: str) -> Merged:
         at_b, at_y, at_t = high, in_y + high - low, in_t + high - low
     ended = any(text.endswith("\n") for text in (yours, theirs))
     return Merged("\n".join(merged) + ("\n" if merged and ended else ""), conflicts)
+
+
+def require_decided(text: str, field: str) -> None:
+    """Nothing that `merge` left for a person to decide is in the text any more.
+
+    Raises: `Invalid` naming the line.
+    """
+    lines = _lines(text)
+    if OURS in lines and THEIRS in lines[lines.index(OURS) :]:
+        at = lines.index(OURS) + 1
+        raise Invalid(f"{field} still has both versions at line {at}: keep one, and remove the marks", field=field)
 
 
 def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list[str], int]:

@@ -109,13 +109,8 @@ class Nodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        parent_id: str | None = None
-        inherited = self._sight.top
-        for part in moving.parts_of(path):
-            node = self._sight.child(parent_id, part)
-            inherited = node["metadata"].get("access") or inherited
-            parent_id = node["_id"]
-        return self._sight.shown(node, inherited, viewer)
+        *above, node = self._sight.along(moving.parts_of(path))
+        return self._sight.shown(node, self._sight.access_below(above, node), viewer)
 
     @operation(reads_only=True)
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
@@ -308,12 +303,16 @@ class Nodes:
     def publish(self, node: Node | str, at: datetime | None = None, *, viewer: Viewer = TRUSTED) -> Node:
         """Publish the node, now or at a time to come. It appears everywhere at that time and nowhere before.
 
+        Without a time, a node that is published already keeps the time that it has.
+
         Atomic: one update.
         After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
-        when = rules.checked_time(at, "at") if at is not None else self._clock()
-        return self._set(node, {"$set": {"metadata.published": when}}, viewer)
+        if at is not None:
+            return self._set(node, {"$set": {"metadata.published": rules.checked_time(at, "at")}}, viewer)
+        since = rules.published_since(rules.checked_time(self._clock(), "clock"))
+        return self._set(node, [{"$set": {"metadata.published": since}}], viewer)
 
     @operation()
     def unpublish(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> Node:

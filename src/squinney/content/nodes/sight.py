@@ -50,6 +50,16 @@ class Sight:
             raise UnknownNode(f"there is no {slug!r} here", slug=slug)
         return cast(Node, found)
 
+    def along(self, slugs: list[str]) -> list[Node]:
+        """The nodes of a path, from the top down.
+
+        Raises: `UnknownNode`.
+        """
+        found: list[Node] = []
+        for slug in slugs:
+            found.append(self.child(found[-1]["_id"] if found else None, slug))
+        return found
+
     def ancestors(self, node: Node) -> list[Node]:
         """The nodes above it, the nearest first."""
         found: list[Node] = []
@@ -70,7 +80,14 @@ class Sight:
         """Its own or inherited; None is the top."""
         if node is None:
             return self.top
-        return access_rules.effective(self._db, [node], top=self.top)[node["_id"]]
+        return access_rules.effective(self._db, [node], top=self.top, now=self._clock())[node["_id"]]
+
+    def access_below(self, above: list[Node], node: Node) -> Access:
+        """Its own or inherited, where all nodes above it are known, from the top down."""
+        now = self._clock()
+        own = [one["metadata"]["access"] for one in (*above, node) if "access" in one["metadata"]]
+        is_open = all(access_rules.is_published(one["metadata"], now) for one in above)
+        return access_rules.narrowed(own[-1] if own else self.top, is_open)
 
     def readable(self, node: Node, viewer: Viewer) -> Node:
         """The node.
@@ -92,14 +109,14 @@ class Sight:
         """Those of the nodes that are for this viewer."""
         if viewer.trusted:
             return nodes
-        access = access_rules.effective(self._db, nodes, top=self.top)
+        access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
         return [node for node in nodes if self._may_see(node, access[node["_id"]], viewer)]
 
     def those_moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
         """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
         ids = sorted(set(node_ids))
         nodes = cast(list[Node], list(queries.NODES_BY_ID.find(self._db, node_ids=ids, projection=WITHOUT_COMMENTS)))
-        access = access_rules.effective(self._db, nodes, top=self.top)
+        access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
         return {
             node["_id"]
             for node in nodes
@@ -108,7 +125,7 @@ class Sight:
         }
 
     def _may_see(self, node: Node, access: Access, viewer: Viewer) -> bool:
-        if not rules.is_published(node, self._clock()):
+        if not access_rules.is_published(node["metadata"], self._clock()):
             return viewer.may("edit", access, node)
         return viewer.may("read", access, node)
 

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.content import CAPABILITIES, Comments, Node, Nodes, Photos, UnknownNode, Viewer
+from squinney.content import CAPABILITIES, Comment, Comments, Node, Nodes, Photos, UnknownComment, UnknownNode, Viewer
+from squinney.content.comments.discussions import Order
 from squinney.content.files import media
 from squinney.content.files.photos import Rendition
 from squinney.content.nodes import render
@@ -18,10 +19,12 @@ from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
+from squinney.errors import Invalid
 from squinney.http.dependencies import noun
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
 
 BODY_LIMITS = {
     **dict.fromkeys(("/site/-/upload", "/site/-/replace"), media.MOST_BYTES["video"]),
@@ -36,6 +39,7 @@ Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 
+COMMENTS_SHOWN = 50
 TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")
 LISTED = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
 
@@ -81,7 +85,7 @@ def show_node(
     talk: Talk,
     path: str,
     cursor: str | None = None,
-    order: Literal["chronological", "threaded"] | None = None,
+    order: Order | None = None,
     at: str | None = None,
 ) -> Response:
     """A node at its path, with what is below it or said of it."""
@@ -118,16 +122,15 @@ def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[
     return {"items": [(child, _summary(child)) for child in page.items], "next": page.next, "drafts": drafts}
 
 
-def _talk(
-    talk: Comments, node: Node, cursor: str | None, order: Literal["chronological", "threaded"] | None, at: str | None
-) -> dict[str, Any] | None:
+def _talk(talk: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None) -> dict[str, Any] | None:
     """A page of comments, in threads where the strategy has them."""
     if node["metadata"]["type"] not in TALKED_ABOUT:
         return None
     strategy = talk.strategy_of(node)
     can = CAPABILITIES[strategy]
-    shown = order or ("threaded" if "threaded" in can else "chronological")
-    page = talk.page(node, cursor, 50, shown, at=at)
+    # A link may be older than the last conversion of the discussion.
+    shown = order if order in can else "threaded" if "threaded" in can else "chronological"
+    page, is_lost = _comments(talk, node, cursor, shown, at)
     comments = [(comment, comment_html(comment["text"])) for comment in page.items]
     return {
         "comments": comments,
@@ -137,8 +140,21 @@ def _talk(
         "replies": "replies" in can,
         "count": talk.count(node),
         "strategy": strategy,
-        "later": cursor is not None or at is not None,
+        "later": not is_lost and (cursor is not None or (at is not None and talk.count(node) > len(page.items))),
+        "is_lost": is_lost,
     }
+
+
+def _comments(
+    talk: Comments, node: Node, cursor: str | None, order: Order, at: str | None
+) -> tuple[Page[Comment], bool]:
+    """The page that was asked for. One that is gone is no reason not to show the article: then it is the first page."""
+    try:
+        if at is not None:
+            return talk.page_showing(node, at, COMMENTS_SHOWN, order), False
+        return talk.page(node, cursor, COMMENTS_SHOWN, order), False
+    except (UnknownComment, Invalid):
+        return talk.page(node, None, COMMENTS_SHOWN, order), True
 
 
 def _summary(node: Node) -> str:

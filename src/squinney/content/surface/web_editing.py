@@ -132,6 +132,7 @@ def save(
     changes = {"title": title, "detail": {"text": as_typed(text)}}
     try:
         checked_tags(_tags(tags))
+        merging.require_decided(as_typed(text), "text")
         node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
         _change_tags(tree, node, _tags(had), _tags(tags), viewer)
     except EditConflict as conflict:
@@ -199,13 +200,15 @@ def restore(request: Request, tree: Tree, node_id: str, nonce: Short) -> Respons
 
 
 @router.post("/publish/{node_id}")
-def publish(request: Request, tree: Tree, node_id: str, when: Short = "now", at: Short = "") -> Response:
-    """Publish now, schedule, or take back."""
+def publish(request: Request, tree: Tree, node_id: str, when: Short, at: Short = "") -> Response:
+    """Publish now, schedule, take back, or leave it as it is; what is published already keeps its time."""
     viewer = viewer_of(request)
     node = tree.editable(node_id, viewer)
     try:
-        published = _time(when, at)
-        node = tree.publish(node_id, published, viewer=viewer) if published else tree.unpublish(node_id, viewer=viewer)
+        if when == "draft":
+            node = tree.unpublish(node_id, viewer=viewer)
+        elif when != "keep":
+            node = tree.publish(node_id, None if when == "now" else _time(when, at), viewer=viewer)
     except Invalid as error:
         visitor_of(request).flash(error.message, "bad")
     return _to(tree, node)
@@ -293,8 +296,10 @@ def _time(when: str, at: str) -> datetime | None:
     """When to publish: now, at a time in UTC, or not yet."""
     if when == "now":
         return datetime.now(UTC)
-    if when != "at":
+    if when == "draft":
         return None
+    if when != "at":
+        raise Invalid("when must be now, at or draft", field="when")
     try:
         given = datetime.fromisoformat(at)
     except ValueError:

@@ -16,7 +16,8 @@ INTRODUCTION = """# Commands
 
 `squinney COMMAND --help` says the same, and this page is written from it by `python tools/write_commands.py`. Errors
 are one sentence on stderr and an [exit code](errors.md) per family; Ctrl-C ends with 130. `--json`, where a command has
-it, prints JSON on stdout and nothing else.
+it, prints JSON on stdout and nothing else. `squinney --install-completion` lets
+your shell complete commands and options.
 
 ## Options for all commands
 

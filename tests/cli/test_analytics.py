@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from squinney.analytics import Hits
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
@@ -38,8 +40,7 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     assert "line 301: not the combined format" in squinney("analytics", "rejects", source).stdout
     mistyped = squinney("analytics", "rejects", source[:-1])
     assert (mistyped.returncode, mistyped.stderr.count("nothing was imported under")) == (3, 1)
-    top = json.loads(squinney("analytics", "top", "s", *RANGE, "--json").stdout)
-    assert squinney("analytics", "top", "another", *RANGE).stdout == "no hits in that time\n"
+    top = json.loads(squinney("analytics", "top", "--site", "s", *RANGE, "--json").stdout)
     assert top == [{"page": f"/{n}", "hits": 100} for n in range(3)]
     hours = squinney("analytics", "series", "/1", "--site", "s", "--by", "hour", *RANGE).stdout.splitlines()
     assert len(hours) == 24
@@ -52,6 +53,20 @@ def test_a_log_from_import_to_roll_up(squinney: Any, db: Db, tmp_path: Path) -> 
     assert wrong.returncode == 1
     assert "rollups: 1 buckets differ" in wrong.stdout
     assert "sessions changed, of 9 hosts" in squinney("analytics", "sessions").stdout
+
+
+def test_the_only_site_need_not_be_named_and_of_several_one_must_be(squinney: Any, db: Db) -> None:
+    assert squinney("analytics", "top").stdout == "no hits yet\n"
+    hits = Hits(db)
+    hits.record("s", "/a", datetime(2015, 5, 17, 10, tzinfo=UTC), 7)
+    assert squinney("analytics", "top", *RANGE).stdout.split() == ["7", "/a"]
+    assert squinney("analytics", "series", "/a", *RANGE).stdout.split()[-1] == "7"
+    assert squinney("analytics", "top").stdout == "no hits of s in that time; the last were on 2015-05-17\n"
+    assert squinney("analytics", "top", "--site", "x", *RANGE).stdout == "no hits of 'x'; there are hits of s\n"
+    hits.record("other", "/a", datetime(2015, 5, 17, 10, tzinfo=UTC))
+    for command in (["top"], ["series", "/a"]):
+        refused = squinney("analytics", *command, *RANGE)
+        assert (refused.returncode, refused.stderr) == (2, "squinney: name one of the sites with --site: other, s\n")
 
 
 def test_one_source_is_one_log(squinney: Any, db: Db, tmp_path: Path) -> None:

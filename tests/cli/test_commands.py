@@ -142,3 +142,10 @@ def test_the_shell_has_everything_at_hand(squinney: Any, ready_db: Db) -> None:
 
 def test_the_version(squinney: Any) -> None:
     assert squinney("--version").stdout == f"squinney {__version__}\n"
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("squinney led", "ledger"), ("squinney analytics to", "top")])
+def test_the_shell_completes_commands(squinney: Any, typed: str, offered: str) -> None:
+    position = str(len(typed.split()) - 1)
+    result = squinney(_SQUINNEY_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=position)
+    assert result.stdout.split() == [offered], result.stderr

@@ -23,7 +23,7 @@ from squinney.analytics.events.places import Strategy, Unit
 from squinney.analytics.events.shard_advice import CANDIDATES
 from squinney.analytics.rollups.rollups import Finest
 from squinney.analytics.surface import cli_logs as logs
-from squinney.analytics.surface.cli_logs import Site, database, say
+from squinney.analytics.surface.cli_logs import database, say
 from squinney.errors import Invalid, NotFound
 from squinney.http.commands import Json, Limit, console, print_json
 from squinney.mongo import schema
@@ -39,6 +39,7 @@ MOST_DAYS = 24_855  # what a TTL index can hold
 
 Start = Annotated[datetime | None, typer.Option("--start", help="UTC; a week ago if not given.")]
 End = Annotated[datetime | None, typer.Option("--end", help="UTC, not included; now if not given.")]
+OneSite = Annotated[str | None, typer.Option("--site", help="The site; may be left out where there is only one.")]
 Zone = Annotated[str, typer.Option("--time-zone", help="The calendar to count by.")]
 
 
@@ -54,7 +55,7 @@ def _range(start: datetime | None, end: datetime | None) -> tuple[datetime, date
 @app.command()
 def top(
     context: typer.Context,
-    site: Annotated[str, typer.Argument(help="The site.")] = "",
+    site: OneSite = None,
     start: Start = None,
     end: End = None,
     limit: Limit = 10,
@@ -62,21 +63,47 @@ def top(
 ) -> None:
     """Show the pages with the most hits."""
     with database(context) as (db, _):
-        rows = Hits(db).top_pages(site, *_range(start, end), limit=limit)
+        hits = Hits(db)
+        site = _chosen(hits, site)
+        rows = hits.top_pages(site, *_range(start, end), limit=limit)
+        nothing = "" if rows else _nothing(hits, site)
     if as_json:
         print_json(rows)
         return
     for row in rows:
         say(f"{row['hits']:>12,}  {row['page']}")
-    if not rows:
-        say("no hits in that time")
+    if nothing:
+        say(nothing)
+
+
+def _chosen(hits: Hits, site: str | None) -> str:
+    """The site that was named, or else the only one."""
+    if site is not None:
+        return site
+    sites = hits.sites()
+    if len(sites) > 1:
+        raise Invalid(f"name one of the sites with --site: {_some(sites)}", field="site")
+    return sites[0] if sites else ""
+
+
+def _nothing(hits: Hits, site: str) -> str:
+    """Why there is nothing to show: another time, another site, or no hits at all."""
+    if last := hits.last_day(site):
+        return f"no hits of {site or 'the site without a name'} in that time; the last were on {last:%Y-%m-%d}"
+    sites = hits.sites()
+    return f"no hits of {site!r}; there are hits of {_some(sites)}" if sites else "no hits yet"
+
+
+def _some(sites: list[str]) -> str:
+    shown = ", ".join(site or "''" for site in sites[:20])
+    return f"{shown}, ..." if len(sites) > 20 else shown
 
 
 @app.command()
 def series(
     context: typer.Context,
     page: str,
-    site: Site = "",
+    site: OneSite = None,
     by: Annotated[str, typer.Option(help="minute, hour, day, week or month.")] = "day",
     start: Start = None,
     end: End = None,
@@ -87,7 +114,8 @@ def series(
     if by not in ("minute", "hour", "day", "week", "month"):
         raise Invalid("by must be minute, hour, day, week or month", field="by")
     with database(context) as (db, _):
-        points = Hits(db).series(site, page, *_range(start, end), cast(Any, by), time_zone=time_zone)
+        hits = Hits(db)
+        points = hits.series(_chosen(hits, site), page, *_range(start, end), cast(Any, by), time_zone=time_zone)
     if as_json:
         print_json([{"at": point.at, "hits": point.hits} for point in points])
         return

@@ -45,7 +45,6 @@ def command_for(systems: Sequence[System]) -> typer.Typer:
         name="squinney",
         help="Crash-safe application back ends on MongoDB.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     app.callback()(options)

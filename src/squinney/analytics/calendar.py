@@ -39,7 +39,7 @@ def floor(at: datetime, unit: Unit, where: tzinfo) -> datetime:
         size = {"minute": 1, "quarter": 15, "hour": 60}[unit]
         into = timedelta(minutes=local.minute % size, seconds=local.second, microseconds=local.microsecond)
         return at.astimezone(UTC) - into
-    return _midnight(_first_day(local.date(), unit), where)
+    return _midnight(first_day(local.date(), unit), where)
 
 
 def starts(start: datetime, end: datetime, unit: Unit, where: tzinfo) -> Iterator[datetime]:
@@ -57,7 +57,7 @@ def following(at: datetime, unit: Unit, where: tzinfo) -> datetime:
         # A zone that moves its clocks by half an hour (Lord Howe) makes one hour shorter or longer than others.
         later = floor(at + size, unit, where)
         return later if later > at else at + size
-    return _midnight(_next_day(at.astimezone(where).date(), unit), where)
+    return _midnight(next_day(at.astimezone(where).date(), unit), where)
 
 
 def _midnight(day: date, where: tzinfo) -> datetime:
@@ -65,7 +65,8 @@ def _midnight(day: date, where: tzinfo) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=where).astimezone(UTC)
 
 
-def _first_day(day: date, unit: Unit) -> date:
+def first_day(day: date, unit: Unit) -> date:
+    """The first day of the day, week, month or year that holds one."""
     change: dict[str, Callable[[], date]] = {
         "day": lambda: day,
         "week": lambda: day - timedelta(days=day.weekday()),
@@ -75,7 +76,8 @@ def _first_day(day: date, unit: Unit) -> date:
     return change[unit]()
 
 
-def _next_day(day: date, unit: Unit) -> date:
+def next_day(day: date, unit: Unit) -> date:
+    """The first day of the next day, week, month or year, for a first day."""
     if unit == "month":
         return date(day.year + day.month // 12, day.month % 12 + 1, 1)
     if unit == "year":

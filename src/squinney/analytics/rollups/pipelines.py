@@ -1,4 +1,4 @@
-"""What roll-ups ask of the server. All calendars here are the server's own, so that no two can disagree."""
+"""What roll-ups ask of the server. Which time belongs to which bucket it is told; see `stretches`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 from bson.timestamp import Timestamp
 
-from squinney.analytics.calendar import EARLIEST, LATEST
+from squinney.analytics.calendar import EARLIEST, LATEST, Unit
+from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
 
 Level = Literal["quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly"]
 
-# Zones have moved their clocks by up to a day (Samoa, 2011); a margin costs little, as only asked-for buckets are kept.
-MARGIN = timedelta(hours=26)
 UNIONS_AT_ONCE = 100
 
 
@@ -25,9 +24,8 @@ class Step:
     """One level: how its buckets begin, and which level it is made from (None: from the events)."""
 
     level: Level
-    unit: str
+    unit: Unit
     made_from: Level | None
-    size: int = 1
 
 
 HOURLY: list[Step] = [
@@ -38,12 +36,13 @@ HOURLY: list[Step] = [
     Step("yearly", "year", "monthly"),
 ]
 QUARTER_HOURLY: list[Step] = [
-    Step("quarterhourly", "minute", None, 15),
+    Step("quarterhourly", "quarter", None),
     Step("hourly", "hour", "quarterhourly"),
-    *HOURLY[1:],
+    # Not from hours: where an offset changes by half an hour, one of them has a part in two days.
+    Step("daily", "day", "quarterhourly"),
+    *HOURLY[2:],
 ]
-# A beginning lies on the edge of its bucket; some way inside, every calendar agrees to which larger one it belongs.
-_INSIDE = {"daily": timedelta(hours=12), "monthly": timedelta(days=14)}
+SIZES = {"hour": timedelta(hours=1), "quarter": timedelta(minutes=15)}
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,10 @@ class Source:
         return {self.key: {"$ne": None}, self.value: {"$type": "number"}}
 
 
-def beginning(date: Any, step: Step, time_zone: str) -> Document:
-    """The beginning of the bucket that holds a date."""
-    zone = "UTC" if step.made_from is None else time_zone  # the finest level is never moved by a calendar
-    trunc = {"date": date, "unit": step.unit, "binSize": step.size, "timezone": zone, "startOfWeek": "monday"}
-    return {"$dateTrunc": trunc}
+def slot(date: str, unit: Unit) -> Document:
+    """The whole hour or quarter of UTC that holds a date."""
+    minutes = int(SIZES[unit].total_seconds() // 60)
+    return {"$dateTrunc": {"date": date, "unit": "minute", "binSize": minutes}}
 
 
 def union(others: Sequence[str], match: Document) -> list[Document]:
@@ -83,90 +81,44 @@ def _union(name: str, stages: list[Document]) -> Document:
     return {"$unionWith": {"coll": name, "pipeline": stages}}
 
 
-def touched(source: Source, steps: Sequence[Step], match: Document, others: Sequence[str] = ()) -> list[Document]:
-    """Which buckets of each level some events are in, one row per bucket of the finest level."""
-    finest = beginning(f"${source.time}", steps[0], source.time_zone)
+def touched(source: Source, unit: Unit, match: Document, others: Sequence[str] = ()) -> list[Document]:
+    """The whole hours or quarters of UTC that some events are in."""
     match = {**match, source.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(source.time, {})}}
-    rows: Document = {
-        step.level: beginning("$_id", step, source.time_zone) if step is not steps[0] else "$_id" for step in steps
-    }
-    return [
-        {"$match": match},
-        *union(others, match),
-        {"$group": {"_id": finest}},
-        {"$project": {"_id": 0, **rows}},
-    ]
-
-
-def _ranges(field: str, begins: Sequence[datetime], longest: timedelta) -> Document:
-    """A filter for all that may belong to the buckets; neighbours are asked for together."""
-    ranges: list[list[datetime]] = []
-    for begin in sorted(begins):
-        if ranges and begin - MARGIN <= ranges[-1][1]:
-            ranges[-1][1] = begin + longest + MARGIN
-        else:
-            ranges.append([begin - MARGIN, begin + longest + MARGIN])
-    filters = [{field: {"$gte": start, "$lt": end}} for start, end in ranges]
-    return filters[0] if len(filters) == 1 else {"$or": filters}
-
-
-_LONGEST = {
-    "hourly": timedelta(hours=2),
-    "daily": timedelta(days=1, hours=1),
-    "weekly": timedelta(days=7, hours=1),
-    "monthly": timedelta(days=31, hours=1),
-    "yearly": timedelta(days=366, hours=1),
-}
+    return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(f"${source.time}", unit)}}]
 
 
 def from_events(
-    source: Source, step: Step, begins: Sequence[datetime], run: int, into: str, others: Sequence[str] = ()
+    source: Source, unit: Unit, found: Sequence[Stretch], run: int, into: str, others: Sequence[str] = ()
 ) -> list[Document]:
     """Recompute buckets of the finest level from the events, and merge them."""
-    match: Document = {
-        **_exact_ranges(source.time, begins, timedelta(**{f"{step.unit}s": step.size})),
-        **source.countable(),
-    }
+    match: Document = {**in_any(source.time, found), **source.countable()}
     value = f"${source.value}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
-    bucket = {"k": f"${source.key}", "d": beginning(f"${source.time}", step, source.time_zone)}
-    group = {"$group": {"_id": bucket, **sums}}
-    return [{"$match": match}, *union(others, match), group, *_merged(begins, run, into)]
+    whole = all(one.end - one.start == SIZES[unit] for one in found)
+    bucket = slot(f"${source.time}", unit) if whole else lookup(f"${source.time}", found)
+    group = {"$group": {"_id": {"k": f"${source.key}", "d": bucket}, **sums}}
+    return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
 
 
-def _exact_ranges(field: str, begins: Sequence[datetime], longest: timedelta) -> Document:
-    """Like `_ranges`, without a margin: hours and quarters are counted in UTC, where nothing is ever moved."""
-    ranges: list[list[datetime]] = []
-    for begin in sorted(begins):
-        if ranges and begin <= ranges[-1][1]:
-            ranges[-1][1] = begin + longest
-        else:
-            ranges.append([begin, begin + longest])
-    filters = [{field: {"$gte": start, "$lt": end}} for start, end in ranges]
-    return filters[0] if len(filters) == 1 else {"$or": filters}
-
-
-def from_level(step: Step, begins: Sequence[datetime], run: int, into: str, time_zone: str) -> list[Document]:
+def from_level(found: Sequence[Stretch], run: int, into: str) -> list[Document]:
     """Recompute buckets from the level below, and merge them."""
-    assert step.made_from is not None
-    sums = {
-        "total": {"$sum": "$value.total"},
-        "count": {"$sum": "$value.count"},
-        "min": {"$min": "$value.min"},
-        "max": {"$max": "$value.max"},
-    }
-    inside = _INSIDE.get(step.made_from, timedelta(0))
-    date = {"$dateAdd": {"startDate": "$_id.d", "unit": "minute", "amount": int(inside.total_seconds() // 60)}}
-    bucket = {"k": "$_id.k", "d": beginning(date, step, time_zone)}
     return [
-        {"$match": {**_ranges("_id.d", begins, _LONGEST[step.level]), "value.count": {"$gt": 0}}},
-        {"$group": {"_id": bucket, **sums}},
-        *_merged(begins, run, into),
+        {"$match": {**in_any("_id.d", found), "value.count": {"$gt": 0}}},
+        {"$group": {"_id": {"k": "$_id.k", "d": lookup("$_id.d", found)}, **SUMS_OF_BUCKETS}},
+        *_merged(run, into),
     ]
 
 
-def _merged(begins: Sequence[datetime], run: int, into: str) -> list[Document]:
-    """Keep the asked-for buckets, whole by construction, and write each unless a later run has."""
+SUMS_OF_BUCKETS: Document = {
+    "total": {"$sum": "$value.total"},
+    "count": {"$sum": "$value.count"},
+    "min": {"$min": "$value.min"},
+    "max": {"$max": "$value.max"},
+}
+
+
+def _merged(run: int, into: str) -> list[Document]:
+    """Write each bucket unless a later run has."""
     value = {
         "total": "$total",
         "count": "$count",
@@ -177,7 +129,6 @@ def _merged(begins: Sequence[datetime], run: int, into: str) -> list[Document]:
     }
     newer = {"$replaceWith": {"$cond": [{"$gt": ["$run", "$$new.run"]}, "$$ROOT", "$$new"]}}
     return [
-        {"$match": {"_id.d": {"$in": list(begins)}}},
         {"$project": {"run": {"$literal": run}, "value": value}},
         {"$merge": {"into": into, "on": "_id", "whenMatched": [newer], "whenNotMatched": "insert"}},
     ]
@@ -188,34 +139,6 @@ def emptied(begins: Sequence[datetime], run: int) -> tuple[Document, list[Docume
     where = {"_id.d": {"$in": list(begins)}, "run": {"$lt": run}}
     nothing = {"total": 0, "count": 0, "mean": None, "min": None, "max": None, "ts": "$$NOW"}
     return where, [{"$set": {"run": run, "value": nothing}}]
-
-
-def regrouped(key: Any, start: datetime, end: datetime, step: Step, time_zone: str) -> list[Document]:
-    """A key's buckets on another calendar, from the finest level."""
-    return [
-        {"$match": READ(key=key, start=start, end=end)},
-        {
-            "$group": {
-                "_id": {"k": "$_id.k", "d": beginning("$_id.d", step, time_zone)},
-                "total": {"$sum": "$value.total"},
-                "count": {"$sum": "$value.count"},
-                "min": {"$min": "$value.min"},
-                "max": {"$max": "$value.max"},
-            }
-        },
-        {
-            "$project": {
-                "value": {
-                    "total": "$total",
-                    "count": "$count",
-                    "mean": {"$divide": ["$total", "$count"]},
-                    "min": "$min",
-                    "max": "$max",
-                }
-            }
-        },
-        {"$sort": {"_id": 1}},
-    ]
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -237,7 +160,7 @@ READ = Query(
 ARRIVED = Pipeline(
     "rollups.arrived",
     "events",
-    stages=lambda since: touched(Source("events", "path", "bytes", "time", "UTC"), HOURLY, {"arrived": {"$gt": since}}),
+    stages=lambda since: touched(Source("events", "path", "bytes", "time", "UTC"), "hour", {"arrived": {"$gt": since}}),
     example={"since": Timestamp(1_700_000_000, 0)},
     routing="broadcast",
     reason="what arrived lately is spread over all shards",

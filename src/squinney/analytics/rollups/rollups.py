@@ -8,11 +8,12 @@ overwritten by a run older than the one that wrote it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, cast, get_args
+from zoneinfo import ZoneInfo
 
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
@@ -20,17 +21,19 @@ from pymongo.errors import OperationFailure
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.calendar import EPOCH, zone
+from squinney.analytics.calendar import Unit, floor, zone
 from squinney.analytics.documents import ROLLUPS, RUNS, Bucket
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.places import EVENTS, Places
-from squinney.analytics.rollups import pipelines
-from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Level, Source, Step
+from squinney.analytics.rollups import pipelines, stretches
+from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, SIZES, Level, Source, Step
+from squinney.analytics.rollups.stretches import Stretch
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
+Buckets = dict[Level, set[datetime]]  # when those of each level begin
 Finest = Literal["hour", "quarter"]
 
 # Longer than any write may take: transactions end after 60 s, and the event log's own writes are bounded by 60 s.
@@ -39,7 +42,7 @@ BUCKETS_AT_ONCE = 1_000
 MOST_KEYS = 1_000
 MOST_BUCKETS = 100_000
 SECONDS = 3_600
-DUPLICATE_KEY, UNKNOWN_TIME_ZONE = 11000, 40485
+DUPLICATE_KEY = 11000
 # What a level's collection may begin with, what a collection may be called, and where a field may be.
 _NAME, _COLLECTION, _PATH = r"[A-Za-z_][A-Za-z0-9_-]*", r"[^$.]+(\.[^$.]+)*", r"[^$.][^.]*(\.[^$.][^.]*)*"
 _TAKEN = ("hits", "system")
@@ -83,6 +86,7 @@ class Rollups:
         for field, path in (("key", key), ("value", value), ("time", time)):
             checks.text(path, field, most=200, pattern=_PATH)
         self.source = Source(source, key, value, time, time_zone)
+        self.where = zone(time_zone)
         if finest not in get_args(Finest):
             raise Invalid("finest must be hour or quarter", field="finest")
         self._finest = finest
@@ -116,10 +120,10 @@ class Rollups:
         with self._db.client.start_session(causal_consistency=True) as session:
             known, began = self._begin(session, {"$unset": {"stopped": ""}})
             since = _minus(known.get("watermark") or Timestamp(0, 0), self._overlap_seconds)
-            rows = self._touched({"arrived": {"$gt": since}}, session)
-            chosen = [row for row in rows if before is None or row[self.steps[0].level] < before]
-            buckets = self._recompute(self.steps, chosen, known["run"], session)
-            moved = len(chosen) == len(rows) and self._move_watermark(known["run"], began, session)
+            slots = self._touched({"arrived": {"$gt": since}}, session)
+            chosen = [slot for slot in slots if before is None or slot < before]
+            buckets = self._recompute(self.steps, self.buckets_of(chosen), known["run"], session)
+            moved = len(chosen) == len(slots) and self._move_watermark(known["run"], began, session)
         return Ran(known["run"], buckets, moved)
 
     @operation(SECONDS)
@@ -136,10 +140,10 @@ class Rollups:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} are gone; their buckets stay as they are")
         with self._db.client.start_session(causal_consistency=True) as session:
             known, _ = self._begin(session)
-            rows = self._touched({self.source.time: {"$gte": start, "$lt": end}}, session)
+            slots = self._touched({self.source.time: {"$gte": start, "$lt": end}}, session)
             begins = start - timedelta(hours=1)
-            rows += self._stored(max(begins, gone) if gone else begins, end, session)
-            return Ran(known["run"], self._recompute(self.steps, rows, known["run"], session), moved=False)
+            found = self._with_stored(slots, max(begins, gone) if gone else begins, end, session)
+            return Ran(known["run"], self._recompute(self.steps, found, known["run"], session), moved=False)
 
     @operation(SECONDS)
     def regroup(self, start: datetime, end: datetime) -> Ran:
@@ -151,8 +155,8 @@ class Rollups:
         start, end = rules.checked_range(start, end)
         with self._db.client.start_session(causal_consistency=True) as session:
             known, _ = self._begin(session)
-            rows = self._stored(start, end, session)
-            return Ran(known["run"], self._recompute(self.steps[1:], rows, known["run"], session), moved=False)
+            found = self._with_stored([], start, end, session)
+            return Ran(known["run"], self._recompute(self.steps[1:], found, known["run"], session), moved=False)
 
     @operation()
     def stop(self) -> None:
@@ -168,7 +172,6 @@ class Rollups:
         """Take the next number; the cluster time of that write is what the watermark will be."""
         self._require_own(self._db[RUNS].find_one({"_id": self.name}))
         self._require_kept()
-        self._require_zone(self.source.time_zone)
         taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": self._config()}, **(change or {})}
         where = {"_id": self.name} if self._may_begin else {"_id": self.name, "stopped": None}
         known = self._db[RUNS].find_one_and_update(
@@ -200,66 +203,71 @@ class Rollups:
         if known and known["config"] != self._config():
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
 
-    def _require_zone(self, time_zone: str) -> None:
-        """The server has calendars of its own, which may be older than ours."""
-        stages: list[Document] = [
-            {"$documents": [{"at": EPOCH}]},
-            {"$project": {"day": pipelines.beginning("$at", self.steps[1], time_zone)}},
-        ]
-        try:
-            list(self._db.aggregate(stages))
-        except OperationFailure as error:
-            if error.code != UNKNOWN_TIME_ZONE:
-                raise
-            raise Invalid(f"the server knows no time zone {time_zone!r}", field="time_zone") from error
-
     def _require_kept(self) -> None:
         if self.source.collection == EVENTS and self._places.policy().strategy not in ("keep", "rotate"):
             raise Conflict("roll-ups need retention that keeps or rotates events: others lose them unseen")
 
-    def _touched(self, match: Document, session: ClientSession) -> list[Document]:
+    def buckets_of(self, slots: Iterable[datetime]) -> Buckets:
+        """The buckets of each level that have a part in these whole hours or quarters of UTC."""
+        finest, *others = self.steps
+        begins = stretches.finest_within(slots, SIZES[finest.unit], self.where)
+        days = {floor(at, "day", self.where) for at in begins}
+        found: Buckets = {finest.level: begins}
+        for step in others:
+            parts = begins if step.unit == "hour" else days
+            found[step.level] = {floor(at, step.unit, self.where) for at in parts}
+        return found
+
+    def stretches_of(self, step: Step, begins: Sequence[datetime]) -> list[Stretch]:
+        """Which time belongs to these buckets of a level, in order."""
+        if step.made_from is None:
+            return stretches.of_finest(begins, SIZES[step.unit], self.where)
+        return stretches.of_buckets(begins, step.unit, self.where)
+
+    def _touched(self, match: Document, session: ClientSession) -> list[datetime]:
         if gone := self.frozen_before():
             asked = match.get(self.source.time, {})
             match = {**match, self.source.time: {**asked, "$gte": max(gone, asked.get("$gte", gone))}}
         first, *others = self._collections()
-        stages = pipelines.touched(self.source, self.steps, match, others)
-        return list(self._db[first].aggregate(stages, session=session, allowDiskUse=True))
+        stages = pipelines.touched(self.source, self.steps[0].unit, match, others)
+        return [row["_id"] for row in self._db[first].aggregate(stages, session=session, allowDiskUse=True)]
 
-    def _stored(self, start: datetime, end: datetime, session: ClientSession) -> list[Document]:
-        """Which buckets of each level exist, like `_touched`: those without events must become empty."""
-        finest = self._db[f"{self.name}.{self.steps[0].level}"]
-        exact: Document = {step.level: pipelines.beginning("$_id", step, self.source.time_zone) for step in self.steps}
-        stages: list[Document] = [
-            {"$match": {"_id.d": {"$gte": start, "$lt": end}}},
-            {"$group": {"_id": "$_id.d"}},
-            {"$project": {"_id": 0, **exact}},
-        ]
-        return list(finest.aggregate(stages, session=session))
+    def _with_stored(
+        self, slots: Iterable[datetime], start: datetime, end: datetime, session: ClientSession
+    ) -> Buckets:
+        """The buckets of these slots and all that exist: those without events must become empty."""
+        stored = {step.level: self.stored(step, start, end, session) for step in self.steps}
+        size = SIZES[self.steps[0].unit]
+        found = self.buckets_of({*slots, *(stretches.whole(at, size) for at in stored[self.steps[0].level])})
+        return {level: begins | stored[level] for level, begins in found.items()}
 
-    def _recompute(
-        self, steps: Sequence[Step], rows: Sequence[Document], run: int, session: ClientSession
-    ) -> dict[str, int]:
-        counts: dict[str, int] = {}
+    def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
+        """When the buckets of a level begin that there are from `start` to before `end`."""
+        stages: list[Document] = [{"$match": {"_id.d": {"$gte": start, "$lt": end}}}, {"$group": {"_id": "$_id.d"}}]
+        rows = self._db[f"{self.name}.{step.level}"].aggregate(stages, session=session, allowDiskUse=True)
+        return {row["_id"] for row in rows}
+
+    def _recompute(self, steps: Sequence[Step], found: Buckets, run: int, session: ClientSession) -> dict[str, int]:
         for step in steps:
-            begins = sorted({row[step.level] for row in rows})
-            for chunk in _chunks(begins, BUCKETS_AT_ONCE):
+            for chunk in chunks(sorted(found[step.level]), BUCKETS_AT_ONCE):
                 self._recompute_level(step, chunk, run, session)
-            counts[step.level] = len(begins)
-        return counts
+        return {step.level: len(found[step.level]) for step in steps}
 
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = f"{self.name}.{step.level}"
-        if step.made_from is None:
-            from_name, *others = self._collections(begins[0], begins[-1] + timedelta(hours=2))
-            stages = pipelines.from_events(self.source, step, begins, run, into, others)
-        else:
-            from_name = f"{self.name}.{step.made_from}"
-            stages = pipelines.from_level(step, begins, run, into, self.source.time_zone)
-        self._merge(from_name, stages, session)
+        if found := self.stretches_of(step, begins):
+            self._merge(*self._recomputed(step, found, run, into), session)
         if (gone := self.frozen_before()) and step.made_from is None and begins[0] < gone:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} were dropped under this run; run it again")
         where, update = pipelines.emptied(begins, run)
         self._db[into].update_many(where, update, session=session)
+
+    def _recomputed(self, step: Step, found: list[Stretch], run: int, into: str) -> tuple[str, list[Document]]:
+        """From which collection, and how."""
+        if step.made_from is None:
+            first, *others = self._collections(found[0].start, found[-1].end)
+            return first, pipelines.from_events(self.source, step.unit, found, run, into, others)
+        return f"{self.name}.{step.made_from}", pipelines.from_level(found, run, into)
 
     def _merge(self, name: str, stages: list[Document], session: ClientSession) -> None:
         for attempt in range(10):
@@ -305,9 +313,7 @@ class Rollups:
             found: Iterator[Document] = iter(self._find(level, key, start, end))
         else:
             _require_whole_offsets(time_zone, self._finest)
-            self._require_zone(time_zone)
-            stages = pipelines.regrouped(key, start, end, step, time_zone)
-            found = self._db[f"{self.name}.{self.steps[0].level}"].aggregate(stages)
+            found = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))
         buckets = [_bucket(document) for document in islice(found, MOST_BUCKETS + 1)]
         if len(buckets) > MOST_BUCKETS:
             said = f"at most {MOST_BUCKETS} buckets at once: ask for a shorter time or a coarser level"
@@ -342,7 +348,24 @@ def _bucket(document: Document) -> Bucket:
     return cast(Bucket, {"key": document["_id"]["k"], "at": document["_id"]["d"], **value})
 
 
-def _chunks(items: Sequence[datetime], size: int) -> Iterator[Sequence[datetime]]:
+def _regrouped(finest: Iterator[Document], unit: Unit, where: ZoneInfo) -> Iterator[Document]:
+    """A key's buckets of the finest level as those of another calendar, in order."""
+    values: dict[datetime, Document] = {}
+    key: Any = None
+    for bucket in finest:
+        key, value, begin = bucket["_id"]["k"], bucket["value"], floor(bucket["_id"]["d"], unit, where)
+        sums = values.setdefault(begin, {"total": 0, "count": 0, "min": value["min"], "max": value["max"]})
+        sums["total"] += value["total"]
+        sums["count"] += value["count"]
+        sums["min"], sums["max"] = min(sums["min"], value["min"]), max(sums["max"], value["max"])
+        if len(values) > MOST_BUCKETS:
+            break
+    for begin, sums in sorted(values.items()):
+        yield {"_id": {"k": key, "d": begin}, "value": {**sums, "mean": sums["total"] / sums["count"]}}
+
+
+def chunks(items: Sequence[datetime], size: int) -> Iterator[Sequence[datetime]]:
+    """The items, so many at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
 from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.documents import RUNS
 from squinney.analytics.events.places import EVENTS, Places
-from squinney.analytics.rollups.pipelines import Step, beginning, union
-from squinney.analytics.rollups.rollups import Rollups
+from squinney.analytics.rollups import pipelines
+from squinney.analytics.rollups.pipelines import Step, union
+from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
+from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db, Document
@@ -28,8 +31,9 @@ def verify(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     for rollups in Rollups.registered(db):
+        compared = _Comparison(db, rollups)
         for step in rollups.steps:
-            for row in _differing(db, rollups, step):
+            for row in compared.differing(step):
                 yield _problem(rollups, step, row)
 
 
@@ -48,31 +52,59 @@ def _short(value: Document | None) -> str:
     return "nothing" if not value else f"{value['count']} adding up to {value['total']}"
 
 
-def _differing(db: Db, rollups: Rollups, step: Step) -> Iterator[Document]:
-    frozen = Places(db).policy(fresh=True).frozen_before if rollups.source.collection == EVENTS else None
-    known = db[RUNS].find_one({"_id": rollups.name}) or {}
-    watermark = known.get("watermark") or Timestamp(0, 0)
-    if frozen is None or step.made_from is None:
-        yield from _against_events(db, rollups, step, watermark, frozen)
-    else:
-        finest = f"{rollups.name}.{rollups.steps[0].level}"
-        bucket = {"k": "$_id.k", "d": beginning("$_id.d", step, rollups.source.time_zone)}
-        parts = {"total": "$value.total", "count": "$value.count", "min": "$value.min", "max": "$value.max"}
-        stages: list[Document] = [{"$match": {"value.count": {"$gt": 0}}}, {"$group": _sums(bucket, parts)}]
-        yield from _compared(db, finest, stages, rollups, step, watermark, None)
+class _Comparison:
+    """One roll-up's levels beside its raw events, a thousand buckets at a time."""
 
+    def __init__(self, db: Db, rollups: Rollups) -> None:
+        self._db = db
+        self._rollups = rollups
+        self._source = rollups.source
+        ours = self._source.collection == EVENTS
+        self._frozen = Places(db).policy(fresh=True).frozen_before if ours else None
+        self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
+        self._first, *self._others = Places(db).together() if ours else [self._source.collection]
+        slots = pipelines.touched(self._source, rollups.steps[0].unit, self._match(), self._others)
+        self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
 
-def _against_events(db: Db, rollups: Rollups, step: Step, watermark: Timestamp, frozen: object) -> Iterator[Document]:
-    source = rollups.source
-    first, *others = Places(db).together() if source.collection == EVENTS else [source.collection]
-    match: Document = {source.key: {"$ne": None}, source.time: {"$gte": frozen or EARLIEST, "$lt": LATEST}}
-    counts = {"$isNumber": f"${source.value}"}
-    value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
-    bucket = {"k": f"${source.key}", "d": beginning(f"${source.time}", step, source.time_zone)}
-    sums = _sums(bucket, {"total": value, "count": {"$cond": [counts, 1, 0]}, "min": value, "max": value})
-    sums["newest"] = {"$max": "$arrived"}
-    stages: list[Document] = [{"$match": match}, *union(others, match), {"$group": sums}]
-    yield from _compared(db, first, stages, rollups, step, watermark, frozen)
+    def _match(self) -> Document:
+        times = {"$gte": self._frozen or EARLIEST, "$lt": LATEST}
+        return {self._source.key: {"$ne": None}, self._source.time: times}
+
+    def differing(self, step: Step) -> Iterator[Document]:
+        """The rows of a level that are not as they should be."""
+        stored = self._rollups.stored(step, EARLIEST - timedelta(days=400), LATEST)
+        finest = self._rollups.stored(self._rollups.steps[0], EARLIEST, LATEST) if self._frozen else set()
+        begins = self._buckets[step.level] | stored | self._rollups.buckets_of(finest)[step.level]
+        for chunk in chunks(sorted(begins), BUCKETS_AT_ONCE):
+            yield from self._compared(step, chunk)
+
+    def _compared(self, step: Step, begins: Sequence[datetime]) -> Iterator[Document]:
+        found = self._rollups.stretches_of(step, begins)
+        since = self._frozen if step.made_from is None else None
+        stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
+        if not found:
+            first, raw = self._first, list[Document]([{"$match": {"_id": {"$in": []}}}])
+        elif self._frozen is None or step.made_from is None:
+            first, raw = self._first, self._of_events(found)
+        else:
+            first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", self._of_finest(found)
+        stages = [*raw, *_beside(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
+        yield from self._db[first].aggregate(stages, allowDiskUse=True)
+
+    def _of_events(self, found: Sequence[Stretch]) -> list[Document]:
+        source = self._source
+        match: Document = {"$and": [self._match(), in_any(source.time, found)]}
+        counts = {"$isNumber": f"${source.value}"}
+        value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
+        bucket = {"k": f"${source.key}", "d": lookup(f"${source.time}", found)}
+        sums = _sums(bucket, {"total": value, "count": {"$cond": [counts, 1, 0]}, "min": value, "max": value})
+        sums["newest"] = {"$max": "$arrived"}
+        return [{"$match": match}, *union(self._others, match), {"$group": sums}]
+
+    def _of_finest(self, found: Sequence[Stretch]) -> list[Document]:
+        bucket = {"k": "$_id.k", "d": lookup("$_id.d", found)}
+        match = {**in_any("_id.d", found), "value.count": {"$gt": 0}}
+        return [{"$match": match}, {"$group": {"_id": bucket, **pipelines.SUMS_OF_BUCKETS}}]
 
 
 def _sums(bucket: Document, parts: Document) -> Document:
@@ -85,34 +117,19 @@ def _sums(bucket: Document, parts: Document) -> Document:
     }
 
 
-def _compared(
-    db: Db, name: str, grouped: list[Document], rollups: Rollups, step: Step, watermark: Timestamp, frozen: object
-) -> Iterator[Document]:
-    stored_from: Document = {"value.count": {"$gt": 0}, **({"_id.d": {"$gte": frozen}} if frozen else {})}
+def _beside(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:
+    """What is stored, beside what should be: the rows that differ."""
     stored = {part: f"$value.{part}" for part in COMPARED}
     raw = {"$cond": [{"$gt": ["$count", 0]}, {part: f"${part}" for part in COMPARED}, None]}
-    differs: Document = {"$expr": _differ(), "newest": {"$not": {"$gt": watermark}}}
-    stages: list[Document] = [
-        *grouped,
+    pipeline: list[Document] = [{"$match": stored_from}, {"$project": {"stored": stored}}]
+    together = {name: {"$max": f"${name}"} for name in ("raw", "stored", "newest")}
+    return [
         {"$project": {"newest": 1, "raw": raw}},
-        {
-            "$unionWith": {
-                "coll": f"{rollups.name}.{step.level}",
-                "pipeline": [{"$match": stored_from}, {"$project": {"stored": stored}}],
-            }
-        },
-        {
-            "$group": {
-                "_id": "$_id",
-                "raw": {"$max": "$raw"},
-                "stored": {"$max": "$stored"},
-                "newest": {"$max": "$newest"},
-            }
-        },
-        {"$match": differs},
+        {"$unionWith": {"coll": level, "pipeline": pipeline}},
+        {"$group": {"_id": "$_id", **together}},
+        {"$match": {"$expr": _differ(), "newest": {"$not": {"$gt": watermark}}}},
         {"$sort": {"_id": 1}},
     ]
-    yield from db[name].aggregate(stages, allowDiskUse=True)
 
 
 def _differ() -> Document:

@@ -15,6 +15,7 @@ SquinneyError
 │   ├── UnknownPerson        identity
 │   └── UnknownAccount       ledger
 ├── Invalid                  the input breaks a rule; names the field and the limit
+│   ├── WriteRefused         the server refuses what a step writes: a validator, a size, a wrong type
 │   ├── NotALog              analytics
 │   ├── UnknownFormat        analytics
 │   └── BadMedia             content: not an image or video that is accepted

@@ -21,8 +21,6 @@ CASES = [(fault, modes) for fault in FAULTS for modes in product(MODES, repeat=l
 NAMES = [f"{fault.name}, {', '.join(modes)}" for fault, modes in CASES]
 SCHEDULES = 1_000 if IN_FULL else 30
 
-pytestmark = pytest.mark.xfail(strict=False, reason="the protocol that gets them right is not in yet")
-
 
 @pytest.mark.parametrize(("fault", "modes"), CASES, ids=NAMES)
 def test_a_fault_of_before_is_not_there(fault: Fault, modes: tuple[Mode, ...], explorer: Explorer) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
 
+from squinney.mongo.schema import Collection
 from squinney.patterns.ids import new_id
 from squinney.transactions import Step
 from squinney.transactions.steps import array_filters_for, merge, require_one_step_per_document
@@ -14,7 +18,6 @@ from squinney.transactions.steps import array_filters_for, merge, require_one_st
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"take": {"$inc": {"a": 1}}},
         {"undo": {"$inc": {"a": 1}}},
         {"give": {"a": 1}},
         {"insert": {"a": 1}, "give": {"$inc": {"a": 1}}},
@@ -22,45 +25,85 @@ from squinney.transactions.steps import array_filters_for, merge, require_one_st
         {"insert": {}, "guard": {"a": 1}},
         {"insert": {"_id": 2}},
         {"take": {"$set": {"a": 1}}, "undo": {"$set": {"a": 0}}, "give": {"$set": {"a": 2}}},
-        {"take": {"$inc": {"a.b": 1}}, "undo": {"$inc": {"a.b": -1}}, "give": {"$unset": {"a": ""}}},
     ],
     ids=repr,
 )
 def test_a_step_that_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"step|take"):
+    with pytest.raises(ValueError, match=r"step|take|undo"):
         Step("things", 1, **wrong)
 
 
-def test_only_plain_additions_commute() -> None:
-    assert not Step("things", 1, give={"$inc": {"a": 1}, "$push": {"b": 1}}).exclusive
-    assert Step("things", 1, give={"$set": {"a": 1}}).exclusive
-    assert Step("things", 1, delete=True).exclusive
-    assert Step("things", 1, take={"$inc": {"a": 1}}, undo={"$set": {"a": 0}}).exclusive
+ROOMS = Collection("rooms", escrow={"beans": "floor", "used": "ceiling", "seen": "free"})
 
 
 @pytest.mark.parametrize(
-    "guard",
+    "fields",
     [
-        {"lines.0.qty": {"$lt": 9}},
-        {"lines": {"$elemMatch": {"qty": 1}}},
-        {"$or": [{"a": 1}, {"$and": [{"lines.qty": {"$lt": 9}}]}]},
-        {"$expr": {"$lt": ["$lines.0.qty", 9]}},
+        {"guard": {"beans": {"$gte": 3}}, "take": {"$inc": {"beans": -3}}, "give": {"$inc": {"seen": -1}}},
+        {
+            "guard": {"beans": {"$gte": 3}, "closed": None},
+            "take": {"$inc": {"beans": -3}},
+            "give": {"$inc": {"beans": 1}},
+        },
+        {"guard": {"used": {"$lt": 10}}, "take": {"$inc": {"used": 1}}, "undo": {"$inc": {"used": -1}}},
+        {"guard": {"used": {"$lte": 8}, "$or": [{"a": 1}, {"b": 2}]}, "take": {"$inc": {"used": 2}}},
+        {"give": {"$inc": {"beans": 3, "used": -1}}},
+        {"guard": {"beans": {"$lte": 99}}, "give": {"$inc": {"beans": 3}}, "may_overshoot": True},
+        {"guard": {"closed": None}},
     ],
     ids=repr,
 )
-def test_a_give_to_what_the_guard_looks_at_does_not_commute(guard: dict[str, Any]) -> None:
-    give = {"$inc": {"lines.$[line].qty": 1}}
-    assert Step("things", 1, guard=guard, give=give).exclusive
-    assert not Step("things", 1, guard=guard, give=give, may_overshoot=True).exclusive
-    assert not Step("things", 1, guard={"a": 1, "line": 1}, give=give).exclusive
-    assert not Step("things", 1, guard=guard, take=give, undo={"$inc": {"lines.$[line].qty": -1}}).exclusive
+def test_the_escrow_shape_may_be_shared(fields: dict[str, Any]) -> None:
+    assert Step(ROOMS, 1, shared=True, **fields).shared
 
 
-def test_a_take_from_a_value_that_the_guard_names_does_not_commute() -> None:
-    """It may be of a run that is not decided, and takes it back."""
-    change = {"take": {"$inc": {"a": 1}}, "undo": {"$inc": {"a": -1}}}
-    assert Step("things", 1, guard={"a": 3}, **change).exclusive
-    assert not Step("things", 1, guard={"a": {"$lt": 3}, "b": 1}, **change).exclusive
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"guard": {"used": {"$gte": 1}}, "take": {"$inc": {"used": -1}}}, "shared takes raise it"),
+        ({"guard": {"beans": {"$lt": 9}}, "take": {"$inc": {"beans": 1}}}, "shared takes lower it"),
+        ({"guard": {"beans": {"$gte": 10}}, "take": {"$inc": {"beans": -1}}}, "asks for what is taken"),
+        ({"take": {"$inc": {"beans": -1}}}, "asks for what is taken"),
+        ({"take": {"$inc": {"used": 1}}}, "keeps a limit"),
+        ({"guard": {"used": {"$lt": 9, "$gt": 1}}, "take": {"$inc": {"used": 1}}}, "keeps a limit"),
+        ({"guard": {"beans": {"$gte": 1}}, "give": {"$inc": {"seen": 1}}}, "looks at beans"),
+        ({"guard": {"$expr": {"$gt": ["$beans", 1]}}}, "the whole document"),
+        ({"guard": {"$or": [{"a": 1}, {"used": 1}]}}, "looks at used"),
+        ({"guard": {"seen": 0}}, "looks at seen"),
+        ({"guard": {"beans": {"$lte": 99}}, "give": {"$inc": {"beans": 3}}}, "looks at beans"),
+        ({"give": {"$inc": {"beans": -3}}}, "shared gives raise it"),
+        ({"give": {"$inc": {"used": 3}}}, "shared gives lower it"),
+        ({"take": {"$inc": {"seen": 3}}}, "takes nothing"),
+        ({"give": {"$inc": {"other": 3}}}, "whose direction is declared"),
+        ({"give": {"$set": {"beans": 3}}}, "and nothing else"),
+        ({"give": {"$inc": {"beans": 0.5}}}, "a whole number"),
+        ({"give": {"$inc": {"beans": True}}}, "a whole number"),
+        ({"insert": {"beans": 1}}, "cannot be shared"),
+        ({"delete": True}, "cannot be shared"),
+        (
+            {"guard": {"beans": {"$gte": 3}}, "take": {"$inc": {"beans": -3}}, "undo": {"$inc": {"beans": 2}}},
+            "signs changed",
+        ),
+    ],
+    ids=repr,
+)
+def test_any_other_shape_has_its_document_to_itself(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Step(ROOMS, 1, shared=True, **fields)
+
+
+def test_a_shared_step_needs_its_collection() -> None:
+    with pytest.raises(ValueError, match="is given its Collection"):
+        Step("rooms", 1, give={"$inc": {"beans": 1}}, shared=True)
+    with pytest.raises(ValueError, match="only a shared step may overshoot"):
+        Step(ROOMS, 1, give={"$inc": {"beans": 1}}, may_overshoot=True)
+
+
+def test_steps_leave_the_protocols_fields_alone() -> None:
+    with pytest.raises(ValueError, match="fields of the protocol"):
+        Step("rooms", 1, give={"$push": {"txns": 1}})
+    with pytest.raises(ValueError, match="fields of the protocol"):
+        Step("rooms", 1, insert={"txn_stub": 1})
 
 
 def test_updates_merge_into_one() -> None:
@@ -74,6 +117,15 @@ def test_a_document_has_one_step() -> None:
     with pytest.raises(ValueError, match="one step per document"):
         require_one_step_per_document([Step("things", {"a": 1}), Step("things", {"a": 1}, delete=True)])
     require_one_step_per_document([Step("things", 1), Step("things", "1"), Step("others", 1)])
+    for one, same in [(1, 1.0), (Int64(2), Decimal128("2.00")), ({"a": 1}, {"a": 1.0}), (0.5, Decimal128("0.5"))]:
+        with pytest.raises(ValueError, match="one step per document"):
+            require_one_step_per_document([Step("things", one), Step("things", same)])
+    require_one_step_per_document([Step("things", one) for one in (True, 1, uuid4(), uuid4(), None, 1.5, float("inf"))])
+
+
+def test_decimals_add_up() -> None:
+    step = Step("things", 1, take={"$inc": {"a": Decimal128("1.10")}}, give={"$inc": {"a": 2}})
+    assert step.update == {"$inc": {"a": Decimal128("3.10")}}
 
 
 def test_array_filters_go_only_where_they_are_used() -> None:

@@ -132,23 +132,25 @@ Product = dict[str, Any]
 _WHOLE = {"bsonType": ["int", "long"], "minimum": 0}
 _SIGNED = {"bsonType": ["int", "long"]}
 
+STOCK = Collection(
+    "stock",
+    shard_key={"_id": "hashed"},
+    validator={
+        "$jsonSchema": {
+            "required": ["received", "adjusted", "qty", "carted", "sold"],
+            "properties": {
+                "received": _WHOLE,
+                "adjusted": _SIGNED,
+                "qty": _WHOLE,
+                "carted": _WHOLE,
+                "sold": _WHOLE,
+            },
+        }
+    },
+    escrow={"qty": "floor", "carted": "floor", "sold": "floor", "received": "free", "adjusted": "free"},
+)
 STOCK_COLLECTIONS = [
-    Collection(
-        "stock",
-        shard_key={"_id": "hashed"},
-        validator={
-            "$jsonSchema": {
-                "required": ["received", "adjusted", "qty", "carted", "sold"],
-                "properties": {
-                    "received": _WHOLE,
-                    "adjusted": _SIGNED,
-                    "qty": _WHOLE,
-                    "carted": _WHOLE,
-                    "sold": _WHOLE,
-                },
-            }
-        },
-    ),
+    STOCK,
     Collection(
         "reservations",
         indexes=[

@@ -11,6 +11,7 @@ from squinney.commerce.documents import (
     MOST_LINES,
     MOST_QTY,
     MOST_TOTAL,
+    STOCK,
     Cart,
     Line,
     Movement,
@@ -121,11 +122,11 @@ def closed(cart: Mapping[str, Any]) -> CartClosed:
 def reserve_step(sku: str, qty: int) -> Step:
     """Take available units for a cart: that they are there decides."""
     return Step(
-        "stock",
+        STOCK,
         sku,
         guard={"qty": {"$gte": qty}, "removed_at": None},
         take={"$inc": {"qty": -qty}},
-        undo={"$inc": {"qty": qty}},
+        shared=True,
         give={"$inc": {"carted": qty}},
         refused=short_of(sku, qty),
     )
@@ -154,11 +155,11 @@ def sell_step(sku: str, qty: int) -> Step:
 
 def _carted_step(sku: str, qty: int, give: Document) -> Step:
     return Step(
-        "stock",
+        STOCK,
         sku,
         guard={"carted": {"$gte": qty}},
         take={"$inc": {"carted": -qty}},
-        undo={"$inc": {"carted": qty}},
+        shared=True,
         give=give,
         refused=lambda _: Stale(f"the stock of {sku} says that less is carted"),
     )
@@ -234,11 +235,11 @@ def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Ste
         sku, qty = line["sku"], line["qty"]
         steps.append(
             Step(
-                "stock",
+                STOCK,
                 sku,
                 guard={"qty": {"$gte": qty}},
                 take={"$inc": {"qty": -qty}},
-                undo={"$inc": {"qty": qty}},
+                shared=True,
                 give={"$inc": {"sold": qty}},
                 refused=short_of(sku, qty),
             )
@@ -254,11 +255,11 @@ def restock_steps(order: Order, at: datetime) -> list[Step]:
         sku, qty = line["sku"], line["qty"]
         steps.append(
             Step(
-                "stock",
+                STOCK,
                 sku,
                 guard={"sold": {"$gte": qty}},
                 take={"$inc": {"sold": -qty}},
-                undo={"$inc": {"sold": qty}},
+                shared=True,
                 give={"$inc": {"qty": qty}},
                 refused=lambda _: Stale("the stock says that less was sold"),
             )

@@ -271,7 +271,7 @@ def edit_step(before: Node, after: Node, *, refused: Callable[[Document | None],
 
 
 def move_step(before: Node, after: Node) -> Step:
-    """Take the new place, or be refused by the unique index; a rollback gives the old one back."""
+    """Take the new place, or be refused by the unique index."""
     fields = ("parent_id", "slug", "nonce", "version", "updated")
     new, old = after["metadata"], before["metadata"]
 
@@ -285,7 +285,6 @@ def move_step(before: Node, after: Node) -> Step:
         before["_id"],
         guard={"metadata.nonce": old["nonce"], **route(old)},
         take={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
-        undo={"$set": {f"metadata.{name}": old[name] for name in fields}},  # type: ignore[literal-required]
         refused=error_for,
     )
 

@@ -51,20 +51,22 @@ class Transfer(TypedDict):
 
 _MONEY = {"bsonType": ["int", "long"]}
 
+ACCOUNTS = Collection(
+    "accounts",
+    indexes=[
+        Index([("currency", 1)], why="total(currency)"),
+    ],
+    shard_key={"_id": "hashed"},
+    validator={
+        "$jsonSchema": {
+            "required": ["currency", "balance"],
+            "properties": {"balance": {**_MONEY, "minimum": 0}, "currency": {"bsonType": "string"}},
+        }
+    },
+    escrow={"balance": "floor"},
+)
 COLLECTIONS = [
-    Collection(
-        "accounts",
-        indexes=[
-            Index([("currency", 1)], why="total(currency)"),
-        ],
-        shard_key={"_id": "hashed"},
-        validator={
-            "$jsonSchema": {
-                "required": ["currency", "balance"],
-                "properties": {"balance": {**_MONEY, "minimum": 0}, "currency": {"bsonType": "string"}},
-            }
-        },
-    ),
+    ACCOUNTS,
     Collection(
         "entries",
         indexes=[Index([("account_id", 1), ("at", -1), ("_id", -1)], why="statement(), newest first")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from squinney.errors import SquinneyError
-from squinney.ledger.documents import MOST_BALANCE, Account, Entry, Transfer
+from squinney.ledger.documents import ACCOUNTS, MOST_BALANCE, Account, Entry, Transfer
 from squinney.ledger.errors import AccountClosed, BalanceLimit, InsufficientFunds, UnknownAccount
 from squinney.mongo.schema import Document
 from squinney.transactions import Step
@@ -16,18 +16,19 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
     amount, currency = transfer["amount"], transfer["currency"]
     return [
         Step(
-            "accounts",
+            ACCOUNTS,
             transfer["src"],
             guard={"balance": {"$gte": amount}, "closed_at": None, "currency": currency},
             take={"$inc": {"balance": -amount}},
-            undo={"$inc": {"balance": amount}},
+            shared=True,
             refused=_refused(transfer["src"], InsufficientFunds("the account does not hold that much")),
         ),
         Step(
-            "accounts",
+            ACCOUNTS,
             transfer["dst"],
             guard={"balance": {"$lte": MOST_BALANCE - amount}, "closed_at": None, "currency": currency},
             give={"$inc": {"balance": amount}},
+            shared=True,
             may_overshoot=True,  # there is room above the limit, and many may pay into one account at once
             refused=_refused(transfer["dst"], BalanceLimit(f"an account holds at most {MOST_BALANCE}")),
         ),

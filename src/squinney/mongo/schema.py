@@ -16,6 +16,7 @@ Document = dict[str, Any]
 Db = Database[Document]
 Keys = Sequence[tuple[str, int | str]]
 
+Direction = Literal["floor", "ceiling", "free"]
 DriftKind = Literal[
     "missing-collection", "missing-index", "different-index", "extra-index", "different-validator", "different-options"
 ]
@@ -64,7 +65,10 @@ class Index:
 
 @dataclass(frozen=True)
 class Collection:
-    """One collection. `shard_key` None means unsharded, and `unsharded` then says why."""
+    """One collection. `shard_key` None means unsharded, and `unsharded` then says why.
+
+    `escrow` declares the numbers that shared steps of `Transactions` may change, each with its direction.
+    """
 
     name: str
     indexes: Sequence[Index] = ()
@@ -72,6 +76,7 @@ class Collection:
     unsharded: str = ""
     validator: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    escrow: Mapping[str, Direction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,26 @@
 """Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
 
 from squinney.transactions.attempts import in_transaction
-from squinney.transactions.errors import AlreadyExists, Busy, KeyReused, Stale, StillRunning, TimedOut
+from squinney.transactions.errors import (
+    AlreadyExists,
+    Busy,
+    KeyReused,
+    Stale,
+    StillRunning,
+    TimedOut,
+    WriteRefused,
+)
 from squinney.transactions.keyed import once
 from squinney.transactions.orphans import drop_orphans, find_orphans
-from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, is_open
+from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, open_run
 from squinney.transactions.runner import Mode, Transactions, find_stuck
-from squinney.transactions.steps import AT_REST, Plan, Step, visible
+from squinney.transactions.steps import AT_REST, PROTOCOL_FIELDS, Plan, Step, visible
 
 __all__ = [
     "AT_REST",
     "COLLECTIONS",
     "KEEP_KEYS_SECONDS",
+    "PROTOCOL_FIELDS",
     "QUERIES",
     "AlreadyExists",
     "Busy",
@@ -24,11 +33,12 @@ __all__ = [
     "StillRunning",
     "TimedOut",
     "Transactions",
+    "WriteRefused",
     "drop_orphans",
     "find_orphans",
     "find_stuck",
     "in_transaction",
-    "is_open",
     "once",
+    "open_run",
     "visible",
 ]

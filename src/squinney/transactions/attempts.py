@@ -13,16 +13,17 @@ from pymongo import ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, outlasted_the_server, seconds_left
-from squinney.mongo.pinned import MAJORITY_WRITE
 from squinney.mongo.schema import Db
 from squinney.transactions.errors import Busy
 
 T = TypeVar("T")
 
 SNAPSHOT = ReadConcern("snapshot")
+MAJORITY = WriteConcern("majority", j=True)
 ABORT_SECONDS = 1
 SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for undoing what it holds and saying so
 
@@ -57,7 +58,7 @@ def may_try_again(error: PyMongoError) -> bool:
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     """Begin, do the work, and commit; what `work` raises aborts it."""
-    session.start_transaction(SNAPSHOT, MAJORITY_WRITE, ReadPreference.PRIMARY)
+    _begin(session)
     try:
         result = work(session)
     except BaseException:
@@ -65,6 +66,20 @@ def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
         raise
     _commit(session)
     return result
+
+
+def rehearse(db: Db, work: Callable[[ClientSession], T]) -> T:
+    """Do the work and take it back: it tells whether the server would do it."""
+    with db.client.start_session() as session:
+        _begin(session)
+        try:
+            return work(session)
+        finally:
+            Context().run(_abort, session)
+
+
+def _begin(session: ClientSession) -> None:
+    session.start_transaction(SNAPSHOT, MAJORITY, ReadPreference.PRIMARY)
 
 
 def _abort(session: ClientSession) -> None:

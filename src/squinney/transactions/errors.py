@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from squinney.errors import Conflict, Unavailable
+from squinney.errors import Conflict, Invalid, Unavailable
 
 
 class Busy(Conflict):
@@ -42,3 +42,9 @@ class TimedOut(Unavailable):
     """The deadline passed; nothing was changed."""
 
     code = "timed-out"
+
+
+class WriteRefused(Invalid):
+    """The server refuses what a step writes: a validator, a size, an operator that does not fit the value."""
+
+    code = "write-refused"

@@ -8,22 +8,27 @@ from typing import Any
 
 from bson import ObjectId
 from pymongo.client_session import ClientSession
-from pymongo.errors import DocumentTooLarge, DuplicateKeyError, PyMongoError, WriteError
+from pymongo.errors import DocumentTooLarge, DuplicateKeyError, OperationFailure, PyMongoError
 
+from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import duplicates, records
-from squinney.transactions.attempts import attempt, may_try_again, pause
+from squinney.transactions import attempts, records, verdicts
+from squinney.transactions.attempts import may_try_again, pause
+from squinney.transactions.errors import WriteRefused
 from squinney.transactions.meetings import MEETINGS, names_of
 from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
-WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}
+WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}  # in the order of a batch
+MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
+
+Send = Callable[[Db, Sequence[Step], ClientSession], None]
 
 
 class Unmatched(Exception):
-    """A step did not find its document, or found its place taken. Without a step: one of a batch, if not its size."""
+    """A step did not find its document, or found its id or value taken; without a step: one of a batch."""
 
-    def __init__(self, step: Step | None, duplicate: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, step: Step | None = None, duplicate: Mapping[str, Any] | None = None) -> None:
         self.step = step
         self.duplicate = duplicate
 
@@ -35,24 +40,25 @@ class Repeated(Exception):
 def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_keys_seconds: float) -> Outcome:
     """Take and give everything in one transaction, retried while the server asks for it and time is left.
 
-    The steps go out in one batch per collection. Only when a batch does not match in full, or does not fit into one
-    message, are they sent one by one, which tells the step that refuses.
+    The steps go out in one batch per collection. Only when a batch does not go through are they sent one by one, in
+    the plan's order, which tells the step that refuses.
     """
     txn = ObjectId()
     record = records.finished(kind, txn, key, plan.result) if key else None
-    send: Callable[[Db, Sequence[Step], ClientSession], None] = _send_batched
+    send: Send = _send_batched
     names = names_of(db, plan.steps)
+    lonely = 0
     with db.client.start_session() as session:
         for number in range(1_000_000):
             try:
                 with MEETINGS.in_turn(names):
-                    attempt(session, partial(_send_all, db, send, plan.steps, record, keep_keys_seconds))
+                    attempts.attempt(session, partial(_send_all, db, send, plan.steps, record, keep_keys_seconds))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
-                if unmatched.step is not None:
-                    _refuse_unless_held(db, unmatched.step, unmatched.duplicate)
-                    pause(number, until)
                 send = _send_singly
+                if unmatched.step is not None:
+                    lonely = 0 if _held(db, unmatched) else _counted(unmatched, lonely)
+                    pause(number, until)
             except Repeated:
                 if outcome := records.earlier_outcome(db, key):
                     return outcome
@@ -65,9 +71,44 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     raise AssertionError("unreachable")
 
 
+def rehearse(db: Db, steps: Sequence[Step]) -> None:
+    """Raise what refuses the steps now, if anything does, by doing them in a transaction that is taken back."""
+    lonely = 0
+    while True:
+        try:
+            attempts.rehearse(db, partial(_send_singly, db, steps))
+            return
+        except Unmatched as unmatched:
+            if _held(db, unmatched):
+                return
+            lonely = _counted(unmatched, lonely)
+        except PyMongoError as error:
+            if not may_try_again(error):
+                raise
+            return
+
+
+def _held(db: Db, unmatched: Unmatched) -> bool:
+    """Whether the step may yet go through. False: nobody was found who has its value.
+
+    Raises: the step's error.
+    """
+    if unmatched.step is not None and unmatched.duplicate:
+        return verdicts.refuse_if_taken(db, unmatched.step, unmatched.duplicate)
+    if unmatched.step is not None:
+        verdicts.refuse_if_decided(db, unmatched.step)
+    return True
+
+
+def _counted(unmatched: Unmatched, lonely: int) -> int:
+    if lonely + 1 == MOST_LONELY and unmatched.step is not None:
+        raise unmatched.step.taken(None)
+    return lonely + 1
+
+
 def _send_all(
     db: Db,
-    send: Callable[[Db, Sequence[Step], ClientSession], None],
+    send: Send,
     steps: Sequence[Step],
     record: Document | None,
     keep_keys_seconds: float,
@@ -86,66 +127,70 @@ def _insert_record(db: Db, record: Document, keep_keys_seconds: float, session: 
 
 
 def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
+    """Deletes before inserts, so that a unique value may be handed on."""
     batches: dict[str, dict[str, list[Document]]] = {}
     for step in steps:
-        batch = batches.setdefault(step.collection, {verb: [] for verb in WRITES_FIELD})
-        verb = _verb(step)
-        batch[verb].append(_write(step, verb))
+        batch = batches.setdefault(step.name, {verb: [] for verb in WRITES_FIELD})
+        batch[step.does].append(_write(step))
     for name, batch in batches.items():
         for verb, writes in batch.items():
-            if writes and _send(db, name, verb, writes, session) < len(writes):
-                raise Unmatched(None)
+            if writes and not _goes_through(db, name, verb, writes, session):
+                raise Unmatched
+
+
+def _goes_through(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> bool:
+    try:
+        answer = send(db, name, verb, writes, session)
+    except DocumentTooLarge:  # all of them are too much for one message, or one for a document
+        return False
+    except OperationFailure as error:
+        if may_try_again(error) or is_away(error):
+            raise
+        return False
+    return answer["n"] == len(writes) and not answer.get("writeErrors")
 
 
 def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
     for step in steps:
-        verb = _verb(step)
         try:
-            done = _send(db, step.collection, verb, [_write(step, verb)], session)
-        except Unmatched as unmatched:
-            raise Unmatched(step, unmatched.duplicate) from None
-        if done < 1:
+            answer = send(db, step.name, step.does, [_write(step)], session)
+        except DocumentTooLarge as error:
+            raise refused(step, str(error)) from error
+        except OperationFailure as error:
+            if may_try_again(error) or is_away(error):
+                raise
+            raise refused(step, str((error.details or {}).get("errmsg", error))) from error
+        for report in answer.get("writeErrors", ()):
+            if report["code"] == verdicts.DUPLICATE_KEY:
+                raise Unmatched(step, report)
+            raise refused(step, report["errmsg"])
+        if answer["n"] < 1:
             raise Unmatched(step)
 
 
-def _send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> int:
-    """Send one write command, and tell how many documents it found or made.
-
-    Not the driver's `bulk_write`: what that adds, a transaction has no use for.
-    """
-    try:
-        answer = db.command({verb: name, WRITES_FIELD[verb]: writes, "ordered": True}, session=session)
-    except DocumentTooLarge:
-        if len(writes) == 1:
-            raise
-        raise Unmatched(None) from None
-    for report in answer.get("writeErrors", ()):
-        if report["code"] == duplicates.CODE:
-            raise Unmatched(None, report)
-        raise WriteError(report["errmsg"], report["code"], report)
-    return int(answer["n"])
+def refused(step: Step, reason: str) -> WriteRefused:
+    """The error for a write that the server will not do."""
+    message = f"the server refuses the {step.does} of {step.name} {step.id!r}: {reason}"
+    return WriteRefused(message, collection=step.name, document_id=str(step.id))
 
 
-def _verb(step: Step) -> str:
-    return "insert" if step.insert is not None else "delete" if step.delete else "update"
+def send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
+    """Send one write command. Not the driver's `bulk_write`: what that adds, a transaction has no use for."""
+    return db.command({verb: name, WRITES_FIELD[verb]: writes, "ordered": True}, session=session)
 
 
-def _write(step: Step, verb: str) -> Document:
+def _write(step: Step) -> Document:
     """The step as an element of its command."""
-    if verb == "insert":
-        return {"_id": step.id, **(step.insert or {})}
-    if verb == "delete":
+    if step.insert is not None:
+        return {"_id": step.id, **step.insert}
+    if step.delete:
         return {"q": native_filter(step), "limit": 1}
-    update = native_update(step)
-    write: Document = {"q": native_filter(step), "u": update}
-    if filters := array_filters_for(update, step.array_filters):
+    return update_write(native_filter(step), native_update(step), step.array_filters)
+
+
+def update_write(where: Document, update: Document, array_filters: Sequence[Mapping[str, Any]]) -> Document:
+    """One element of an update command."""
+    write: Document = {"q": where, "u": update}
+    if filters := array_filters_for(update, array_filters):
         write["arrayFilters"] = filters
     return write
-
-
-def _refuse_unless_held(db: Db, step: Step, duplicate: Mapping[str, Any] | None) -> None:
-    """Raise the step's error, unless its guard holds now: then only a two-phase run was in the way."""
-    if duplicate:
-        duplicates.refuse_if_settled(db, step, duplicate)
-    elif db[step.collection].find_one({**step.place, "$and": [dict(step.guard)]}, {"_id": 1}) is None:
-        raise step.refusal(db[step.collection].find_one(step.place))

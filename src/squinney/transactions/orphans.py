@@ -13,7 +13,7 @@ from typing import Any
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db, Document
-from squinney.transactions.records import NAME, is_open
+from squinney.transactions.records import NAME, open_run
 
 MARKED: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": None}}, {"txn_stub": {"$ne": None}}]}
 
@@ -40,8 +40,8 @@ def _orphans_of(db: Db, name: str, document: Document) -> Iterator[Problem]:
 
 
 def _is_orphan(db: Db, name: str, document_id: Any, txn: Any) -> bool:
-    """Looks at the record first and at the document again: a run that ends just now is none."""
-    if is_open(db, txn):
+    """Asks for the record after the marker was read, and for the marker again: a run that ends just now is none."""
+    if open_run(db, txn) is not None:
         return False
     return db[name].find_one({"_id": document_id, "$or": [{"txns": txn}, {"txn_lock": txn}]}, {"_id": 1}) is not None
 

@@ -19,6 +19,7 @@ from bson import ObjectId, json_util
 from pymongo.client_session import ClientSession
 
 from squinney import checks
+from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.transactions.errors import KeyReused, StillRunning
@@ -32,6 +33,7 @@ COLLECTIONS = [
         NAME,
         indexes=[
             Index([("state", 1), ("due_at", 1)], why="what recover() has to do"),
+            Index([("txn", 1)], partial={"due_at": {"$exists": True}}, why="whether a marker's run is still open"),
             Index([("expires_at", 1)], expire_after_seconds=0, why="forgets keys of finished runs"),
         ],
         shard_key={"_id": "hashed"},
@@ -50,10 +52,10 @@ DUE = Query(
 OPEN = Query(
     "transactions.open",
     NAME,
-    where=lambda txn: {"state": {"$in": OPEN_STATES}, "txn": txn},
+    where=lambda txn: {"txn": txn, "due_at": {"$exists": True}},
     example={"txn": "t"},
     routing="broadcast",
-    reason="find_problems() asks whether a marker's run is still open",
+    reason="only where a marker is in the way: whether its run is still open",
 )
 QUERIES: list[Query | Pipeline] = [DUE, OPEN]
 
@@ -114,9 +116,12 @@ def insert_finished(db: Db, record: Document, keep_seconds: float, session: Clie
     db[NAME].update_one(unmatched, pipeline, upsert=True, session=session)
 
 
-def is_open(db: Db, txn: Any) -> bool:
-    """Whether the run that a marker names has a record that `recover()` will act on."""
-    return next(OPEN.find(db, txn=txn, limit=1), None) is not None
+def open_run(db: Db, txn: Any) -> Document | None:
+    """The record of the run that a marker names; None once it is settled, or where it never was.
+
+    Asked by a field that never changes: in an index over states a record moves, and a scan may miss it.
+    """
+    return next(OPEN.find(pinned(db), txn=txn, limit=1), None)
 
 
 def replay(record: Document, key: Key) -> Outcome:

@@ -19,6 +19,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
 from squinney.transactions import attempts, native, records, two_phase
+from squinney.transactions.constraints import Constraints
 from squinney.transactions.errors import Stale
 from squinney.transactions.records import Outcome
 from squinney.transactions.steps import Plan, Step, require_one_step_per_document
@@ -35,8 +36,9 @@ class Transactions:
 
     `mode` "native" is one MongoDB transaction; "two-phase" the book's protocol, for hot documents and very large
     operations; "auto" is native unless a run asks otherwise. Processes in different modes may work on the same
-    documents. `timeout_seconds` bounds a run; `margin_seconds` is what `recover()` waits beyond a run's deadline, for
-    clocks that differ between servers.
+    documents. Steps that change or hand on a unique value are one MongoDB transaction in every mode.
+    `timeout_seconds` bounds a run; `margin_seconds` is what `recover()` waits beyond a run's deadline, for clocks that
+    differ between servers.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Transactions:
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
         self._db = pinned(db)
         self._mode = mode
+        self._constraints = Constraints(self._db)
         self._tombs_for_seconds = tombs_for_seconds
         self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
 
@@ -74,8 +77,8 @@ class Transactions:
 
         Atomic: native: the transaction's commit. Two-phase: the update that flips the record from new to commit.
         After a crash: native: nothing. Two-phase: markers and takes, until `recover()` finishes or undoes them.
-        Raises: the refusing step's error; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`; `Unavailable`, where
-        `outcome_unknown` says that a repeat with the key must settle it.
+        Raises: the refusing step's error; `WriteRefused`; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`;
+        `Unavailable`, where `outcome_unknown` says that a repeat with the key must settle it.
         """
         found = records.key_for(kind, key, scope, arguments)
         mode = prefer if self._mode == "auto" else self._mode
@@ -99,7 +102,8 @@ class Transactions:
                 return outcome
             raise
         require_one_step_per_document(plan.steps)
-        if mode == "two-phase":
+        if mode == "two-phase" and not self._constraints.need_native(plan.steps):
+            plan = replace(plan, steps=self._constraints.established(plan.steps))
             # Nobody waits for it longer than its caller, so recover() need not either.
             limits = replace(self._limits, timeout_seconds=seconds_left())
             return two_phase.run(self._db, kind, plan, key, limits, until=until)

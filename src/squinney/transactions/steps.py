@@ -3,48 +3,57 @@
 Fields that the protocol keeps in the documents it works on:
 
 - `txns`: markers of unfinished two-phase runs;
-- `tombs`: runs that were rolled back by `recover()` and may not come back;
-- `txn_lock`: the run that excludes all others (its step does not commute, or its document is not there yet);
+- `txn_lock`: the one run that has the document to itself;
+- `txn_limit`: the limit that the undecided shared takes of a ceiling keep;
+- `tombs`: runs that `recover()` rolled back and that may not come back;
 - `txn_checks`: counts native runs that only guarded the document;
 - `txn_stub`: an inserted document that is not committed yet. Readers skip it: `visible(filter)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from typing import Any, cast
 
 import bson
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions
+from bson.decimal128 import Decimal128
 
 from squinney.errors import Conflict, SquinneyError
-from squinney.mongo.schema import Document
+from squinney.mongo.schema import Collection, Document
+from squinney.transactions import escrow
 from squinney.transactions.errors import AlreadyExists
 
 Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
 
+PROTOCOL_FIELDS = ("txns", "txn_lock", "txn_limit", "tombs", "txn_checks", "txn_stub")
+UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
-AT_REST: Document = {"txns.0": {"$exists": False}, "txn_lock": None, "txn_stub": None}
-COMMUTING = {"$inc", "$push", "$pull"}
-PLACED = {"$position", "$slice"}  # what such a push leaves depends on what else is in the array
+AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
+_ANY_UUID: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """What an operation does to one document, found by its `_id` and a guard.
 
-    `take` is what must be able to fail, with its `undo`; `give` is what cannot fail and happens only when the operation
-    is decided. A step may instead `insert` a document under an id known beforehand, or `delete` one. Where the guard
-    does not match, the operation is refused with `refused`: an error class, or a callable that gets the document (None
-    where there is none) and returns the error. `route` adds shard-key fields to the filter.
+    `take` is what the guard permits, `give` what needs no permission; both happen when the operation is decided. A step
+    may instead `insert` a document under an id known beforehand, or `delete` one; with neither, it only guards. Where
+    the guard does not match, the operation is refused with `refused`: an error class, or a callable that gets the
+    document (None where there is none) and returns the error. `route` adds shard-key fields to the filter.
 
-    A two-phase run gives later than it looks at the guard, so a step that gives to what its guard looks at has the
-    document to itself until then: no two runs pass one limit. `may_overshoot` lets such runs in together, for a limit
-    with room above it.
+    A step has its document to itself until its run is decided. `shared=True` lets it go beside others, in the escrow
+    shape alone (see `escrow`), on numbers whose direction its `Collection` declares: then the collection is given
+    itself, not its name. Only a shared take happens before the decision, so that nobody else counts on it. `undo` may
+    say how it is taken back, for the reader: it must be the take with the signs changed. `may_overshoot` lets a shared
+    give look at a limit on the other side, which gives that are under way at once may pass.
     """
 
-    collection: str
+    collection: str | Collection
     id: Any
     _: KW_ONLY
     guard: Mapping[str, Any] = field(default_factory=dict)
@@ -56,32 +65,42 @@ class Step:
     array_filters: Sequence[Mapping[str, Any]] = ()
     refused: Refusal = Conflict
     route: Mapping[str, Any] = field(default_factory=dict)
+    shared: bool = False
     may_overshoot: bool = False
-    exclusive: bool = field(init=False, repr=False, compare=False)  # it must have its document to itself
+    name: str = field(init=False, repr=False, compare=False)
+    update: Document = field(init=False, repr=False, compare=False)  # take and give as one
+    condition: Document = field(init=False, repr=False, compare=False)  # the guard, and what shared numbers must be
+    limit: Document | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if (self.take is None) != (self.undo is None):
-            raise ValueError("a take needs its undo, and an undo its take")
-        if (self.insert is not None) + self.delete + bool(self.take or self.give) > 1:
-            raise ValueError("a step inserts, deletes or updates: one of the three")
-        if self.insert is not None and (self.guard or self.insert.get("_id", self.id) != self.id):
-            raise ValueError("a step inserts under its own id, and has nothing to guard")
+        _require_one_kind(self)
         for update in (self.take, self.undo, self.give):
-            if update is not None and not all(operator.startswith("$") for operator in update):
-                raise ValueError("a step's updates are operators only")
-        if self.take and self.give and _changes_twice(self.take, self.give):
-            raise ValueError(
-                "a step's take and give change one path, which no one update can: only two $inc or $push can"
-            )
-        object.__setattr__(self, "exclusive", _is_exclusive(self))
+            _require_operators(update or {})
+        declared = self.collection.escrow if isinstance(self.collection, Collection) else {}
+        shape = escrow.shape_of(self, declared) if self.shared else escrow.Shape()
+        if self.may_overshoot and not self.shared:
+            raise ValueError("only a shared step may overshoot: others have their document to themselves")
+        guarded = {"$and": [dict(self.guard), shape.numbers]} if shape.numbers else dict(self.guard)
+        object.__setattr__(self, "name", getattr(self.collection, "name", self.collection))
+        object.__setattr__(self, "update", merge(self.take or {}, self.give or {}))
+        object.__setattr__(self, "condition", guarded)
+        object.__setattr__(self, "limit", shape.limit)
 
     @property
     def place(self) -> Document:
         """The filter that finds the document alone."""
         return {"_id": self.id, **self.route}
 
+    @property
+    def does(self) -> str:
+        """Insert, delete or update."""
+        return "insert" if self.insert is not None else "delete" if self.delete else "update"
+
     def refusal(self, document: Document | None) -> SquinneyError:
         """The error to raise where the guard did not match."""
+        if self.refused is Conflict:
+            state = "is not there" if document is None else f"is not as the step asks: {dict(self.guard)}"
+            return Conflict(f"{self.name} {self.id!r} {state}", collection=self.name, document_id=str(self.id))
         if isinstance(self.refused, type):
             return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
         return self.refused(document)
@@ -89,7 +108,7 @@ class Step:
     def taken(self, document: Document | None) -> SquinneyError:
         """The error to raise where the step's id or unique value is another document's."""
         if self.refused is Conflict:
-            return AlreadyExists(f"{self.collection} has a document like {self.id!r} already")
+            return AlreadyExists(f"{self.name} has a document like {self.id!r} already")
         return self.refusal(document)
 
 
@@ -101,67 +120,34 @@ class Plan:
     result: Any = None
 
 
-def _is_exclusive(step: Step) -> bool:
-    """Whether the step does not commute with others.
-
-    Nor does one that only guards, or gives to what it guards: what it looked at must still be so when it is decided.
-    Nor one that takes from a value it names: that may be another's, who is not decided, and who takes it back.
-    """
-    updates = [update for update in (step.take, step.undo, step.give) if update]
-    only_guards = not updates and step.insert is None
-    if step.delete or only_guards or not all(_commutes(update) for update in updates):
-        return True
-    if step.guard and step.take and _takes_from_what_it_names(step):
-        return True
-    return bool(step.guard and step.give and not step.may_overshoot) and _gives_to_what_it_guards(step)
-
-
-def _changes_twice(take: Mapping[str, Any], give: Mapping[str, Any]) -> bool:
-    """Whether the two meet in a path; native mode sends them as one update."""
-    taken = [(operator, path) for operator, fields in take.items() for path in fields]
-    given = [(operator, path) for operator, fields in give.items() for path in fields]
-    return any(
-        _meet(one[1], other[1]) and not (one == other and one[0] in ("$inc", "$push"))
-        for one in taken
-        for other in given
-    )
+def _require_one_kind(step: Step) -> None:
+    if step.undo is not None and step.take is None:
+        raise ValueError("an undo needs its take")
+    if (step.insert is not None) + step.delete + bool(step.take or step.give) > 1:
+        raise ValueError("a step inserts, deletes or updates: one of the three")
+    if step.shared and (step.insert is not None or step.delete):
+        raise ValueError("a step that inserts or deletes has its document to itself: it cannot be shared")
+    if step.insert is None:
+        return
+    if step.guard or step.insert.get("_id", step.id) != step.id:
+        raise ValueError("a step inserts under its own id, and has nothing to guard")
+    if reserved := set(PROTOCOL_FIELDS[1:]) & step.insert.keys():
+        raise ValueError(f"a step inserts no fields of the protocol: {', '.join(sorted(reserved))}")
 
 
-def _takes_from_what_it_names(step: Step) -> bool:
-    named = [name for name, value in step.guard.items() if not isinstance(value, dict) and not name.startswith("$")]
-    return any(_meet(name, path) for name in named for fields in (step.take or {}).values() for path in fields)
+def _require_operators(update: Mapping[str, Any]) -> None:
+    if not all(operator.startswith("$") for operator in update):
+        raise ValueError("a step's updates are operators only")
+    if any(path.split(".")[0] in PROTOCOL_FIELDS for path in changed_paths(update)):
+        raise ValueError("a step changes no fields of the protocol")
 
 
-def _gives_to_what_it_guards(step: Step) -> bool:
-    given = [path for fields in (step.give or {}).values() for path in fields]
-    return any(_meet(looked_at, path) for looked_at in _paths(step.guard) for path in given)
-
-
-def _paths(guard: Mapping[str, Any]) -> Iterator[str]:
-    """What the guard looks at. The empty path, of an `$expr` for instance, is the whole document."""
-    for name, value in guard.items():
-        if name in ("$and", "$or", "$nor"):
-            yield from (path for part in value for path in _paths(part))
-        else:
-            yield "" if name.startswith("$") else name
-
-
-def _meet(looked_at: str, given: str) -> bool:
-    """Whether one path leads to or through the other; a place in an array may be any place."""
-    pairs = zip(looked_at.split("."), given.split("."), strict=False)
-    return not looked_at or all(one == other or _is_place(one) or _is_place(other) for one, other in pairs)
-
-
-def _is_place(name: str) -> bool:
-    return name.isdigit() or name.startswith("$")
-
-
-def _commutes(update: Mapping[str, Any]) -> bool:
-    """Whether the update leaves the same whatever others come before and after it."""
-    pushed = update.get("$push", {}).values()
-    return COMMUTING.issuperset(update) and not any(
-        PLACED & value.keys() for value in pushed if isinstance(value, dict)
-    )
+def changed_paths(update: Mapping[str, Any]) -> Iterable[str]:
+    """All paths that the update changes."""
+    for operator, fields in update.items():
+        yield from fields
+        if operator == "$rename":
+            yield from fields.values()
 
 
 def visible(where: Document) -> Document:
@@ -171,7 +157,21 @@ def visible(where: Document) -> Document:
 
 def identity(step: Step) -> tuple[str, bytes]:
     """What tells one document from another; also the one order in which documents are taken."""
-    return step.collection, bson.encode({"": step.id})
+    return step.name, bson.encode({"": _by_value(step.id)}, codec_options=_ANY_UUID)
+
+
+def _by_value(value: Any) -> Any:
+    """The same for ids that the server takes for the same: 1 and 1.0, also within documents."""
+    if isinstance(value, str | bytes | bool | bson.ObjectId):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _by_value(part) for name, part in value.items()}
+    if isinstance(value, Decimal128):
+        value = value.to_decimal()
+    try:
+        return {"number": str(Fraction(value))}
+    except (TypeError, ValueError, OverflowError):  # no number, or infinite
+        return str(value) if hasattr(value, "is_nan") else value
 
 
 def require_one_step_per_document(steps: Sequence[Step]) -> None:
@@ -180,43 +180,47 @@ def require_one_step_per_document(steps: Sequence[Step]) -> None:
         raise ValueError("an operation has one step per document")
 
 
-# ---- what a step sends, in native mode ----
+# ---- what a step sends, in either mode ----
+
+
+def free_for(step: Step) -> Document:
+    """No undecided run is in the way."""
+    if not step.shared:
+        return {"txn_lock": None, **UNMARKED}
+    if step.limit is None:
+        return {"txn_lock": None}
+    return {"txn_lock": None, "$or": [UNMARKED, {"txn_limit": step.limit}]}
 
 
 def native_filter(step: Step) -> Document:
     """Found, permitted, and not held by a two-phase run that excludes it."""
-    protocol: Document = {"txn_lock": None}
-    if step.exclusive:
-        protocol["txns.0"] = {"$exists": False}
-    return {**step.place, "$and": [dict(step.guard), protocol]}
+    return {**step.place, "$and": [step.condition, free_for(step)]}
 
 
 def native_update(step: Step) -> Document:
     """Take and give at once. A step that only guards must write too, or the server would see no conflict."""
-    return merge(step.take or {}, step.give or {}) or {"$inc": {"txn_checks": 1}}
+    return step.update or {"$inc": {"txn_checks": 1}}
 
 
 # ---- what a step sends, in two-phase mode ----
 
 
-def not_stopped(txn: Any, deadline: datetime) -> Document:
-    """What keeps a late writer out: the server's clock, and the tombstone."""
-    return {"tombs": {"$ne": txn}, "$expr": {"$lt": ["$$NOW", deadline]}}
-
-
 def prepare_filter(step: Step, txn: Any, deadline: datetime) -> Document:
-    """Found, permitted, not held by another, not prepared before, not too late."""
-    protocol: Document = {"txns": {"$ne": txn}, "txn_lock": None, **not_stopped(txn, deadline)}
-    if step.exclusive:
-        protocol["txns.0"] = {"$exists": False}
-    return {**step.place, "$and": [dict(step.guard), protocol]}
+    """Found, permitted, not held by another, not prepared before; and neither too late nor rolled back: a late writer
+    is stopped by the server's clock and by the tombstone, each by itself.
+    """
+    in_time = {"$expr": {"$lt": ["$$NOW", deadline]}}
+    mine = {"txns": {"$ne": txn}, "tombs": {"$ne": txn}}
+    return {**step.place, "$and": [step.condition, free_for(step), mine, in_time]}
 
 
 def prepare_update(step: Step, txn: Any) -> Document:
-    """The take with the marker; for a give alone, just the marker."""
+    """The marker, with the lock; or with the take, where the step is shared."""
     marker: Document = {"$push": {"txns": txn}}
-    if step.exclusive:
-        marker["$set"] = {"txn_lock": txn}
+    if not step.shared:
+        return {**marker, "$set": {"txn_lock": txn}}
+    if step.limit is not None:
+        marker["$set"] = {"txn_limit": step.limit}
     return merge(step.take or {}, marker)
 
 
@@ -227,9 +231,21 @@ def insert_update(step: Step, txn: Any, deadline: datetime) -> list[Document]:
     return [{"$replaceWith": {"$cond": [one_or_error, {"$literal": stub}, None]}}]
 
 
+def stored_form(step: Step) -> Document:
+    """All that `recover()` needs of a step, in any process."""
+    stored: Document = {"collection": step.name, "place": step.place, "does": step.does, "shared": step.shared}
+    if update := step.give if step.shared else step.update:
+        stored["update"] = dict(update)
+    if step.shared and step.take:
+        stored["undo"] = escrow.inverse(step.take)
+    if step.array_filters:
+        stored["array_filters"] = [dict(condition) for condition in step.array_filters]
+    return stored
+
+
 def finish_update(stored: Mapping[str, Any], txn: Any) -> Document:
-    """Give, and let go of the document, in one update."""
-    return merge(stored.get("give") or {}, _release(stored, txn))
+    """Do what is left to do, and let go of the document, in one update."""
+    return merge(stored.get("update") or {}, _release(stored, txn))
 
 
 def undo_update(stored: Mapping[str, Any], txn: Any) -> Document:
@@ -241,21 +257,9 @@ def _release(stored: Mapping[str, Any], txn: Any) -> Document:
     if stored["does"] == "insert":
         return {"$unset": {"txn_stub": "", "txn_lock": ""}}
     release: Document = {"$pull": {"txns": txn}}
-    if stored["exclusive"]:
+    if not stored["shared"]:
         release["$unset"] = {"txn_lock": ""}
     return release
-
-
-def stored_form(step: Step) -> Document:
-    """All that `recover()` needs of a step, in any process."""
-    does = "insert" if step.insert is not None else "delete" if step.delete else "update"
-    stored: Document = {"collection": step.collection, "place": step.place, "does": does, "exclusive": step.exclusive}
-    for name in ("undo", "give"):
-        if value := getattr(step, name):
-            stored[name] = dict(value)
-    if step.array_filters:
-        stored["array_filters"] = [dict(condition) for condition in step.array_filters]
-    return stored
 
 
 def array_filters_for(update: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> list[Any] | None:
@@ -277,7 +281,7 @@ def merge(*updates: Mapping[str, Any]) -> Document:
 
 def _both(operator: str, first: Any, second: Any) -> Any:
     if operator == "$inc":
-        return first + second
+        return escrow.added(first, second)
     if operator == "$push":
         return {"$each": [*_each(first), *_each(second)]}
     raise ValueError(f"a step changes one path twice with {operator}")

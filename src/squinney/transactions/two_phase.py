@@ -1,30 +1,32 @@
 """Guarded steps by the book's two-phase protocol, made sound.
 
-Begin: the record, `new`, with a deadline by the server's clock. Prepare: every step checks its guard, takes, and leaves
-its marker. Flip: `new` to `commit`, before the deadline: this one update decides. Finish: every step gives and removes
-its marker. Nothing is given before the flip, so nobody can spend what may yet be rolled back.
+Begin: the record, `new`, with a deadline by the server's clock. Prepare: every step checks its guard and leaves its
+marker, which keeps all others from the document; a shared step takes, and lets others in that are shared. Flip: `new`
+to `commit`, before the deadline: this one update decides. Finish: every step does the rest and removes its marker.
+Nothing is given before the flip, so nobody can spend what may yet be rolled back.
 """
 
 from __future__ import annotations
 
 import logging
-import random
-import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any, cast
 
 from bson import ObjectId
 from pymongo import DeleteOne, ReturnDocument, UpdateOne
-from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.client_session import ClientSession
+from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, OperationFailure, PyMongoError
 
-from squinney.errors import Unavailable
-from squinney.mongo.connect import server_now
+from squinney.errors import SquinneyError, Unavailable
+from squinney.mongo.connect import is_away, server_now
 from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import duplicates, records, steps
-from squinney.transactions.errors import Busy, TimedOut
+from squinney.transactions import attempts, native, records, steps, verdicts
+from squinney.transactions.attempts import pause
+from squinney.transactions.errors import TimedOut
 from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step
 
@@ -42,25 +44,45 @@ class Limits:
     keep_keys_seconds: float
 
 
+class Failed(Exception):
+    """A step cannot be prepared. `by_server`: not by its guard or a taken value, but by what it writes."""
+
+    def __init__(self, *, by_server: bool = False) -> None:
+        self.by_server = by_server
+
+
 def run(db: Db, kind: str, plan: Plan, key: Key | None, limits: Limits, *, until: float) -> Outcome:
     """Begin, prepare, flip, finish.
 
-    A refusal is rolled back here. An error whose outcome is unknown is not: `recover()` settles it after the deadline.
+    Where a step cannot be prepared, everything is rolled back, and a rehearsal in native mode tells the error, so that
+    both modes have the same; if there is none by then, it begins anew. What only the protocol's own fields stand in
+    the way of is done in native mode. An error whose outcome is unknown is not rolled back: `recover()` settles it
+    after the deadline.
     """
-    txn = ObjectId()
-    record = _begin(db, kind, txn, plan, key, limits)
-    if key is not None and record["txn"] != txn:
-        return _earlier_outcome(db, record, key, limits)
-    try:
-        _prepare(db, plan.steps, txn, record["deadline"], until)
-    except Exception as error:
-        if isinstance(error, PyMongoError) and _outcome_unknown(error):
+    for number in range(1_000_000):
+        txn = ObjectId()
+        record = _begin(db, kind, txn, plan, key, limits)
+        if key is not None and record["txn"] != txn:
+            return _earlier_outcome(db, record, key, limits)
+        try:
+            _prepare(db, plan.steps, record, until)
+        except Failed as failed:
+            roll_back(db, record)
+            native.rehearse(db, plan.steps)
+            if failed.by_server:
+                keep = limits.keep_keys_seconds
+                return native.run(db, kind, plan, key, until=until, keep_keys_seconds=keep)
+            pause(number, until)
+            continue
+        except Exception as error:
+            if isinstance(error, PyMongoError) and _outcome_unknown(error):
+                raise
+            roll_back(db, record)
             raise
-        roll_back(db, record)
-        raise
-    _flip(db, record)
-    _finish_if_possible(db, record, limits.keep_keys_seconds)
-    return Outcome(txn, plan.result)
+        _flip(db, record)
+        _finish_if_possible(db, record, limits.keep_keys_seconds)
+        return Outcome(txn, plan.result)
+    raise AssertionError("unreachable")
 
 
 def _outcome_unknown(error: PyMongoError) -> bool:
@@ -122,84 +144,95 @@ def _finish_if_possible(db: Db, record: Document, keep_keys_seconds: float) -> N
 # ---- prepare ----
 
 
-def _prepare(db: Db, plan: Sequence[Step], txn: ObjectId, deadline: datetime, until: float) -> None:
-    """Everything in one order for all, so that two runs cannot wait for each other; inserts last, in batches."""
-    prepared: set[tuple[str, bytes]] = set()
-    for step in sorted((step for step in plan if step.insert is None), key=steps.identity):
-        _prepare_one(db, step, txn, deadline, until, plan=plan, prepared=prepared)
-        prepared.add(steps.identity(step))
-    inserts = [step for step in plan if step.insert is not None]
-    for name in dict.fromkeys(step.collection for step in inserts):
-        _prepare_inserts(db, name, [step for step in inserts if step.collection == name], txn, deadline, until)
+def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> None:
+    """Everything in one order for all, so that no two runs wait for each other.
+
+    A run that holds documents waits only for the next in that order. What comes without order, a unique value that
+    another may give back, lets go of everything and begins anew.
+    """
+    txn, deadline = record["txn"], record["deadline"]
+    ordered = sorted(plan, key=steps.identity)
+    for (name, are_inserts), group in groupby(ordered, key=lambda step: (step.name, step.does == "insert")):
+        if are_inserts:
+            _insert_stubs(db, name, list(group), txn, deadline)
+        else:
+            for step in group:
+                _prepare_one(db, step, txn, deadline, until)
+    _establish(db, record, until)
 
 
-def _prepare_one(
-    db: Db,
-    step: Step,
-    txn: ObjectId,
-    deadline: datetime,
-    until: float,
-    *,
-    plan: Sequence[Step],
-    prepared: Set[tuple[str, bytes]],
-) -> None:
-    update = steps.prepare_update(step, txn)
-    where = steps.prepare_filter(step, txn, deadline)
-    array_filters = steps.array_filters_for(update, step.array_filters)
+def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float) -> None:
+    where, update = steps.prepare_filter(step, txn, deadline), steps.prepare_update(step, txn)
     for attempt in range(1_000_000):
         try:
-            if db[step.collection].update_one(where, update, array_filters=array_filters).matched_count:
+            if db[step.name].update_one(where, update).matched_count:
                 return
-        except DuplicateKeyError as error:
-            duplicates.refuse_if_settled(db, step, error.details or {})
-        else:
-            _refuse_unless_held(db, step, [other for other in plan if steps.identity(other) not in prepared])
+        except OperationFailure as error:
+            raise _failed(error) from error
+        try:
+            verdicts.refuse_if_decided(db, step)
+        except SquinneyError as refusal:
+            raise Failed from refusal
         _pause(db, attempt, deadline, until)
+
+
+def _failed(error: OperationFailure) -> Exception:
+    """What to do about it: a refusal by the server, unless it is one of its troubles."""
+    return error if is_away(error) or _outcome_unknown(error) else Failed(by_server=True)
 
 
 def _pause(db: Db, attempt: int, deadline: datetime, until: float) -> None:
     if server_now(db) >= deadline:
         raise TimedOut("the operation took longer than it may; nothing was changed")
-    if time.monotonic() >= until:
-        raise Busy("the documents stayed in use by other operations; try again")
-    time.sleep(random.uniform(0, min(0.1, 0.002 * 2 ** min(attempt, 6))))
+    pause(attempt, until)
 
 
-def _refuse_unless_held(db: Db, step: Step, others: Sequence[Step]) -> None:
-    """Raise the first refusal in the plan's own order, as native mode does; none: another run was in the way."""
-    if _guard_holds(db, step):
-        return
-    for other in others:
-        if other.insert is None and (other is step or not _guard_holds(db, other)):
-            raise other.refusal(db[other.collection].find_one(other.place))
-
-
-def _guard_holds(db: Db, step: Step) -> bool:
-    where = {**step.place, "$and": [dict(step.guard)]}
-    return db[step.collection].find_one(where, {"_id": 1}) is not None
-
-
-def _prepare_inserts(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime, until: float) -> None:
+def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime) -> None:
     requests = [
         UpdateOne({**step.place, "txn_stub": txn}, steps.insert_update(step, txn, deadline), upsert=True)
         for step in batch
     ]
-    for attempt in range(1_000_000):
+    try:
+        db[name].bulk_write(requests)
+    except DocumentTooLarge as error:
+        raise Failed(by_server=True) from error
+    except BulkWriteError as error:
+        codes = {report["code"] for report in (error.details or {}).get("writeErrors", [])}
+        if not codes:
+            raise
+        if codes & set(DIVIDE_BY_ZERO):
+            raise TimedOut("the operation took longer than it may; nothing was changed") from error
+        raise Failed(by_server=verdicts.DUPLICATE_KEY not in codes) from error
+
+
+def _establish(db: Db, record: Document, until: float) -> None:
+    """Finish in a transaction that is taken back: what the server would refuse, it must refuse before the decision.
+
+    Shared steps need it not: they only add to numbers that have been looked at.
+    """
+    batches: dict[str, list[Document]] = {}
+    for stored in record["steps"]:
+        if stored["does"] == "update" and not stored["shared"] and "update" in stored:
+            where, update = _marked(stored, record["txn"]), steps.finish_update(stored, record["txn"])
+            write = native.update_write(where, update, stored.get("array_filters") or ())
+            batches.setdefault(stored["collection"], []).append(write)
+
+    def finish_all(session: ClientSession) -> None:
+        for name, writes in batches.items():
+            answer = native.send(db, name, "update", writes, session)
+            if answer.get("writeErrors") or answer["n"] < len(writes):
+                raise Failed(by_server=True)
+
+    for attempt in range(1_000_000 if batches else 0):
         try:
-            db[name].bulk_write(requests)
+            attempts.rehearse(db, finish_all)
             return
-        except BulkWriteError as error:
-            _refuse_insert_if_settled(db, batch, error)
-        _pause(db, attempt, deadline, until)
-
-
-def _refuse_insert_if_settled(db: Db, batch: Sequence[Step], error: BulkWriteError) -> None:
-    if duplicate := duplicates.in_batch(error):
-        duplicates.refuse_if_settled(db, batch[duplicate["index"]], duplicate)
-    elif any(report["code"] in DIVIDE_BY_ZERO for report in (error.details or {}).get("writeErrors", [])):
-        raise TimedOut("the operation took longer than it may; nothing was changed") from error
-    else:
-        raise error
+        except DocumentTooLarge as error:
+            raise Failed(by_server=True) from error
+        except OperationFailure as error:
+            if not attempts.may_try_again(error):
+                raise _failed(error) from error
+        _pause(db, attempt, record["deadline"], until)
 
 
 # ---- decide ----
@@ -229,10 +262,14 @@ def finish(db: Db, record: Document, keep_keys_seconds: float) -> None:
 def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
     if stored["does"] == "insert":
         return UpdateOne({**stored["place"], "txn_stub": txn}, steps.finish_update(stored, txn))
-    where = {**stored["place"], "txns": txn}
     if stored["does"] == "delete":
-        return DeleteOne(where)
-    return _update(where, steps.finish_update(stored, txn), stored)
+        return DeleteOne(_marked(stored, txn))
+    return _update(_marked(stored, txn), steps.finish_update(stored, txn), stored)
+
+
+def _marked(stored: Mapping[str, Any], txn: Any) -> Document:
+    """The document while the run has its marker there: so a repeat matches nothing."""
+    return {**stored["place"], "txns": txn}
 
 
 def _close(db: Db, record: Document, keep_keys_seconds: float) -> None:
@@ -265,14 +302,14 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
 
 def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:
     if stored["does"] == "insert":
-        return None  # there may be no document to carry it; the server's clock keeps late inserts out
+        return None  # there may be no document to carry it; the server's clock keeps late inserts out, or the sweep
     return UpdateOne(dict(stored["place"]), {"$addToSet": {"tombs": txn}})
 
 
 def _undo_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
     if stored["does"] == "insert":
         return DeleteOne({**stored["place"], "txn_stub": txn})
-    return _update({**stored["place"], "txns": txn}, steps.undo_update(stored, txn), stored)
+    return _update(_marked(stored, txn), steps.undo_update(stored, txn), stored)
 
 
 def _remember_tombs(db: Db, record: Document, seconds: float) -> None:
@@ -282,19 +319,21 @@ def _remember_tombs(db: Db, record: Document, seconds: float) -> None:
         "txn": record["txn"],
         "kind": record["kind"],
         "state": "tombs",
-        "steps": [stored for stored in record["steps"] if stored["does"] != "insert"],
+        "steps": record["steps"],
     }
     times = {"at": "$$NOW", "due_at": {"$add": [record["deadline"], int(seconds * 1000)]}}
     _upsert(db, {"_id": tombs["_id"]}, [{"$replaceWith": {"$mergeObjects": [{"$literal": tombs}, times]}}])
 
 
 def sweep_tombs(db: Db, record: Document) -> None:
-    """Remove tombstones that no writer can be late enough to meet."""
+    """Remove tombstones that no writer can be late enough to meet, and stubs that came late all the same."""
     _for_each_collection(db, record, _sweep_request)
     db[records.NAME].delete_one({"_id": record["_id"], "state": "tombs"})
 
 
-def _sweep_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne:
+def _sweep_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
+    if stored["does"] == "insert":
+        return DeleteOne({**stored["place"], "txn_stub": txn})
     return UpdateOne({**stored["place"], "tombs": txn}, {"$pull": {"tombs": txn}})
 
 

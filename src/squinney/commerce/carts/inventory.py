@@ -8,7 +8,7 @@ from typing import Any, cast
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.commerce import queries, rules
-from squinney.commerce.documents import MOST_STOCK, Movement, Stock
+from squinney.commerce.documents import MOST_STOCK, STOCK, Movement, Stock
 from squinney.commerce.errors import UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -110,13 +110,13 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
     if stock["qty"] + qty > MOST_STOCK:
         raise Invalid(f"a SKU's stock is at most {MOST_STOCK}", field="qty", limit=MOST_STOCK)
     if qty > 0:
-        return Step("stock", sku, give={"$inc": {kind: qty, "qty": qty}}, refused=UnknownProduct)
+        return Step(STOCK, sku, give={"$inc": {kind: qty, "qty": qty}}, shared=True, refused=UnknownProduct)
     return Step(
-        "stock",
+        STOCK,
         sku,
         guard={"qty": {"$gte": -qty}},
         take={"$inc": {"qty": qty}},
-        undo={"$inc": {"qty": -qty}},
+        shared=True,
         give={"$inc": {kind: qty}},
         refused=rules.short_of(sku, -qty),
     )

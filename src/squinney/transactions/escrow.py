@@ -1,0 +1,147 @@
+"""The shape in which steps may share a document: nobody can spend what is undecided, and no guard can be outrun.
+
+A number is declared with its collection as a "floor" (a balance, a stock: takes lower it, gives raise it, and a guard
+asks for no more and no less than is taken), a "ceiling" (places taken: takes raise it up to a limit, gives lower it),
+or "free" (a count that gives change and no guard looks at). Takes count at once and gives only when they are decided:
+so every undecided run makes the guards of others harder to pass, never easier, however it ends. Shared takes of one
+ceiling go together only while they keep the same limit; with two limits, one could pass only before the other on one
+document and only after it on the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from bson.decimal128 import Decimal128
+
+from squinney.mongo.schema import Direction
+
+if TYPE_CHECKING:
+    from squinney.transactions.steps import Step
+
+LARGEST = 2**62  # a number that is given to is no larger, so that no give passes what the server can count
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a shared step adds to its guard, and the limit it keeps, if it takes from a ceiling."""
+
+    numbers: dict[str, Any] = field(default_factory=dict)
+    limit: dict[str, Any] | None = None
+
+
+def shape_of(step: Step, declared: Mapping[str, Direction]) -> Shape:
+    """The step's shape.
+
+    Raises: `ValueError` with the reason, where it is none in which steps may go beside each other.
+    """
+    if not declared:
+        raise ValueError(
+            "a shared step is given its Collection, which declares the direction of the numbers it changes: "
+            'Collection("accounts", escrow={"balance": "floor"}), Step(ACCOUNTS, ...)'
+        )
+    taken, given = _amounts(step.take, declared), _amounts(step.give, declared)
+    if step.undo is not None and _amounts(step.undo, declared) != {path: negated(n) for path, n in taken.items()}:
+        raise ValueError("the undo of a shared take is the take with the signs changed")
+    limits = [limit for path, n in taken.items() if (limit := _limit(step, path, n, declared[path]))]
+    if len(limits) > 1:
+        raise ValueError("a shared step takes from one ceiling at the most")
+    for path, amount in given.items():
+        _require_sign(path, amount, declared[path], raises=declared[path] == "floor")
+    _require_nothing_else_guarded(step, taken, given, declared)
+    numbers = {path: {"$gte": -LARGEST, "$lte": LARGEST} for path in given}
+    return Shape(numbers, limits[0] if limits else None)
+
+
+def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]) -> dict[str, Any]:
+    if set(update or {}) - {"$inc"}:
+        raise ValueError("a shared step changes numbers by $inc, and nothing else")
+    amounts = dict((update or {}).get("$inc", {}))
+    for path, amount in amounts.items():
+        if path not in declared:
+            raise ValueError(f"a shared step changes only numbers whose direction is declared; {path} is none")
+        if isinstance(amount, bool) or not isinstance(amount, int | Decimal128) or abs(_number(amount)) > LARGEST:
+            raise ValueError(f"{path}: a shared step changes it by a whole number or a Decimal128")
+    return amounts
+
+
+def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str, Any] | None:
+    """Refuse a take that its guard does not cover; the limit, where it is a ceiling."""
+    if direction == "free":
+        raise ValueError(f"{path} is declared free: a shared step gives to it, and takes nothing from it")
+    _require_sign(path, amount, direction, raises=direction == "ceiling")
+    bound = step.guard.get(path)
+    if direction == "floor":
+        if bound != {"$gte": negated(amount)}:
+            raise ValueError(
+                f'{path}: the guard of a shared take asks for what is taken: {{"$gte": {negated(amount)}}}'
+            )
+        return None
+    if not isinstance(bound, Mapping) or len(bound) != 1 or not {"$lt", "$lte"} & bound.keys():
+        raise ValueError(f'{path}: the guard of a shared take keeps a limit: {{"$lt": ...}} or {{"$lte": ...}}')
+    ((operator, most),) = bound.items()
+    return {"path": path, operator: added(most, amount)}
+
+
+def _require_sign(path: str, amount: Any, direction: Direction, *, raises: bool) -> None:
+    if direction != "free" and (_number(amount) > 0) is not raises:
+        how = ("lower it", "raise it") if direction == "floor" else ("raise it", "lower it")
+        raise ValueError(f"{path} is declared a {direction}: shared takes {how[0]}, shared gives {how[1]}")
+
+
+def _require_nothing_else_guarded(
+    step: Step, taken: Mapping[str, Any], given: Mapping[str, Any], declared: Mapping[str, Direction]
+) -> None:
+    allowed = {*taken, *(given if step.may_overshoot else ())}
+    for path in _looked_at({name: value for name, value in step.guard.items() if name not in allowed}):
+        if any(meet(path, number) for number in declared):
+            raise ValueError(
+                f"the guard of a shared step looks at {path or 'the whole document'}, which others may be changing: "
+                "it must take what it asks for, or have the document to itself"
+            )
+
+
+def _looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
+    """What the guard looks at. The empty path, of an `$expr` for instance, is the whole document."""
+    for name, value in guard.items():
+        if name in ("$and", "$or", "$nor"):
+            yield from (path for part in value for path in _looked_at(part))
+        else:
+            yield "" if name.startswith("$") else name
+
+
+def meet(one: str, other: str) -> bool:
+    """Whether one path leads to or through the other; a place in an array may be any place."""
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return not one or all(name == its or _is_any(name) or _is_any(its) for name, its in pairs)
+
+
+def _is_any(name: str) -> bool:
+    return name.isdigit() or name.startswith("$")
+
+
+# ---- numbers ----
+
+
+def inverse(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The `$inc` with its signs changed."""
+    return {"$inc": {path: negated(amount) for path, amount in update["$inc"].items()}}
+
+
+def negated(amount: Any) -> Any:
+    """The amount with its sign changed."""
+    return Decimal128(-amount.to_decimal()) if isinstance(amount, Decimal128) else -amount
+
+
+def added(first: Any, second: Any) -> Any:
+    """The sum; a Decimal128 where either is one."""
+    if isinstance(first, Decimal128) or isinstance(second, Decimal128):
+        return Decimal128(Decimal(_number(first)) + Decimal(_number(second)))
+    return first + second
+
+
+def _number(amount: Any) -> Any:
+    return amount.to_decimal() if isinstance(amount, Decimal128) else amount

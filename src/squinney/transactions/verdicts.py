@@ -1,0 +1,83 @@
+"""Why a step did not go through: refused for good, or held up by a run that is not decided yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from squinney.mongo.schema import Db, Document
+from squinney.transactions import escrow, records
+from squinney.transactions.steps import AT_REST, Step
+
+DUPLICATE_KEY = 11000
+
+
+def refuse_if_decided(db: Db, step: Step) -> None:
+    """Raise the step's error, if its guard fails however the undecided runs on its document end."""
+    if failing := db[step.name].find_one({**step.place, "$nor": [step.condition], **AT_REST}):
+        raise step.refusal(failing)
+    document = db[step.name].find_one(step.place)
+    if document is None:
+        raise step.refusal(None)
+    if step.shared and document.get("txns") and document.get("txn_lock") is None:
+        _refuse_even_at_best(db, step, document)
+
+
+def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
+    """Shared takes that are undone and gives that are done can only help a shared guard: if all of them do not, nothing
+    will.
+    """
+    best = dict(document)
+    for txn in document["txns"]:
+        record = records.open_run(db, txn)
+        if record is None:  # it ended just now
+            return
+        for path, amount in _what_may_come(record, step):
+            _add(best, path, amount)
+    fits: list[Document] = [{"$documents": [{"$literal": best}]}, {"$match": step.condition}, {"$project": {"_id": 1}}]
+    if not list(db.aggregate(fits)):
+        raise step.refusal(document)
+
+
+def _what_may_come(record: Document, step: Step) -> Iterator[tuple[str, Any]]:
+    for stored in record["steps"]:
+        if (stored["collection"], stored["place"]) == (step.name, step.place):
+            helpful = {"new": ("undo", "update"), "commit": ("update",), "rollback": ("undo",)}[record["state"]]
+            for name in helpful:
+                yield from stored.get(name, {}).get("$inc", {}).items()
+
+
+def _add(document: Document, path: str, amount: Any) -> None:
+    *parents, last = path.split(".")
+    for name in parents:
+        document[name] = dict(document[name])
+        document = document[name]
+    document[last] = escrow.added(document[last], amount)
+
+
+def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
+    """Raise the step's error, if a document that is there to stay has its id or unique value. Otherwise tell whether
+    somebody has it whose run is not decided.
+
+    A stub whose run has no record is nobody's: it came too late, and is removed.
+    """
+    value = report.get("keyValue")
+    if not value or "collation" in report:  # with a collation the report holds no value that can be looked up
+        raise step.taken(None)
+    holder = db[step.name].find_one({"$and": [value, _indexed(db, step.name, report)]}, {"txn_lock": 1, "txn_stub": 1})
+    if holder is None:
+        return False
+    if holder.get("txn_lock") is None:
+        raise step.taken(db[step.name].find_one(step.place) if step.insert is None else None)
+    if (stub := holder.get("txn_stub")) is not None and records.open_run(db, stub) is None:
+        db[step.name].delete_one({"_id": holder["_id"], "txn_stub": stub})
+        return False
+    return True
+
+
+def _indexed(db: Db, name: str, report: Mapping[str, Any]) -> Document:
+    """Which documents the index of the report holds: with a partial index, not all that have the value."""
+    found = re.search(r" index: (\S+)", report.get("errmsg", ""))
+    indexes = db[name].index_information() if found and found[1] != "_id_" else {}
+    return dict(indexes.get(found[1], {}).get("partialFilterExpression", {})) if found else {}

@@ -26,16 +26,14 @@ ALL_PAGES = "\n".join(PAGES.values())
 
 
 def system_packages() -> Iterator[ModuleType]:
-    """The package of each system, as told by the module that declares what `build` makes."""
+    """The package of each system."""
     for system in SYSTEMS:
-        module = inspect.getmodule(system.find_problems)
-        assert module
-        yield importlib.import_module(module.__name__.rpartition(".")[0])
+        yield importlib.import_module(system.package)
 
 
 EXPORTS = [
     pytest.param(module.__name__, name, id=f"{module.__name__}.{name}")
-    for module in [*dict.fromkeys(system_packages()), transactions]
+    for module in [*system_packages(), transactions]
     for name in module.__all__
 ]
 

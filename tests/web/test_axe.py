@@ -6,17 +6,34 @@ from importlib import resources
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 from playwright.sync_api import Page
 from tests.sizes import IN_FULL, heavy
 
-PUBLIC = [
-    *("/", "/sign-in", "/sign-up", "/nowhere", "/api/docs"),
-    *("/ledger", "/analytics", "/shop", "/shop/cart", "/site"),
-]
-FOR_ADMINS = [
-    *("/account", "/admin", "/admin/jobs", "/admin/keys", "/admin/people", "/admin/problems"),
-    *("/shop/admin", "/shop/orders", "/site/-/queue", "/site/-/new", "/site/blog", "/site/gallery"),
-]
+from squinney.assembly import SYSTEMS
+from squinney.service import admin as admin_pages
+from squinney.service.app import surfaces
+from squinney.service.dispatch import with_paths
+
+# Pages that show nothing without something in their query, and what is no page.
+LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}
+FURTHER = ["/nowhere", "/api/docs", "/site/blog", "/site/gallery"]
+
+
+def pages_of(router: APIRouter) -> list[str]:
+    """Every page that needs nothing in its path, of every system."""
+    return [
+        path
+        for path, route in with_paths(router.routes, within=router.prefix)
+        if "GET" in (getattr(route, "methods", None) or ()) and "{" not in path and path not in LEFT_OUT
+    ]
+
+
+OF_SYSTEMS = [path for _, module in surfaces(SYSTEMS, "web") for path in pages_of(module.router)]
+PUBLIC = ["/", *FURTHER[:2], *(f"/{system.path}" for system in SYSTEMS if f"/{system.path}" in OF_SYSTEMS)]
+PUBLIC += ["/sign-in", "/sign-up"]
+FOR_ADMINS = [*pages_of(admin_pages.router), *FURTHER[2:]]
+FOR_ADMINS += [path for path in OF_SYSTEMS if path not in PUBLIC]
 # Where a list leads: the first link of a kind stands for all of them.
 LEADING_ON = {
     "/ledger": "main a[href^='/ledger/']",

@@ -1,0 +1,58 @@
+"""The import rules hold for folders of today and for those that nobody has made yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Each in a module of its own; what it imports, and whether that is allowed.
+PLANTED = {
+    "ledger/planted_system.py": ("from squinney.commerce import Carts", False),
+    "ledger/planted_framework.py": ("import fastapi", False),
+    "commerce/carts/planted_http.py": ("from squinney.http import problems", False),
+    "content/nodes/planted_surface.py": ("from squinney.content.surface import viewer", False),
+    "ledger/surface/planted_other_surface.py": ("from squinney.commerce.surface import models", False),
+    "patterns/planted_upwards.py": ("from squinney.ledger import Accounts", False),
+    "fresh/planted_system.py": ("from squinney.ledger import Accounts", False),
+    "fresh/deep/planted_framework.py": ("import starlette", False),
+    "fresh/planted_http.py": ("from squinney.http import problems", False),
+    "fresh/surface/planted_system.py": ("from squinney.identity import People", False),
+    "fresh/planted_upwards.py": ("from squinney.service import doctor", False),
+    "fresh/surface/allowed.py": (
+        "import fastapi\nfrom squinney.http import problems\nfrom squinney.fresh import rules",
+        True,
+    ),
+    "fresh/rules.py": ("from squinney.transactions import Step\nfrom squinney.patterns import ids", True),
+}
+
+
+@pytest.fixture(scope="module")
+def verdict(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the linter says of a copy of our source with all of that in it."""
+    source = tmp_path_factory.mktemp("planted")
+    shutil.copytree(ROOT / "src" / "squinney", source / "squinney", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, (text, _) in PLANTED.items():
+        path = source / "squinney" / name
+        for folder in [*path.relative_to(source).parents][-2::-1]:
+            (source / folder).mkdir(exist_ok=True)
+            (source / folder / "__init__.py").touch()
+        path.write_text(text + "\n")
+    linter = [Path(sys.executable).parent / "lint-imports", "--no-cache", "--config", ROOT / "pyproject.toml"]
+    environment = {**os.environ, "PYTHONPATH": str(source), "COLUMNS": "400"}
+    run = subprocess.run(linter, cwd=source, env=environment, capture_output=True, text=True)
+    assert run.returncode == 1, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_import_is_judged(verdict: str, name: str) -> None:
+    module = "squinney." + name.removesuffix(".py").replace("/", ".")
+    _, allowed = PLANTED[name]
+    assert (f"{module} ->" not in verdict.replace("\n", " ")) == allowed, verdict

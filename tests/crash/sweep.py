@@ -17,6 +17,7 @@ from pymongo.read_concern import ReadConcern
 from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
+from squinney.system import System
 from squinney.transactions import Mode, records
 from tests.crash import deaths
 from tests.crash.case import Case
@@ -49,9 +50,13 @@ def sweep(case: Case, mode: Mode, way: Way, db: Db, socket: Path, *, every: int 
 
 def collections_of(case: Case) -> list[Collection]:
     """What the case's database must have."""
-    system = assembly.system_named(case.system)
-    assert system, f"no system {case.system} in assembly.py"
+    system = _system(case)
     return [*assembly.CORE_COLLECTIONS, *system.collections, *case.collections]
+
+
+def _system(case: Case) -> System:
+    """One of ours by its name, or one from elsewhere by its package."""
+    return assembly.system_named(case.system) or assembly.system_in(case.system)
 
 
 def _empty(db: Db, collections: list[Collection]) -> None:
@@ -111,10 +116,10 @@ def _let_time_pass(case: Case, db: Db) -> None:
 
 
 def _jobs(case: Case, db: Db) -> Callable[[], None]:
-    system = assembly.system_named(case.system)
+    system = _system(case)
 
     def run() -> None:
-        for job in [*assembly.CORE_JOBS, *(system.jobs if system else ())]:
+        for job in [*assembly.CORE_JOBS, *system.jobs]:
             job.run(db)
 
     return run
@@ -122,9 +127,9 @@ def _jobs(case: Case, db: Db) -> Callable[[], None]:
 
 def _check(case: Case, db: Db, state: Any) -> None:
     """The invariants before and after the tombstones' time; and in the end no trace of the protocol."""
-    system = assembly.system_named(case.system)
+    system = _system(case)
     for _ in range(2):
-        problems = [str(problem) for problem in system.find_problems(db)] if system else []
+        problems = [str(problem) for problem in system.find_problems(db)]
         assert problems == []
         case.check(db, state)
         _let_time_pass(case, db)

@@ -1,0 +1,20 @@
+"""Polls: a question with a few options, and one vote a person. A system of one's own, outside of Squinney."""
+
+from polls.documents import COLLECTIONS, Poll, Vote
+from polls.errors import AlreadyVoted, PollClosed, UnknownPoll
+from polls.polls import Polls
+from polls.queries import QUERIES
+from polls.repair import find_problems, repair
+
+__all__ = [
+    "COLLECTIONS",
+    "QUERIES",
+    "AlreadyVoted",
+    "Poll",
+    "PollClosed",
+    "Polls",
+    "UnknownPoll",
+    "Vote",
+    "find_problems",
+    "repair",
+]

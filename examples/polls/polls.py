@@ -1,0 +1,118 @@
+"""`Polls`: open, vote, read, close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from polls import queries
+from polls.documents import MOST_OPTIONS, Poll, Vote
+from polls.errors import AlreadyVoted, PollClosed, UnknownPoll
+from squinney import checks
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid, SquinneyError
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page, page
+from squinney.transactions import Step, Transactions
+
+
+class Polls:
+    """Questions with a few options; each person votes once."""
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = pinned(db)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+
+    @operation()
+    def open(self, question: str, options: Sequence[str]) -> Poll:
+        """Ask a question.
+
+        Raises: `Invalid`.
+        """
+        checks.text(question, "question", least=1, most=200)
+        if not 2 <= len(options) <= MOST_OPTIONS or len(set(options)) < len(options):
+            raise Invalid(f"a poll has 2 to {MOST_OPTIONS} different options", field="options", limit=MOST_OPTIONS)
+        for option in options:
+            checks.text(option, "options", least=1, most=100)
+        poll: Poll = {
+            "_id": new_id(),
+            "question": question,
+            "options": [{"name": option, "votes": 0} for option in options],
+            "opened_at": self._clock(),
+        }
+        self._db["polls"].insert_one(cast(Document, poll))
+        return poll
+
+    @operation()
+    def vote(self, poll_id: str, person_id: str, option: str) -> Vote:
+        """Vote for an option; each person once.
+
+        Atomic: the vote and its count, in one `Transactions` run.
+        After a crash: nothing, or in two-phase mode a vote that is not counted yet and that nobody sees, until
+        `recover-transactions` settles it.
+        Raises: `Invalid`, `UnknownPoll`, `PollClosed`, `AlreadyVoted`, `Busy`, `Unavailable`.
+        """
+        poll = self.get(poll_id)
+        checks.identifier(person_id, "person")
+        if option not in [one["name"] for one in poll["options"]]:
+            raise Invalid(f"option must be one of {', '.join(one['name'] for one in poll['options'])}", field="option")
+        vote: Vote = {
+            "_id": f"{poll_id}-{person_id}",
+            "poll_id": poll_id,
+            "person_id": person_id,
+            "option": option,
+            "at": self._clock(),
+        }
+        self._transactions.run("vote", vote_steps(vote))
+        return vote
+
+    @operation(reads_only=True)
+    def get(self, poll_id: str) -> Poll:
+        """A poll with its counts.
+
+        Raises: `UnknownPoll`.
+        """
+        poll = self._db["polls"].find_one(queries.POLL(poll_id=checks.identifier(poll_id, "poll")))
+        if poll is None:
+            raise UnknownPoll(f"there is no poll {poll_id}", poll_id=poll_id)
+        return cast(Poll, poll)
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Poll]:
+        """Polls, the newest first.
+
+        Raises: `Invalid`.
+        """
+        return cast(Page[Poll], page(self._db, queries.ALL, cursor=cursor, limit=limit))
+
+    @operation()
+    def close(self, poll_id: str) -> Poll:
+        """Take no more votes; closing twice changes nothing.
+
+        Raises: `UnknownPoll`.
+        """
+        self.get(poll_id)
+        closing = Step("polls", poll_id, give={"$min": {"closed_at": self._clock()}}, refused=UnknownPoll)
+        self._transactions.run("close", [closing])
+        return self.get(poll_id)
+
+
+def vote_steps(vote: Vote) -> list[Step]:
+    """The count goes up while the poll is open, and the vote is written where there is none of this person."""
+
+    def refusal(poll: Document | None) -> SquinneyError:
+        return PollClosed(poll_id=vote["poll_id"]) if poll else UnknownPoll(poll_id=vote["poll_id"])
+
+    counted = Step(
+        "polls",
+        vote["poll_id"],
+        guard={"closed_at": None},
+        give={"$inc": {"options.$[chosen].votes": 1}},
+        array_filters=[{"chosen.name": vote["option"]}],
+        refused=refusal,
+    )
+    return [counted, Step("poll_votes", vote["_id"], insert=vote, refused=AlreadyVoted)]

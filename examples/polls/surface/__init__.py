@@ -1,0 +1,1 @@
+"""Polls for callers: a page and commands."""

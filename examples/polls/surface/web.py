@@ -1,0 +1,38 @@
+"""The page of polls."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from polls.polls import Polls
+from squinney.errors import SquinneyError
+from squinney.http.dependencies import noun
+from squinney.http.pages import render
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+
+router = APIRouter(prefix="/polls")  # writes need somebody who has signed in, unless WRITES_NEED says otherwise
+
+AllPolls = Annotated[Polls, Depends(noun("polls", "polls", Polls))]
+
+
+@router.get("", response_class=HTMLResponse)
+def show_polls(request: Request, polls: AllPolls, cursor: str | None = None) -> Response:
+    """Every poll, with a form to vote."""
+    return render(request, "polls/index.html", page=polls.all(cursor=cursor), error=None)
+
+
+@router.post("/{poll_id}/votes", response_class=HTMLResponse)
+def vote(request: Request, polls: AllPolls, poll_id: str, option: Annotated[str, Form()]) -> Response:
+    """Vote, and show the polls again."""
+    visitor = visitor_of(request)
+    try:
+        polls.vote(poll_id, visitor.person["_id"] if visitor.person else "", option)
+    except SquinneyError as error:
+        return render(request, "polls/index.html", status=status_of(error), page=polls.all(), error=error)
+    visitor.flash("Thank you for your vote.")
+    return RedirectResponse("/polls", status_code=303)

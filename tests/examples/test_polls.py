@@ -1,0 +1,138 @@
+"""A system of one's own: `examples/polls`, plugged in by an argument and by a setting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from tests.plugins.shelf import Prepared
+from tests.racing import at_once
+
+from polls import COLLECTIONS, AlreadyVoted, PollClosed, Polls, UnknownPoll, find_problems, repair
+from polls.queries import QUERIES
+from polls.system import SYSTEM
+from squinney import assembly
+from squinney.errors import Invalid
+from squinney.http.options import Options
+from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.queries import stages
+from squinney.mongo.schema import Db
+from squinney.service.site import create_site
+
+ROOT = Path(__file__).parents[2]
+POLLS = ROOT / "examples" / "polls"
+SECRET = b"x" * 32
+# What a newcomer makes. Nothing of Squinney's is touched: the other half of this list is the setting.
+MADE = {
+    *("__init__.py", "documents.py", "errors.py", "polls.py", "queries.py", "repair.py", "system.py"),
+    *("surface/__init__.py", "surface/cli.py", "surface/web.py", "surface/templates/index.html"),
+}
+
+
+def test_it_is_one_folder_and_nothing_names_it_elsewhere() -> None:
+    assert {str(path.relative_to(POLLS)) for path in POLLS.rglob("*.*") if path.suffix != ".pyc"} == MADE
+    source = [path for path in (ROOT / "src").rglob("*.py") if "polls" in path.read_text().lower()]
+    assert source == []
+
+
+@pytest.fixture
+def db(prepared: Prepared) -> Db:
+    return prepared([*assembly.CORE_COLLECTIONS, *COLLECTIONS])
+
+
+def test_each_person_votes_once(db: Db) -> None:
+    polls = Polls(db)
+    poll = polls.open("Tea or coffee?", ["tea", "coffee"])
+    polls.vote(poll["_id"], "ann", "tea")
+    with pytest.raises(AlreadyVoted):
+        polls.vote(poll["_id"], "ann", "coffee")
+    at_once(8, lambda number: polls.vote(poll["_id"], f"person {number}", "coffee"))
+    assert [option["votes"] for option in polls.get(poll["_id"])["options"]] == [1, 8]
+    assert [one["_id"] for one in polls.all().items] == [poll["_id"]]
+    polls.close(poll["_id"])
+    with pytest.raises(PollClosed):
+        polls.vote(poll["_id"], "bob", "tea")
+    assert list(find_problems(db)) == []
+
+
+def test_bad_input_is_refused(db: Db) -> None:
+    polls = Polls(db)
+    poll_id = polls.open("Tea or coffee?", ["tea", "coffee"])["_id"]
+    with pytest.raises(Invalid, match="2 to 20 different options"):
+        polls.open("Tea or tea?", ["tea", "tea"])
+    with pytest.raises(Invalid, match="tea, coffee"):
+        polls.vote(poll_id, "ann", "milk")
+    with pytest.raises(UnknownPoll):
+        polls.vote("nowhere", "ann", "tea")
+
+
+def test_wrong_counts_are_found_and_mended(db: Db) -> None:
+    polls = Polls(db)
+    poll_id = polls.open("Tea or coffee?", ["tea", "coffee"])["_id"]
+    polls.vote(poll_id, "ann", "tea")
+    db["polls"].update_one({"_id": poll_id}, {"$inc": {"options.0.votes": 5}})
+    assert [(problem.code, problem.repairable) for problem in find_problems(db)] == [("miscounted-poll", True)]
+    assert repair(db) == {"polls": 1}
+    assert polls.get(poll_id)["options"][0]["votes"] == 1
+    assert list(find_problems(db)) == []
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_its_queries_have_indexes(db: Db, query: object) -> None:
+    Polls(db).open("Tea or coffee?", ["tea", "coffee"])
+    assert not stages(query.explain(db)) & {"COLLSCAN", "SORT"}  # type: ignore[attr-defined]
+
+
+def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
+    """It gets a menu entry, a card and a page, and who has signed in votes there."""
+    systems = (*assembly.SYSTEMS, SYSTEM)
+    made = assembly.assemble(prepared(assembly.collections(systems)), systems=systems)
+    poll = made.nouns["polls"]["polls"].open("Tea or coffee?", ["tea", "coffee"])
+    person = made.nouns["identity"]["people"].sign_up("ann", "correct horse battery", name="Ann")
+    token = made.nouns["identity"]["sessions"].start(person)
+    csrf = Visitor(SECRET, SIGNED_IN + token).csrf
+    cookies = {"squinney": SIGNED_IN + token}
+    with TestClient(create_site(made, options=Options(secret=SECRET)), cookies=cookies) as browser:
+        assert '<a href="/polls">Polls</a>' in browser.get("/", headers={"accept": "text/html"}).text
+        for flash in ("Thank you for your vote.", "This person has voted"):
+            form = {"option": "tea", "csrf": csrf}
+            assert flash in browser.post(f"/polls/{poll['_id']}/votes", data=form, headers={"accept": "text/html"}).text
+    assert made.nouns["polls"]["polls"].get(poll["_id"])["options"][0]["votes"] == 1
+
+
+def squinney(
+    mongod: Embedded, database: str, *arguments: str, systems: str = "polls"
+) -> subprocess.CompletedProcess[str]:
+    settings = {"MONGODB_URI": mongod.uri, "SQUINNEY_DATABASE": database, "SQUINNEY_SYSTEMS": systems}
+    environment = {**os.environ, **settings, "PYTHONPATH": str(POLLS.parent), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "squinney.service.commands.main", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_it_is_plugged_in_by_a_setting(mongod: Embedded, prepared: Prepared) -> None:
+    systems = assembly.with_systems(["polls"])
+    database = prepared(assembly.collections(systems)).name
+    asked = squinney(mongod, database, "polls", "open", "Tea or coffee?", "tea", "coffee")
+    assert asked.returncode == 0, asked.stderr
+    with client_for(mongod.uri) as client:
+        Polls(client[database]).vote(asked.stdout.strip(), "ann", "tea")
+        client[database]["polls"].update_one({}, {"$set": {"options.0.votes": 7}})
+    assert "7  tea" in squinney(mongod, database, "polls", "show", asked.stdout.strip()).stdout
+    found = squinney(mongod, database, "doctor")
+    assert "miscounted-poll" in found.stdout, found.stderr
+
+
+def test_a_setting_that_names_no_system_is_one_sentence(mongod: Embedded) -> None:
+    done = squinney(mongod, "nothing", "jobs", "list", systems="pols")
+    assert (done.returncode, done.stderr) == (2, "squinney: there is no system pols: pols.system.SYSTEM is none\n")
+
+
+def test_two_systems_of_one_name_are_refused() -> None:
+    with pytest.raises(Invalid, match="two systems of the name polls"):
+        assembly.with_systems(["polls", "polls"])

@@ -10,8 +10,11 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Literal
 
+import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for, operation
@@ -71,6 +74,19 @@ def test_what_cannot_be_upgraded_is_reported_and_does_not_stop_the_rest(db):
     assert [failure["id"] for failure in progress.failures] == [3, 7]
     assert "KeyError" in progress.failures[0]["reason"]
     assert db.things.find_one({"_id": 3}) == {"_id": 3, "type": "box", "edits": 0}
+
+
+def test_what_python_has_no_value_for_stops_nothing(db):
+    """The server keeps the year 10000, and texts that are none; the driver cannot read them."""
+    db.things.insert_many(boxes(6))
+    db.things.update_one({"_id": 2}, {"$set": {"label": DatetimeMS(253402300800000)}})
+    broken = bson.encode({"_id": 4, "type": "box", "side": 4, "edits": 0, "own": "abc"}).replace(b"abc", b"a\xffc")
+    db.things.delete_one({"_id": 4})
+    db.things.insert_one(RawBSONDocument(broken))
+    progress = Migration(db.things, THINGS, batch=4).run()
+    assert progress.finished_at is not None
+    assert {failure["id"] for failure in progress.failures} == {2, 4}
+    assert progress.upgraded == 4
 
 
 def test_what_the_server_refuses_is_reported_too(db):

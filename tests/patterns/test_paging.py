@@ -32,6 +32,7 @@ values = st.one_of(
     st.binary(max_size=3),
     dates,
     st.binary(min_size=12, max_size=12).map(ObjectId),
+    st.uuids(),
 )
 rows = st.lists(st.fixed_dictionaries({}, optional={"a": values, "b": values}), max_size=25)
 directions = st.sampled_from([1, -1])

@@ -206,6 +206,17 @@ def test_a_delay_is_kept(mail: Queue) -> None:
     assert mail.take() is None
 
 
+def test_a_step_puts_it_behind_what_waits_already(mail: Queue, ready: Db) -> None:
+    first = mail.put({"n": 1})
+    Transactions(ready).run("post", [mail.step({"n": 2})])
+    last = mail.put({"n": 3})
+    assert [task["_id"] in (first, last) for task in (mail.take(), mail.take(), mail.take()) if task] == [
+        True,
+        False,
+        True,
+    ]
+
+
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 def test_a_step_puts_it_exactly_when_the_operation_is_decided(mail: Queue, ready: Db, mode: Mode) -> None:
     run = Transactions(ready, mode).run

@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 import bson
+from bson.codec_options import DatetimeConversion
 from bson.errors import BSONError
 from pymongo import ReplaceOne
 from pymongo.collection import Collection as DriverCollection
@@ -18,12 +19,17 @@ from pymongo.errors import BulkWriteError
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
-from squinney.mongo.pinned import pinned
+from squinney.mongo.pinned import CODEC, pinned
 from squinney.mongo.schema import Collection, Document
 from squinney.patterns.paths import value_at
 from squinney.patterns.polymorphic import Types, Unreadable, newest_version
 
 COLLECTIONS = [Collection("migrations", shard_key={"_id": "hashed"})]
+
+# What Python has no value for (the year 10000, a text that is none) is one document's failure, and not the run's.
+ANY_DOCUMENT = CODEC.with_options(
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
+)
 
 Plan = list[tuple[Any, ReplaceOne[Document]]]
 
@@ -70,7 +76,7 @@ class Migration:
         per_second: float | None = None,
         clock: Clock = utcnow,
     ) -> None:
-        self._collection = collection
+        self._collection = pinned(collection.database)[collection.name].with_options(codec_options=ANY_DOCUMENT)
         self._types = types
         self._inside = inside
         self._route = route

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
+from uuid import UUID
 
 import bson
-from bson.binary import Binary
+from bson.binary import Binary, UuidRepresentation
 from bson.codec_options import CodecOptions
 from bson.decimal128 import Decimal128
 from bson.errors import BSONError
@@ -39,8 +40,8 @@ Sort = Sequence[tuple[str, int]]
 LIMIT = 50
 LOOKS = 10
 LONGEST_CURSOR = 16_384
-PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, datetime, ObjectId, Decimal128, type(None)}
-_CODEC: CodecOptions[Document] = CodecOptions(tz_aware=True)
+PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, ObjectId, Decimal128, type(None)}
+_CODEC: CodecOptions[Document] = CodecOptions(tz_aware=True, uuid_representation=UuidRepresentation.STANDARD)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
     for field, value in keys.items():
         if type(value) not in PAGEABLE:
             raise TypeError(f"cannot page by {field}: it holds a {type(value).__name__}")
-    return base64.urlsafe_b64encode(bson.encode(keys)).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(bson.encode(keys, codec_options=_CODEC)).rstrip(b"=").decode()
 
 
 def after(sort: Sort, cursor: str) -> Document:

@@ -16,7 +16,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NotRequired, TypedDict, cast
 
 import bson
@@ -26,7 +26,7 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
 from squinney.errors import Invalid, LimitReached
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document, Index
@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 NAME = "tasks"
 MOST_BODY_BYTES = 1_000_000
 LONGEST_ERROR = 500
-AT_ONCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 COLLECTIONS = [
     Collection(
@@ -158,14 +157,15 @@ class Queue:
     def step(self, body: Mapping[str, Any]) -> Step:
         """The same as a guarded step, so that a task comes to be exactly when its operation is decided."""
         task_id = self._id_for(None)
+        now = server_now(self._db)  # not this machine's time, by which it could come before all others, or never
         task = {
             "_id": task_id,
             "queue": self.name,
             "state": "ready",
             "body": _checked(body),
             "tries": 0,
-            "due_at": AT_ONCE,  # in order of their ids, whatever this machine's clock says
-            "put_at": datetime.now(UTC),
+            "due_at": now,
+            "put_at": now,
         }
         return Step(NAME, task_id, insert=task, route={"queue": self.name})
 

@@ -5,12 +5,13 @@ The command line's options override these. `docs/settings.md` lists them, and a 
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, SecretStr, ValidationError, field_validator
 
 from squinney.errors import Invalid
 
@@ -27,6 +28,8 @@ VARIABLES = {
     "log_format": "SQUINNEY_LOG",
     "rate_per_key": "SQUINNEY_RATE_PER_KEY",
     "rate_per_address": "SQUINNEY_RATE_PER_ADDRESS",
+    "trusted_proxies": "SQUINNEY_TRUSTED_PROXIES",
+    "sign_up": "SQUINNEY_SIGN_UP",
 }
 
 
@@ -49,6 +52,23 @@ class Settings(BaseModel):
     log_format: Literal["human", "json"] = Field("human", description="Logs for people or for machines")
     rate_per_key: FiniteFloat = Field(200, ge=0, description="Requests a second with one API key; 0 is no limit")
     rate_per_address: FiniteFloat = Field(50, ge=0, description="Requests a second from one address; 0 is no limit")
+    trusted_proxies: tuple[str, ...] = Field(
+        (), description="Proxies whose forwarded headers are believed: addresses and networks, with commas between"
+    )
+    sign_up: Literal["open", "closed"] = Field(
+        "open", description="Whether anybody may sign up; closed, only whom an admin invites"
+    )
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, given: object) -> object:
+        proxies = [one.strip() for one in given.split(",")] if isinstance(given, str) else given
+        for one in proxies if isinstance(proxies, list | tuple) else ():
+            try:
+                ipaddress.ip_network(one)
+            except ValueError:
+                raise ValueError(f"{one!r} is neither an address nor a network like 10.0.0.0/8") from None
+        return proxies
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **overrides: object) -> Self:

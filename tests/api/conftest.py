@@ -35,7 +35,7 @@ def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
 def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
     """A client that may do everything: it has an API key for all scopes, and is signed in as an admin."""
     nouns = systems.nouns["identity"]
-    _, key = nouns["keys"].create("tests", ["*:admin"])
+    _, key = nouns["keys"].create("tests", ["*:write"])
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
     systems.db["people"].insert_one(admin)
     token = SIGNED_IN + nouns["sessions"].start(admin)

@@ -13,8 +13,10 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.clock import utcnow
+from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN
 from squinney.identity.surface.web import _own_path
+from squinney.service.site import create_site
 
 PASSWORD = "correct horse battery"
 HTML = {"Accept": "text/html"}
@@ -56,7 +58,7 @@ def test_signing_in_gives_another_cookie_and_signing_out_ends_it(stranger: TestC
     assert session.startswith(SIGNED_IN)
     assert session != before
     kept_until = next(cookie.expires for cookie in stranger.cookies.jar if cookie.name == "squinney")
-    assert kept_until > time.time() + 300 * 86_400, "a session that is used goes on for longer than 14 days"
+    assert kept_until > time.time() + 89 * 86_400, "a session that is used goes on for longer than 14 days"
     send(stranger, "/sign-out")
     assert stranger.cookies["squinney"] not in (before, session)
     stranger.cookies.set("squinney", session)
@@ -104,6 +106,7 @@ def test_wrong_passwords_are_told_alike_and_slowed(stranger: TestClient, systems
         last = send(stranger, "/sign-in", login="ben", password="wrong password")
     assert last.status_code == 429
     assert "too many attempts" in last.text
+    assert 1 <= int(last.headers["retry-after"]) <= 900
 
 
 def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: TestClient) -> None:
@@ -117,6 +120,17 @@ def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: Test
     assert "Your password is changed" in changed.text
     assert "Sign out" not in elsewhere.get("/", headers=HTML).text
     assert "Sign out" in stranger.get("/", headers=HTML).text
+
+
+def test_a_setting_closes_signing_up_and_an_invitation_still_opens(systems: assembly.Assembled) -> None:
+    closed = create_site(systems, options=Options(sign_up_open=False))
+    with TestClient(closed) as client:
+        assert "Sign up" not in client.get("/sign-in", headers=HTML).text
+        assert client.get("/sign-up", headers=HTML).status_code == 403
+        assert sign_up(client).status_code == 403
+        assert systems.db["people"].count_documents({}) == 0
+        token = systems.nouns["identity"]["invitations"].create("member")
+        assert "Welcome, ada." in send(client, "/welcome", token=token, login="ada", password=PASSWORD).text
 
 
 @pytest.mark.parametrize(

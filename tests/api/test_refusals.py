@@ -22,7 +22,7 @@ INJECTIONS: list[Any] = [{"$gt": ""}, {"$ne": None}, ["$where"], {"$regex": ".*"
 
 
 def key_for(systems: assembly.Assembled, *scopes: str, **options: Any) -> dict[str, str]:
-    _, key = systems.nouns["identity"]["keys"].create("test", scopes or ["*:admin"], **options)
+    _, key = systems.nouns["identity"]["keys"].create("test", scopes or ["*:write"], **options)
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -274,5 +274,5 @@ def test_health_readiness_and_metrics(site: TestClient) -> None:
 
 def test_the_key_can_be_looked_at(site: TestClient) -> None:
     shown = site.get("/api/identity/key").json()
-    assert shown["scopes"] == ["*:admin"]
+    assert shown["scopes"] == ["*:write"]
     assert "digest" not in shown

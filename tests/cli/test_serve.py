@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.serving import Serving
 
@@ -87,3 +90,21 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
     assert "PORT=" in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_that_computes_for_ever_does_not_keep_the_process_alive(sign: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tests.cli.endless"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."}) as child:
+        assert child.stdout
+        url = f"http://127.0.0.1:{child.stdout.readline().strip()}"
+        with httpx.Client(base_url=url, timeout=30) as client, ThreadPoolExecutor(1) as pool:
+            pool.submit(client.get, "/compute")
+            while client.get("/").status_code != 200:
+                pass
+            child.send_signal(sign)
+            try:
+                assert child.wait(timeout=60) == 130
+            finally:
+                child.kill()
+        assert "closed" in child.stdout.read()

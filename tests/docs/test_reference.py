@@ -41,7 +41,7 @@ def test_every_setting_is_documented_by_its_variable():
 @pytest.mark.parametrize("field", sorted(Settings.model_fields))
 def test_documented_defaults_are_the_real_ones(field):
     default = Settings.model_fields[field].default
-    assert documented_settings()[field][2] == ("none" if default is None else str(default))
+    assert documented_settings()[field][2] == ("none" if default in (None, ()) else str(default))
 
 
 # ---- commands ----

@@ -158,7 +158,7 @@ def unguarded(browser: Browser, serving: Serving) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def vectors_blog(serving: Serving) -> str:
     """A blog in which every vector is a title, a text, a name, a summary, a tag, a comment and a commenter's name."""
-    command = [*SQUINNEY, "--data", str(serving.data), "keys", "create", "--name", "xss", "--scope", "*:admin"]
+    command = [*SQUINNEY, "--data", str(serving.data), "keys", "create", "--name", "xss", "--scope", "*:write"]
     made = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
     key = {"Authorization": f"Bearer {json.loads(made.stdout)['key']}"}

@@ -15,6 +15,8 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from squinney import __version__
+from squinney.errors import SquinneyError
+from squinney.http import problems
 from squinney.http.security import SAFE_METHODS
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
@@ -97,7 +99,12 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
         flashes=visitor.take_flashes(),
         **values,
     )
-    return HTMLResponse(_with_tokens(page, visitor.csrf), status_code=status, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    error = values.get("error")
+    if isinstance(error, SquinneyError):
+        problems.learn(request, error)
+        headers.update(problems.waiting_headers(status, error.details))
+    return HTMLResponse(_with_tokens(page, visitor.csrf), status_code=status, headers=headers)
 
 
 def _with_tokens(page: str, csrf: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any, cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
-from pymongo.errors import PyMongoError
+from pymongo.errors import ConnectionFailure, WaitQueueTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
+WAIT_AND_COME_AGAIN = (429, 503)
 MOST_FIELDS = 100  # that are wrong, of one request; a body may have many thousands
 
 
@@ -71,7 +73,12 @@ def problem(status: int, title: str, detail: str, code: str, details: dict[str, 
 def _headers(status: int, details: dict[str, Any]) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="squinney"'}
-    if status in (429, 503):
+    return waiting_headers(status, details)
+
+
+def waiting_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
+    """When to come again, for whoever came too often or too early."""
+    if status in WAIT_AND_COME_AGAIN:
         return {"Retry-After": str(details.get("retry_after_seconds", RETRY_AFTER_SECONDS))}
     return {}
 
@@ -84,8 +91,16 @@ def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
     details = dict(error.details)
     if isinstance(error, Unavailable):
         details["outcome_unknown"] = error.outcome_unknown
-        request.state.mongodb_away = isinstance(error.__cause__, PyMongoError)
+    learn(request, error)
     return problem(status, error.code.replace("-", " ").capitalize(), error.message, error.code, details)
+
+
+def learn(request: Request, error: SquinneyError) -> None:
+    """Note for the layers around us whether MongoDB is away. One slow query, or a full pool, says nothing of that."""
+    cause = error.__cause__
+    if isinstance(error, Unavailable):
+        lost = isinstance(cause, ConnectionFailure) and not isinstance(cause, WaitQueueTimeoutError)
+        request.state.mongodb_away = lost
 
 
 def wrong_fields(error: RequestValidationError) -> list[dict[str, str]]:

@@ -42,6 +42,7 @@ API_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
+RETRY_AFTER = [(b"retry-after", str(problems.RETRY_AFTER_SECONDS).encode())]
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -66,7 +67,8 @@ class SecurityMiddleware:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 names = {name for name, _ in given}
-                message["headers"] = [*given, *(pair for pair in added if pair[0] not in names)]
+                wanted = [*added, *RETRY_AFTER] if message["status"] in problems.WAIT_AND_COME_AGAIN else added
+                message["headers"] = [*given, *(pair for pair in wanted if pair[0] not in names)]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -22,8 +22,8 @@ from squinney.http import problems
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
 SIGNED_IN, ANONYMOUS = "s.", "v."
-# A session ends on the server, 14 days after its last use; its cookie is kept as long as browsers keep any.
-KEPT_SECONDS = {SIGNED_IN: 400 * 86_400, ANONYMOUS: 14 * 86_400}
+# A session ends on the server, 14 days after its last use; its cookie is kept as long as it can last.
+KEPT_SECONDS = {SIGNED_IN: 90 * 86_400, ANONYMOUS: 14 * 86_400}
 MOST_FLASHES = 5
 LONGEST_FLASH = 300
 WITHOUT = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")

@@ -11,7 +11,7 @@ from squinney.errors import Invalid
 from squinney.identity import passwords, queries
 from squinney.identity.documents import WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
-from squinney.identity.rules import LOGIN
+from squinney.identity.rules import LOGIN, neighbourhood
 from squinney.identity.throttle import Throttle
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -21,9 +21,13 @@ from squinney.patterns.paging import Page, page
 from squinney.roles import ROLES
 from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
-TRIES_PER_LOGIN = 10
+TRIES_PER_LOGIN = 10  # from one address
+TRIES_PER_LOGIN_UNDER_ATTACK = 3  # from one address, while many addresses guess
+FAILURES_THAT_ARE_AN_ATTACK = 50  # of one login, from anywhere
 TRIES_PER_ADDRESS = 50
 TRIES_SECONDS = 15 * 60.0
+SIGN_UPS_PER_ADDRESS = 30
+SIGN_UPS_SECONDS = 3_600.0
 
 
 class People:
@@ -35,15 +39,20 @@ class People:
         self._clock = clock
         self._by_login = Throttle(self._db, "login", most=TRIES_PER_LOGIN, seconds=TRIES_SECONDS)
         self._by_address = Throttle(self._db, "address", most=TRIES_PER_ADDRESS, seconds=TRIES_SECONDS)
+        self._attacks = Throttle(self._db, "failures", most=FAILURES_THAT_ARE_AN_ATTACK, seconds=TRIES_SECONDS)
+        self._sign_ups = Throttle(self._db, "sign-up", most=SIGN_UPS_PER_ADDRESS, seconds=SIGN_UPS_SECONDS)
 
     @operation()
-    def sign_up(self, login: str, password: str, *, name: str = "", role: str = "member") -> Person:
-        """Add a person.
+    def sign_up(self, login: str, password: str, *, name: str = "", role: str = "member", address: str = "") -> Person:
+        """Add a person. From one address, where it is given, only so many an hour may try.
 
-        Atomic: the person and their login, in one `Transactions` run.
-        After a crash: nothing, or in two-phase mode invisible stubs that `recover-transactions` removes.
-        Raises: `Invalid`, `LoginTaken`, `Unavailable`.
+        Atomic: the person and their login, in one `Transactions` run; the count before it is one update.
+        After a crash: nothing, or in two-phase mode invisible stubs that `recover-transactions` removes; the attempt
+        may count.
+        Raises: `Invalid`, `LoginTaken`, `TooManyTries`, `Unavailable`.
         """
+        if address:
+            self._sign_ups.count(neighbourhood(address))
         person, steps = sign_up_steps(login, password, name=name, role=role, now=self._clock())
         try:
             self._transactions.run("sign-up", Plan(steps))
@@ -53,7 +62,10 @@ class People:
 
     @operation()
     def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
-        """The person with this login and password, for `Sessions.start`. Guessing is slowed by login and by address.
+        """The person with this login and password, for `Sessions.start`.
+
+        Guessing is slowed by address, and by login from each address: nobody can lock a person out from elsewhere. What
+        is right counts for nothing. Callers who give no address count as one.
 
         Atomic: each count is one update.
         After a crash: the attempt may count.
@@ -61,18 +73,26 @@ class People:
         """
         login = checks.text(login, "login", most=200).strip().lower()
         checks.text(password, "password", most=10_000)
-        if address:
-            self._by_address.count(address)
-        self._by_login.count(login)
+        here = neighbourhood(address)
+        self._count_try(login, here)
         credentials = self._db["logins"].find_one(queries.LOGIN(login=login)) or {}
-        if not passwords.matches(credentials.get("password"), password):
-            raise SignInRefused("the login or the password is wrong")
-        person = self._find(credentials["person_id"])
+        right = passwords.matches(credentials.get("password"), password)
+        person = self._find(credentials["person_id"]) if right else None
         if person is None or person.get("disabled_at"):
+            self._attacks.note(login)
             raise SignInRefused("the login or the password is wrong")
-        self._by_login.forget(login)
+        self._by_login.forget(f"{login} {here}")
+        if here:
+            self._by_address.take_back(here)
         self._strengthen(credentials, password)
         return _with_credential(person, credentials)
+
+    def _count_try(self, login: str, here: str) -> None:
+        """A login that many addresses guess at has fewer tries from each, but from none of them no try at all."""
+        if here:
+            self._by_address.count(here)
+        attacked = self._attacks.is_used_up(login)
+        self._by_login.count(f"{login} {here}", most=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
 
     def _strengthen(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):

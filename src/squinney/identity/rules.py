@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,8 +12,8 @@ from squinney.errors import Invalid
 from squinney.identity.documents import ApiKey
 
 LOGIN = r"[a-z0-9][a-z0-9._@+-]{1,99}"
-SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write|admin)")
-LEVELS = ("read", "write", "admin")
+SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write)")
+LEVELS = ("read", "write", "admin")  # keys made earlier may have `admin`, which never was more than `write`
 MOST_SCOPES = 50
 
 
@@ -36,10 +37,19 @@ def checked_scopes(scopes: Iterable[str]) -> list[str]:
         raise Invalid(f"a key needs 1 to {MOST_SCOPES} scopes", field="scopes", limit=MOST_SCOPES)
     for scope in wanted:
         if not isinstance(scope, str) or not SCOPE.fullmatch(scope):
-            raise Invalid(
-                "a scope is <system>:read, <system>:write or <system>:admin; * is every system", field="scopes"
-            )
+            raise Invalid("a scope is <system>:read or <system>:write; * is every system", field="scopes")
     return sorted(set(wanted))
+
+
+def neighbourhood(address: str) -> str:
+    """What attempts are counted by: an IPv6 address's first half, as whoever has one has all with the same half."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:100]
+    if isinstance(parsed, ipaddress.IPv6Address) and not parsed.ipv4_mapped:
+        return str(ipaddress.ip_network((parsed.packed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def is_live(key: ApiKey, now: datetime) -> bool:

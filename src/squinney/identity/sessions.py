@@ -14,7 +14,8 @@ from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
-LASTS = timedelta(days=14)
+LASTS = timedelta(days=14)  # from its last use
+LASTS_AT_MOST = timedelta(days=90)  # from its start: a stolen cookie is not good for ever
 SEEN_EVERY = timedelta(hours=1)
 LONGEST_TOKEN = 100
 
@@ -72,10 +73,11 @@ class Sessions:
         session = cast(
             Session | None, self._db["sessions"].find_one(queries.SESSION(session_id=digest(token), now=now))
         )
-        if session is None:
+        if session is None or now >= session["started_at"] + LASTS_AT_MOST:
             return None
         if now - session["seen_at"] > SEEN_EVERY:
-            moved_on = {"$set": {"seen_at": now, "expires_at": now + LASTS}}
+            end = min(now + LASTS, session["started_at"] + LASTS_AT_MOST)
+            moved_on = {"$set": {"seen_at": now, "expires_at": end}}
             self._db["sessions"].update_one(queries.SESSION(session_id=session["_id"], now=now), moved_on)
         where = queries.PERSON(person_id=session["person_id"])
         person = cast(Person | None, self._db["people"].find_one(where, WITHOUT_MARKERS))

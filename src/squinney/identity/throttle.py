@@ -1,4 +1,4 @@
-"""Counts attempts to sign in, by login and by address, for all processes together."""
+"""Counts attempts to sign in and up, for all processes together."""
 
 from __future__ import annotations
 
@@ -21,13 +21,35 @@ class Throttle:
         self._seconds = seconds
 
     @operation()
-    def count(self, name: str) -> None:
-        """Count an attempt.
+    def count(self, name: str, *, most: int | None = None) -> None:
+        """Count an attempt; `most` may be fewer than usual.
 
         Atomic: one update, decided by the server's clock.
         After a crash: it is counted or not.
         Raises: `TooManyTries`, which says in `retry_after_seconds` when the next one is let through.
         """
+        found = self._counted(name)
+        if found and found["tries"] > min(self._most, self._most if most is None else most):
+            left = (found["expires_at"] - server_now(self._db)).total_seconds()
+            raise TooManyTries("too many attempts; try again later", retry_after_seconds=max(1, round(left)))
+
+    @operation()
+    def note(self, name: str) -> None:
+        """Count an attempt that is refused in no case.
+
+        Atomic: one update, decided by the server's clock.
+        After a crash: it is counted or not.
+        """
+        self._counted(name)
+
+    @operation(reads_only=True)
+    def is_used_up(self, name: str) -> bool:
+        """Whether more than `most` attempts were counted."""
+        now = server_now(self._db)
+        found = self._db["sign_in_tries"].find_one(queries.TRIES(name=f"{self._kind}:{name}"))
+        return bool(found and found["tries"] > self._most and found["expires_at"] > now)
+
+    def _counted(self, name: str) -> Document | None:
         fresh = {"$lte": [{"$ifNull": ["$expires_at", "$$NOW"]}, "$$NOW"]}
         change: list[Document] = [
             {
@@ -37,12 +59,19 @@ class Throttle:
                 }
             }
         ]
-        found = self._db["sign_in_tries"].find_one_and_update(
+        return self._db["sign_in_tries"].find_one_and_update(
             queries.TRIES(name=f"{self._kind}:{name}"), change, upsert=True, return_document=True
         )
-        if found and found["tries"] > self._most:
-            left = (found["expires_at"] - server_now(self._db)).total_seconds()
-            raise TooManyTries("too many attempts to sign in; try again later", retry_after_seconds=max(1, round(left)))
+
+    @operation()
+    def take_back(self, name: str) -> None:
+        """Count one attempt less: it was none to guess.
+
+        Atomic: one update.
+        After a crash: the attempt counts until it runs out.
+        """
+        where = {**queries.TRIES(name=f"{self._kind}:{name}"), "tries": {"$gt": 0}}
+        self._db["sign_in_tries"].update_one(where, {"$inc": {"tries": -1}})
 
     @operation()
     def forget(self, name: str) -> None:

@@ -59,6 +59,19 @@ DEFAULTS: dict[str, Any] = {
 
 _ends_at: ContextVar[float] = ContextVar("ends_at", default=math.inf)
 
+
+@dataclass(slots=True)
+class RequestClock:
+    """When a request began. Operations that it calls one after another share their time limit: it counts from here.
+
+    None leaves each operation its own limit, as for uploads and streams, which last as long as the caller's line does.
+    """
+
+    began: float | None
+
+
+request_clock: ContextVar[RequestClock | None] = ContextVar("request_clock", default=None)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -179,7 +192,8 @@ class operation:  # noqa: N801 - it reads as a statement
     """Bound everything inside by `seconds`, and turn the driver's connection and time-out errors into `Unavailable`.
 
     None seconds leave the bounds to the parts, for what may take days.
-    For use in a `with` or as a decorator. One inside another cannot lengthen it. The error's `outcome_unknown` is
+    For use in a `with` or as a decorator. One inside another cannot lengthen it, and inside a request the seconds count
+    from the request's beginning. The error's `outcome_unknown` is
     true unless `reads_only`: whether a write got through before the connection was lost cannot be known here. Errors
     in which the server answered (a duplicate key, a failed validation) are the operation's own to interpret and pass
     through, as does every `SquinneyError`.
@@ -194,10 +208,11 @@ class operation:  # noqa: N801 - it reads as a statement
         self.reads_only = reads_only
 
     def __enter__(self) -> None:
-        self._bound = pymongo.timeout(self.seconds)
+        seconds = _seconds_in_request(self.seconds)
+        self._bound = pymongo.timeout(seconds)
         self._bound.__enter__()
-        seconds = math.inf if self.seconds is None else self.seconds
-        self._ends = _ends_at.set(min(_ends_at.get(), time.monotonic() + seconds))
+        ends_at = time.monotonic() + (math.inf if seconds is None else seconds)
+        self._ends = _ends_at.set(min(_ends_at.get(), ends_at))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -222,6 +237,17 @@ class operation:  # noqa: N801 - it reads as a statement
                 return function(*args, **kwargs)
 
         return bounded
+
+
+def _seconds_in_request(seconds: float | None) -> float | None:
+    """What the request around this call has left of so many seconds; all of them where there is none."""
+    clock = request_clock.get()
+    if seconds is None or clock is None or clock.began is None:
+        return seconds
+    left = clock.began + seconds - time.monotonic()
+    if left <= 0:  # the driver would take 0 for no limit
+        raise Unavailable("the request took too long")
+    return left
 
 
 def seconds_left() -> float:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from squinney.assembly import jobs as jobs_of_all
 from squinney.errors import Unavailable
 from squinney.http.dependencies import assembled
+from squinney.http.work import PROBES
 from squinney.mongo.connect import operation
 from squinney.service.jobs import statuses
 from squinney.system import Assembled
@@ -20,12 +21,13 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
-    """The process answers."""
+async def healthz() -> dict[str, str]:
+    """The process answers: from the event loop, whatever its threads wait for."""
     return {"status": "ok"}
 
 
 @router.get("/readyz", responses={503: {"description": "MongoDB is away"}})
+@PROBES
 def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
     """MongoDB answers and takes writes; which jobs are late or fail."""
     try:
@@ -40,6 +42,7 @@ def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
+@PROBES
 def metrics(request: Request) -> Response:
     """Figures for Prometheus."""
     return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

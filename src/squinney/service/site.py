@@ -19,14 +19,17 @@ from squinney.http import pages, problems
 from squinney.http.dependencies import assembled
 from squinney.http.options import Options
 from squinney.http.pages import render, way_back
-from squinney.http.security import HEADERS, SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
+from squinney.http.security import SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.visitor import Visiting
 from squinney.service import admin
 from squinney.service.app import create_app, surfaces
 from squinney.service.dispatch import paths_of
+from squinney.service.logs import request_id
+from squinney.service.middleware.failures import Failures
+from squinney.service.middleware.forwarded import Forwarded
 from squinney.service.middleware.gate import Gate
 from squinney.service.middleware.head import Head
-from squinney.service.middleware.limits import BodyLimit, Shedding
+from squinney.service.middleware.limits import BodyLimit, Shedding, TimeLimit
 from squinney.service.middleware.observe import Observe
 from squinney.system import Assembled
 
@@ -57,7 +60,6 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
         (SquinneyError, show_error),
         (RequestValidationError, show_validation_error),
         (HTTPException, show_http_error),
-        (Exception, show_failure),
     ]
     for kind, handler in handlers:
         app.add_exception_handler(kind, handler)
@@ -80,9 +82,13 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
     app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
     app.add_middleware(Gate, keys=nouns["keys"], scopes=app.state.scopes, options=options)
+    app.add_middleware(TimeLimit)
     app.add_middleware(Shedding, options=options)
+    app.add_middleware(Failures, answer=show_failure)
     app.add_middleware(SecurityMiddleware)
     app.add_middleware(Observe, metrics=app.state.metrics)
+    if options.trusted_proxies:
+        app.add_middleware(Forwarded, trusted=options.trusted_proxies)
 
 
 @home.get("/api/docs", response_class=HTMLResponse)
@@ -139,12 +145,10 @@ def show_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def show_failure(request: Request, error: Exception) -> Response:
-    """A fault of ours: the log has the traceback, the answer says nothing of it. It is made outside all layers."""
+    """A fault of ours: the log has the traceback, the answer says nothing of it but the id by which to find it."""
+    identifier = request_id.get()
     if for_a_person(request):
-        answer: Response = render(
-            request, "error.html", status=500, message="Something went wrong on our side.", code="internal"
-        )
-    else:
-        answer = problems.problem(500, "Internal error", "something went wrong on our side", "internal", {})
-    answer.headers.update(HEADERS)
-    return answer
+        message, told = "Something went wrong on our side.", f"If you tell us of it, give us this id: {identifier}"
+        return render(request, "error.html", status=500, message=message, code="internal", told=told)
+    details = {"request_id": identifier}
+    return problems.problem(500, "Internal error", "something went wrong on our side", "internal", details)

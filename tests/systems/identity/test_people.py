@@ -153,6 +153,48 @@ def test_an_address_that_tries_many_logins_is_stopped(people: People, monkeypatc
     assert people.sign_in("ada", PASSWORD, address="192.0.2.2")
 
 
+def test_nobody_is_locked_out_from_elsewhere(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.sign_up("ada", PASSWORD)
+    monkeypatch.setattr(passwords, "matches", lambda stored, password: password == PASSWORD)
+    for number in range(60):  # from many addresses, and from one with all its tries
+        for _ in range(11 if number == 0 else 1):
+            with pytest.raises((SignInRefused, TooManyTries)):
+                people.sign_in("ada", "wrong password", address=f"192.0.2.{number}")
+    assert people.sign_in("ada", PASSWORD, address="198.51.100.1")
+    told = [_guess(people, "198.51.100.2") for _ in range(5)]
+    assert told == [SignInRefused] * 3 + [TooManyTries] * 2, "while many guess, each has fewer tries"
+
+
+def _guess(people: People, address: str) -> type[SquinneyError]:
+    with pytest.raises(SquinneyError) as caught:
+        people.sign_in("ada", "wrong password", address=address)
+    return caught.type
+
+
+def test_signing_in_does_not_count(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.sign_up("ada", PASSWORD)
+    monkeypatch.setattr(passwords, "matches", lambda stored, password: password == PASSWORD)
+    monkeypatch.setattr(people._by_address, "_most", 3)
+    for _ in range(10):
+        assert people.sign_in("ada", PASSWORD, address="192.0.2.1")
+    assert [_guess(people, "192.0.2.1") for _ in range(4)] == [SignInRefused] * 3 + [TooManyTries]
+
+
+def test_an_ipv6_network_counts_as_one_address(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "matches", lambda stored, password: False)
+    told = [_guess(people, f"2001:db8::{number:x}") for number in range(1, 12)]
+    assert told == [SignInRefused] * 10 + [TooManyTries]
+    assert _guess(people, "2001:db8:0:1::1") is SignInRefused
+
+
+def test_signing_up_from_one_address_is_stopped(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people._sign_ups, "_most", 1)
+    assert people.sign_up("ada", PASSWORD, address="192.0.2.1")
+    with pytest.raises(TooManyTries):
+        people.sign_up("ben", PASSWORD, address="192.0.2.1")
+    assert people.sign_up("ben", PASSWORD), "a program's own calls are free"
+
+
 def test_signing_in_forgets_the_failures(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     people.sign_up("ada", PASSWORD)
     monkeypatch.setattr(people._by_login, "_most", 2)

@@ -49,6 +49,18 @@ def test_a_session_runs_out_unless_it_is_used(people: People, ready: Db, clock: 
     assert sessions.person(unused) is None
 
 
+def test_a_session_that_is_used_every_day_ends_all_the_same(people: People, ready: Db, clock: Any) -> None:
+    ada = people.sign_up("ada", PASSWORD)
+    sessions = Sessions(ready, clock=clock)
+    clock.now = utcnow()
+    token = sessions.start(ada)
+    for _ in range(9):
+        clock.advance(days=9, hours=23)
+        assert sessions.person(token)
+    clock.advance(days=1)
+    assert sessions.person(token) is None
+
+
 def test_a_role_counts_at_once(people: People, sessions: Sessions) -> None:
     ada = people.sign_up("ada", PASSWORD)
     token = sessions.start(ada)
@@ -135,7 +147,8 @@ def test_secrets_are_compared_in_constant_time(keys: Keys, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "scopes", [[], ["ledger"], ["ledger:own"], ["*"], ["Ledger:read"], ["a.b:read"], [1], ["ledger:read"] * 51]
+    "scopes",
+    [[], ["ledger"], ["ledger:own"], ["ledger:admin"], ["*"], ["Ledger:read"], ["a.b:read"], [1], ["ledger:read"] * 51],
 )
 def test_scopes_are_checked(keys: Keys, scopes: Any) -> None:
     with pytest.raises(Invalid):
@@ -156,6 +169,7 @@ def test_ends_are_checked(keys: Keys) -> None:
         (["ledger:write"], "ledger:read", True),
         (["ledger:read"], "ledger:write", False),
         (["ledger:admin"], "commerce:read", False),
+        (["ledger:admin"], "ledger:write", True),
         (["*:read"], "commerce:read", True),
         (["*:read", "ledger:write"], "ledger:write", True),
         ([], "ledger:read", False),

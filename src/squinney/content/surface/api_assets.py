@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.content import BadMedia, EditConflict, Node, Nodes, Photos, SlugTaken, UnknownNode, UploadLost, Viewer
@@ -18,6 +17,7 @@ from squinney.errors import Forbidden
 from squinney.http.dependencies import noun
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
+from squinney.http.work import UPLOADS
 
 router = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 
@@ -51,7 +51,7 @@ async def upload_asset(
             length=_announced(request), sha256=sha256, viewer=by,
         )  # fmt: skip
 
-    return node_out(await run_in_threadpool(work))
+    return node_out(await UPLOADS.run(work))
 
 
 def _announced(request: Request) -> int | None:
@@ -69,7 +69,7 @@ async def replace_asset(
         length = _announced(request)
         return albums.replace(Body(request), node_id, nonce, length=length, sha256=sha256, viewer=by)
 
-    return node_out(await run_in_threadpool(work))
+    return node_out(await UPLOADS.run(work))
 
 
 @router.get("/assets/{node_id}", response_class=Response, responses=READ)

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup
@@ -23,6 +22,7 @@ from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
+from squinney.http.work import COMPUTING, UPLOADS
 from squinney.patterns.ids import new_id
 
 
@@ -66,6 +66,7 @@ def _new(request: Request, above: Node | None, typed: dict[str, str], error: Squ
 
 
 @router.post("/new", response_class=HTMLResponse)
+@COMPUTING
 def create(
     request: Request,
     tree: Tree,
@@ -113,6 +114,7 @@ def _edit(
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)
+@COMPUTING
 def save(
     request: Request,
     tree: Tree,
@@ -174,12 +176,14 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 
 
 @router.post("/preview", response_class=JSONResponse)
+@COMPUTING
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it; what could not be saved is refused with the same words."""
     return JSONResponse({"html": render.markdown(markup.checked_page(as_typed(text), "detail.text"))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)
+@COMPUTING
 def show_history(request: Request, tree: Tree, node_id: str, cursor: str | None = None) -> Response:
     """The versions of a node, each beside the one before it."""
     viewer = viewer_of(request)
@@ -194,6 +198,7 @@ def show_history(request: Request, tree: Tree, node_id: str, cursor: str | None 
 
 
 @router.post("/restore/{node_id}")
+@COMPUTING
 def restore(request: Request, tree: Tree, node_id: str, nonce: Short) -> Response:
     """Make an earlier version the newest."""
     return _to(tree, tree.restore(node_id, nonce, by=author_of(request), viewer=viewer_of(request)))
@@ -272,7 +277,7 @@ async def upload(
         )  # fmt: skip
         return f"/site{tree.path_of(node)}"
 
-    return JSONResponse({"url": await run_in_threadpool(work)}, status_code=201)
+    return JSONResponse({"url": await UPLOADS.run(work)}, status_code=201)
 
 
 @router.post("/replace/{node_id}", response_class=JSONResponse)
@@ -285,7 +290,7 @@ async def replace(
         node = albums.replace(Body(request), node_id, nonce, by=author_of(request), viewer=viewer_of(request))
         return f"/site{tree.path_of(node)}"
 
-    return JSONResponse({"url": await run_in_threadpool(work)})
+    return JSONResponse({"url": await UPLOADS.run(work)})
 
 
 def _to(tree: Nodes, node: Node) -> Response:

@@ -10,10 +10,12 @@ from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import noun
+from squinney.http.headers import address_of
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
+from squinney.http.work import PASSWORDS
 from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
 
 router = APIRouter()
@@ -34,13 +36,13 @@ def show_sign_in(request: Request, next: Next = "/") -> Response:
 
 
 @router.post("/sign-in", response_class=HTMLResponse)
+@PASSWORDS
 def sign_in(
     request: Request, people: Everybody, sessions: Signed, login: Text, password: Text, next: Text = "/"
 ) -> Response:
     """Sign in and go on where one was."""
-    address = request.client.host if request.client else ""
     try:
-        person = people.sign_in(login, password, address=address)
+        person = people.sign_in(login, password, address=address_of(request.scope))
     except REFUSALS as error:
         status = status_of(error)
         return render(
@@ -52,10 +54,12 @@ def sign_in(
 @router.get("/sign-up", response_class=HTMLResponse)
 def show_sign_up(request: Request, next: Next = "/") -> Response:
     """The form."""
+    _need_open_sign_up(request)
     return render(request, "identity/sign_up.html", next=_own_path(next), error=None, typed={})
 
 
 @router.post("/sign-up", response_class=HTMLResponse)
+@PASSWORDS
 def sign_up(
     request: Request,
     people: Everybody,
@@ -66,13 +70,19 @@ def sign_up(
     next: Text = "/",
 ) -> Response:
     """Become a member."""
+    _need_open_sign_up(request)
     try:
-        person = people.sign_up(login, password, name=name)
+        person = people.sign_up(login, password, name=name, address=address_of(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
         page = "identity/sign_up.html"
         return render(request, page, status=status_of(error), next=_own_path(next), error=error, typed=typed)
     return _welcome(request, sessions, person, next)
+
+
+def _need_open_sign_up(request: Request) -> None:
+    if not request.app.state.options.sign_up_open:
+        raise Forbidden("nobody can sign up here: ask an admin to invite you")
 
 
 @router.post("/sign-out")
@@ -93,6 +103,7 @@ def show_welcome(request: Request, links: Links, token: Annotated[str, Query(max
 
 
 @router.post("/welcome", response_class=HTMLResponse)
+@PASSWORDS
 def accept(
     request: Request, links: Links, sessions: Signed, token: Text, login: Text, password: Text, name: Text = ""
 ) -> Response:
@@ -114,13 +125,14 @@ def show_account(request: Request) -> Response:
 
 
 @router.post("/account/password", response_class=HTMLResponse, dependencies=[needs("member")])
+@PASSWORDS
 def change_password(request: Request, people: Everybody, sessions: Signed, old: Text, new: Text) -> Response:
     """Choose another password; every other session ends."""
     person = visitor_of(request).person
     if person is None:
         raise Forbidden("sign in first")
     try:
-        people.sign_in(person["login"], old, address=request.client.host if request.client else "")
+        people.sign_in(person["login"], old, address=address_of(request.scope))
         changed = people.set_password(person["_id"], new)
     except SignInRefused:
         wrong = SignInRefused("the present password is wrong")

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import signal
 import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -21,6 +27,12 @@ from squinney.service.jobs import Worker
 from squinney.service.secret import secret_for
 from squinney.settings import Settings
 from squinney.system import Assembled
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 10  # for requests, and as many again for jobs
+MOST_SHUTDOWN_SECONDS = 30.0
+EXIT_CODE = 130
 
 
 def serve(
@@ -49,7 +61,7 @@ def serve(
         jobs.start()
         try:
             _say_where(listener, systems)
-            _run(site, listener)
+            _run(site, listener, end=connection.close)
         finally:
             jobs.stop()
 
@@ -60,6 +72,8 @@ def _options(settings: Settings, connection: Connection) -> Options:
         secret=secret_for(settings, folder),
         rate_per_key=settings.rate_per_key,
         rate_per_address=settings.rate_per_address,
+        trusted_proxies=settings.trusted_proxies,
+        sign_up_open=settings.sign_up == "open",
     )
 
 
@@ -94,7 +108,7 @@ def _say_where(listener: socket.socket, systems: Assembled) -> None:
     console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
 
 
-def _run(site: object, listener: socket.socket) -> None:
+def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> None:
     import uvicorn
 
     from squinney.service.connections import CarefulProtocol
@@ -104,10 +118,35 @@ def _run(site: object, listener: socket.socket) -> None:
     config = uvicorn.Config(
         site,  # type: ignore[arg-type]
         http=CarefulProtocol,
+        log_config=None,  # its lines are ours too: one format for all
         log_level="warning",
-        timeout_graceful_shutdown=10,
+        proxy_headers=False,  # it would believe whoever is on this machine; `Forwarded` believes whom we are told to
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            super().handle_exit(sig, frame)
+            _end_by(MOST_SHUTDOWN_SECONDS, end)
+
+    Server(config).run(sockets=[listener])
+
+
+def _end_by(seconds: float, end: Callable[[], None]) -> None:
+    """Whatever still computes then cannot be stopped: the process ends without it, as by a crash, which harms nothing.
+
+    A second call is late: the first one's clock runs.
+    """
+
+    def end_now() -> None:
+        log.error("requests or jobs did not end within %s s; ending without them", seconds)
+        with suppress(Exception):
+            end()
+        os._exit(EXIT_CODE)
+
+    timer = threading.Timer(seconds, end_now)
+    timer.daemon = True
+    timer.start()
 
 
 def demo(context: typer.Context) -> None:

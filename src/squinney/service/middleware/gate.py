@@ -16,10 +16,10 @@ from squinney.clock import utcnow
 from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
 from squinney.http.errors import RateLimited
+from squinney.http.headers import address_of, header
 from squinney.http.options import Options
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
 from squinney.identity.keys import remembered
-from squinney.service.middleware.headers import header
 from squinney.service.middleware.rates import Rates
 
 PREFIX = "/api/"
@@ -56,12 +56,12 @@ class Gate:
         if path in UNCOUNTED:
             return
         if not path.startswith(PREFIX) or path in OPEN:
-            self._count(self._by_address, _address(scope))
+            self._count(self._by_address, address_of(scope))
             return
         try:
             key = await self._key(header(scope, b"authorization"))
         except KeyRefused:
-            self._count(self._by_address, _address(scope))
+            self._count(self._by_address, address_of(scope))
             raise
         self._count(self._by_key, key["_id"])
         scope.setdefault("state", {})["key"] = key

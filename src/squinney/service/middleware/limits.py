@@ -1,9 +1,10 @@
-"""What a request may cost: the size of its body, the time it takes to send it, and how many may wait at once."""
+"""What a request may cost: its body's size, the time to send it and to answer it, and how many may wait at once."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
@@ -11,10 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Unavailable
 from squinney.http import problems
+from squinney.http.headers import address_of, header
 from squinney.http.options import MOST_FORM_BYTES, Options
-from squinney.service.middleware.headers import header
+from squinney.mongo.connect import RequestClock, request_clock
 
 SLOWEST_BYTES_PER_SECOND = 50_000
+MOST_PLAIN_FORM_BYTES = 128 << 10  # taking a form apart costs a second for each MiB of escaped letters
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
 ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")
@@ -33,9 +36,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = next((size for prefix, size in self._limits if scope["path"].startswith(prefix)), 0)
+        prefix, limit = next((one for one in self._limits if scope["path"].startswith(one[0])), ("/", 0))
         if header(scope, b"content-type").lower().startswith(FORMS):
-            limit = min(limit, MOST_FORM_BYTES)
+            limit = min(limit, MOST_FORM_BYTES if prefix != "/" else MOST_PLAIN_FORM_BYTES)
         announced = header(scope, b"content-length")
         if announced.isdecimal() and int(announced) > limit:
             await problems.answer(scope, _too_large(limit))(scope, receive, send)
@@ -58,6 +61,8 @@ class BodyLimit:
                 raise HTTPException(408, "the body came too slowly") from None
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
+            if complete:
+                _start_clock_again()  # the time of the caller's line is not ours
             if received > limit:
                 raise _too_large(limit)
             return message
@@ -69,17 +74,52 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"a body here may have at most {limit} bytes")
 
 
+class TimeLimit:
+    """Lets operations that a request calls one after another share one time limit, from when its body is there.
+
+    Once the answer has begun each piece of it has a limit of its own.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        clock = RequestClock(time.monotonic())
+
+        async def begun(message: Message) -> None:
+            clock.began = None
+            await send(message)
+
+        token = request_clock.set(clock)
+        try:
+            await self._app(scope, receive, begun)
+        finally:
+            request_clock.reset(token)
+
+
+def _start_clock_again() -> None:
+    clock = request_clock.get()
+    if clock is not None and clock.began is not None:
+        clock.began = time.monotonic()
+
+
 class Shedding:
     """Answers 503 at once when too many wait already, or when MongoDB was found away a moment ago.
 
     While it is away one request a second is let through to see; so callers do not queue up behind time-outs, and
-    service resumes by itself.
+    service resumes by itself. Requests whose body is still on its way are counted apart, and by address too: those who
+    send slowly must not keep out those who wait for an answer.
     """
 
     def __init__(self, app: ASGIApp, *, options: Options) -> None:
         self._app = app
-        self._most_waiting = options.most_waiting
+        self._options = options
         self._waiting = 0
+        self._sending: Counter[str] = Counter()
         self._away = False
         self._try_again_at = 0.0
 
@@ -88,14 +128,16 @@ class Shedding:
         if scope["type"] != "http" or scope["path"].startswith(ALWAYS):
             await self._app(scope, receive, send)
             return
-        if reason := self._overload():
+        if reason := self._overload(scope):
             await problems.answer(scope, Unavailable(reason))(scope, receive, send)
             return
         await self._let_through(scope, receive, send)
 
-    def _overload(self) -> str:
-        if self._waiting >= self._most_waiting:
+    def _overload(self, scope: Scope) -> str:
+        if self._waiting >= self._options.most_waiting:
             return "too many requests are waiting"
+        if _has_body(scope) and self._sends_too_much(address_of(scope)):
+            return "too many bodies are on their way"
         now = time.monotonic()
         if self._away and now < self._try_again_at:
             return "MongoDB cannot be reached"
@@ -103,23 +145,38 @@ class Shedding:
             self._try_again_at = now + AWAY_SECONDS
         return ""
 
+    def _sends_too_much(self, address: str) -> bool:
+        options = self._options
+        return (
+            self._sending.total() >= options.most_sending or self._sending[address] >= options.most_sending_per_address
+        )
+
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        waiting = True
-        self._waiting += 1
+        place = _Place(self, address_of(scope), sending=_has_body(scope))
 
         async def begun(message: Message) -> None:
-            nonlocal waiting
-            if waiting and message["type"] == "http.response.start":
-                waiting = False
-                self._waiting -= 1
+            if message["type"] == "http.response.start":
+                place.leave()
                 self._learn(scope, message["status"])
             await send(message)
 
+        async def received() -> Message:
+            message = await receive()
+            if not message.get("more_body", False):
+                place.has_sent()
+            return message
+
         try:
-            await self._app(scope, receive, begun)
+            await self._app(scope, received, begun)
         finally:
-            if waiting:
-                self._waiting -= 1
+            place.leave()
+
+    def count(self, address: str, *, sending: int = 0, waiting: int = 0) -> None:
+        """One more, or one less, of those who send or wait."""
+        self._waiting += waiting
+        self._sending[address] += sending
+        if not self._sending[address]:
+            del self._sending[address]
 
     def _learn(self, scope: Scope, status: int) -> None:
         away = scope.get("state", {}).get("mongodb_away", False)
@@ -127,3 +184,29 @@ class Shedding:
             self._try_again_at = time.monotonic() + AWAY_SECONDS
         if away or status < 400:
             self._away = away
+
+
+class _Place:
+    """Where one request stands: it sends its body, waits for its answer, or neither any more."""
+
+    def __init__(self, shedding: Shedding, address: str, *, sending: bool) -> None:
+        self._shedding = shedding
+        self._address = address
+        self._state = "sending" if sending else "waiting"
+        shedding.count(address, **{self._state: 1})
+
+    def has_sent(self) -> None:
+        """The body is there."""
+        if self._state == "sending":
+            self._shedding.count(self._address, sending=-1, waiting=1)
+            self._state = "waiting"
+
+    def leave(self) -> None:
+        """The answer begins, or there will be none."""
+        if self._state:
+            self._shedding.count(self._address, **{self._state: -1})
+            self._state = ""
+
+
+def _has_body(scope: Scope) -> bool:
+    return header(scope, b"content-length") not in ("", "0") or bool(header(scope, b"transfer-encoding"))

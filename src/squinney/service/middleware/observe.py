@@ -9,9 +9,9 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from squinney.http.headers import header
 from squinney.service.logs import request_id
 from squinney.service.metrics import Metrics
-from squinney.service.middleware.headers import header
 
 log = logging.getLogger("squinney.requests")
 

@@ -1,4 +1,4 @@
-"""Headers, as the layers read them at every request."""
+"""Headers and addresses, as the layers read them at every request."""
 
 from __future__ import annotations
 
@@ -11,3 +11,9 @@ def header(scope: Scope, name: bytes) -> str:
         if given == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def address_of(scope: Scope) -> str:
+    """Who is at the other end; behind trusted proxies, who is at the other end of theirs."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""

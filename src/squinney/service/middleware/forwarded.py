@@ -1,0 +1,42 @@
+"""Behind a proxy: whose request it is, as the proxies that are trusted tell it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from squinney.http.headers import address_of, header
+
+
+class Forwarded:
+    """Believes `X-Forwarded-For`, `-Proto` and `-Host` of a trusted proxy, and of nobody else."""
+
+    def __init__(self, app: ASGIApp, *, trusted: Sequence[str]) -> None:
+        inner: Any = app
+        self._app: Any = ProxyHeadersMiddleware(inner, list(trusted))  # address and scheme
+        self._trusted = [ipaddress.ip_network(one) for one in trusted]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request or socket."""
+        if scope["type"] in ("http", "websocket") and self._is_trusted(address_of(scope)):
+            scope = _with_host(scope)
+        await self._app(scope, receive, send)
+
+    def _is_trusted(self, address: str) -> bool:
+        try:
+            client = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(client in one for one in self._trusted)
+
+
+def _with_host(scope: Scope) -> Scope:
+    given = header(scope, b"x-forwarded-host").partition(",")[0].strip()
+    if not given:
+        return scope
+    others = [pair for pair in scope["headers"] if pair[0] != b"host"]
+    return {**scope, "headers": [*others, (b"host", given.encode("latin-1"))]}

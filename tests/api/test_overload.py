@@ -1,0 +1,287 @@
+"""Whoever waits, computes or sends slowly takes nobody else's time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from starlette.testclient import TestClient
+from tests.api.asgi import Answer, call, never, within
+
+from squinney import assembly
+from squinney.clock import utcnow
+from squinney.content import Viewer
+from squinney.errors import Unavailable
+from squinney.http.options import Options
+from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
+from squinney.http.work import Work
+from squinney.identity import passwords
+from squinney.mongo.connect import RequestClock, operation, request_clock
+from squinney.service.site import create_site
+
+SECRET = b"the secret of the tests, long enough"
+THREADS = 40  # of the pages
+HTML = {"accept": "text/html"}
+
+
+@pytest.fixture
+def app(systems: assembly.Assembled) -> Any:
+    return create_site(systems, options=Options(secret=SECRET))
+
+
+@contextmanager
+def held(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, count: int) -> Iterator[tuple[Any, Any]]:
+    """Whoever calls it waits until the end of the `with`; `begun` is set as soon as `count` do."""
+    go, begun, calls = threading.Event(), threading.Event(), []
+
+    def waits(*_: Any, **__: Any) -> Any:
+        calls.append(1)
+        if len(calls) >= count:
+            begun.set()
+        go.wait(60)
+        raise Unavailable("held up by a test")
+
+    monkeypatch.setattr(where, name, waits)
+    try:
+        yield begun, go
+    finally:
+        go.set()
+
+
+def while_waiting(crowd: Callable[[], list[Any]], begun: threading.Event, go: threading.Event, app: Any) -> list[Any]:
+    """What health, readiness and a page answer while the crowd waits; then what the crowd is told."""
+
+    async def run() -> list[Any]:
+        waiting = [asyncio.ensure_future(one) for one in crowd()]
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            probes = [await within(call(app, "GET", path)) for path in ("/healthz", "/readyz", "/metrics")]
+            page = await within(call(app, "GET", "/sign-in", headers=HTML))
+        finally:
+            go.set()
+        return [probes, page, await asyncio.gather(*waiting)]
+
+    return asyncio.run(run())
+
+
+def test_health_answers_though_every_thread_of_the_pages_waits(
+    app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, key = systems.nouns["identity"]["keys"].create("test", ["ledger:read"])
+    headers = {"authorization": f"Bearer {key}"}
+    systems.nouns["identity"]["keys"].find(key)
+
+    async def probes() -> list[Answer]:
+        waiting = [asyncio.ensure_future(call(app, "GET", "/api/ledger/accounts", headers=headers)) for _ in range(60)]
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            return [await within(call(app, "GET", path)) for path in ("/healthz", "/readyz", "/metrics")]
+        finally:
+            go.set()
+            await asyncio.gather(*waiting)
+
+    kind = type(systems.nouns["ledger"]["accounts"])
+    with held(monkeypatch, kind, "all", THREADS) as (begun, go):
+        assert [answer.status for answer in asyncio.run(probes())] == [200, 200, 200]
+
+
+def form(path: str, number: int, **fields: str) -> dict[str, Any]:
+    token = ANONYMOUS + "a-visitors-token"
+    body = urlencode({"csrf": Visitor(SECRET, token).csrf, **fields}).encode()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    headers = {
+        "cookie": f"squinney={token}",
+        "content-type": "application/x-www-form-urlencoded",
+        "content-length": str(len(body)),
+        "accept": "text/html",
+    }
+    return {"headers": headers, "receive": receive, "client": f"192.0.2.{number}"}
+
+
+def test_a_crowd_that_signs_up_takes_no_thread_of_the_pages(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crowd() -> list[Any]:
+        return [
+            call(app, "POST", "/sign-up", **form("/sign-up", number, login=f"p{number}", password="a long password"))
+            for number in range(60)
+        ]
+
+    with held(monkeypatch, passwords, "hashed", 1) as (begun, go):
+        probes, page, told = while_waiting(crowd, begun, go, app)
+    assert [answer.status for answer in probes] == [200, 200, 200]
+    assert page.status == 200
+    assert {answer.status for answer in told} == {503}
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in told)
+
+
+def test_one_address_signs_up_so_often_and_no_more(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    monkeypatch.setattr(passwords, "hashed", lambda password: hashed.append(password) or "hashed")
+
+    async def sign_up(number: int) -> Answer:
+        sent = form("/sign-up", 1, login=f"p{number}", password="a long password")
+        return await call(app, "POST", "/sign-up", **sent)
+
+    async def run() -> list[Answer]:
+        return [await sign_up(number) for number in range(35)]
+
+    told = asyncio.run(run())
+    assert [answer.status for answer in told] == [303] * 30 + [429] * 5
+    assert len(hashed) == 30, "refused before it costs anything"
+    assert 1 <= int(told[-1].headers["retry-after"]) <= 3_600
+
+
+def signed_in(systems: assembly.Assembled) -> dict[str, str]:
+    admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
+    systems.db["people"].insert_one(admin)
+    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(admin)
+    return {"cookie": f"squinney={token}", "x-csrf-token": Visitor(SECRET, token).csrf}
+
+
+def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.Assembled) -> None:
+    app = create_site(systems, options=Options(secret=SECRET, body_seconds=2))
+    nodes, author = systems.nouns["content"]["nodes"], {"_id": "admin", "name": "Admin"}
+    parent = nodes.create(None, "pictures", "gallery", "Pictures", author, viewer=Viewer("admin", ("admin",)))["_id"]
+    headers = {**signed_in(systems), "content-length": "1000", "content-type": "image/png"}
+
+    async def run() -> tuple[Answer, list[Answer]]:
+        uploads = [
+            asyncio.ensure_future(
+                call(app, "POST", f"/site/-/upload?parent={parent}&slug=p{number}", headers=headers, receive=never)
+            )
+            for number in range(50)
+        ]
+        await asyncio.wait(uploads, return_when=asyncio.FIRST_COMPLETED)  # those for whom there is no room
+        page = await within(call(app, "GET", "/", headers=HTML))
+        done = [one.result() for one in uploads if one.done()]
+        for one in uploads:
+            one.cancel()
+        await asyncio.gather(*uploads, return_exceptions=True)
+        return page, done
+
+    page, refused = asyncio.run(run())
+    assert page.status == 200
+    assert {answer.status for answer in refused} == {503}
+
+
+def test_bodies_that_do_not_come_keep_nobody_out(systems: assembly.Assembled) -> None:
+    options = Options(secret=SECRET, most_waiting=5, most_sending=8, most_sending_per_address=6)
+    app = create_site(systems, options=options)
+    headers = {"content-length": "100", "content-type": "application/x-www-form-urlencoded"}
+
+    async def run() -> list[Answer]:
+        slow = [
+            asyncio.ensure_future(call(app, "POST", "/sign-in", headers=headers, receive=never, client="192.0.2.9"))
+            for _ in range(6)
+        ]
+        await asyncio.sleep(0)
+        same = await within(call(app, "POST", "/sign-in", headers=headers, receive=never, client="192.0.2.9"))
+        page = await within(call(app, "GET", "/", headers=HTML))
+        for one in slow:
+            one.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        after = await within(call(app, "GET", "/", headers=HTML))
+        return [same, page, after]
+
+    same, page, after = asyncio.run(run())
+    assert same.status == 503
+    assert b"too many bodies" in same.body
+    assert page.status == after.status == 200
+
+
+def test_work_beyond_its_limit_is_told_to_come_again() -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def compute() -> str:
+        begun.set()
+        go.wait(60)
+        return "done"
+
+    async def run() -> tuple[list[str], list[Unavailable]]:
+        work = Work("computing", at_once=1, most_waiting=1, wait_seconds=60)
+        first = asyncio.ensure_future(work.run(compute))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        second = asyncio.ensure_future(work.run(compute))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable) as full:
+            await work.run(compute)
+        impatient = Work("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
+        blocking = asyncio.ensure_future(impatient.run(compute))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable) as late:
+            await impatient.run(compute)
+        go.set()
+        return [await first, await second, await blocking], [full.value, late.value]
+
+    done, refused = asyncio.run(run())
+    assert done == ["done"] * 3
+    assert all(error.details["retry_after_seconds"] >= 1 for error in refused)
+
+
+# ---- time limits ----
+
+
+def test_operations_of_one_request_share_one_time_limit() -> None:
+    token = request_clock.set(RequestClock(time.monotonic() - 9))
+    try:
+        with operation(10), pytest.raises(Unavailable, match="too long"), operation(8):
+            pass
+        with pytest.raises(Unavailable, match="too long"), operation(5, reads_only=True):
+            pass
+    finally:
+        request_clock.reset(token)
+    with operation(5):
+        pass
+
+
+def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
+    app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def too_slow(*_: Any, **__: Any) -> None:
+        clock = request_clock.get()
+        assert clock
+        assert clock.began
+        clock.began -= 10  # as if it had waited for so long
+        raise Unavailable("MongoDB took too long to answer")
+
+    nouns = systems.nouns["commerce"]
+    monkeypatch.setattr(type(nouns["catalog"]), "find", too_slow)
+    collection = type(systems.db["categories"])
+    real = collection.find
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(self.name)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(collection, "find", noted)
+    answer = asyncio.run(call(app, "GET", "/shop", headers=HTML))
+    assert answer.status == 503
+    assert answer.headers["retry-after"]
+    assert asked == []
+
+
+def test_every_503_and_429_says_when_to_come_again(app: Any, systems: assembly.Assembled) -> None:
+    from fastapi.responses import PlainTextResponse
+
+    app.router.routes.insert(0, _route("/plain", lambda: PlainTextResponse("no", status_code=503)))
+    with TestClient(app) as client:
+        assert client.get("/plain").headers["retry-after"] == "2"
+
+
+def _route(path: str, endpoint: Callable[[], Any]) -> Any:
+    from fastapi.routing import APIRoute
+
+    return APIRoute(path, endpoint)

@@ -1,0 +1,83 @@
+"""Behind a proxy: who is believed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from tests.api.asgi import Answer, call
+
+from squinney import assembly
+from squinney.errors import Invalid
+from squinney.http.options import Options
+from squinney.http.visitor import ANONYMOUS, Visitor
+from squinney.service.site import create_site
+from squinney.settings import Settings
+
+SECRET = b"the secret of the tests, long enough"
+FORWARDED = {"x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https", "x-forwarded-host": "shop.example"}
+
+
+def site(systems: assembly.Assembled, *trusted: str) -> Any:
+    return create_site(systems, options=Options(secret=SECRET, trusted_proxies=trusted))
+
+
+def guess(app: Any, client: str, **headers: str) -> Answer:
+    """A wrong password, as a browser behind the proxy sends it."""
+    token = ANONYMOUS + "a-visitors-token"
+    sent = {"csrf": Visitor(SECRET, token).csrf, "login": "ada", "password": "a wrong password"}
+    body = urlencode(sent).encode()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    given = {
+        "cookie": f"squinney={token}",
+        "content-type": "application/x-www-form-urlencoded",
+        "content-length": str(len(body)),
+        **headers,
+    }
+    return asyncio.run(call(app, "POST", "/sign-in", headers=given, receive=receive, client=client))
+
+
+@pytest.mark.parametrize("trusted", [(), ("10.0.0.0/8",)])
+def test_nobody_else_evades_the_throttle_by_a_forwarded_address(
+    systems: assembly.Assembled, trusted: tuple[str, ...]
+) -> None:
+    app = site(systems, *trusted)
+    told = [guess(app, "127.0.0.1", **{"x-forwarded-for": f"203.0.113.{number}"}).status for number in range(12)]
+    assert told == [401] * 10 + [429] * 2
+
+
+def test_a_trusted_proxy_tells_one_caller_from_another(systems: assembly.Assembled) -> None:
+    app = site(systems, "10.0.0.0/8")
+    for _ in range(11):
+        last = guess(app, "10.1.2.3", **{"x-forwarded-for": "198.51.100.1, 203.0.113.7"})
+    assert last.status == 429
+    assert 1 <= int(last.headers["retry-after"]) <= 900
+    assert guess(app, "10.1.2.3", **{"x-forwarded-for": "198.51.100.1, 203.0.113.8"}).status == 401
+
+
+def test_behind_a_trusted_proxy_cookies_are_secure_and_forms_of_the_outer_name_are_ours(
+    systems: assembly.Assembled,
+) -> None:
+    inner = {**FORWARDED, "host": "backend:8080"}
+    proxied = asyncio.run(call(site(systems, "10.0.0.1"), "GET", "/sign-in", headers=inner, client="10.0.0.1"))
+    assert "; Secure" in proxied.headers["set-cookie"]
+    assert guess(site(systems, "10.0.0.1"), "10.0.0.1", origin="https://shop.example", **inner).status == 401
+    for trusted, client in [((), "10.0.0.1"), (("10.0.0.1",), "10.0.0.2")]:
+        app = site(systems, *trusted)
+        direct = asyncio.run(call(app, "GET", "/sign-in", headers=inner, client=client))
+        assert "; Secure" not in direct.headers["set-cookie"]
+        assert guess(app, client, origin="https://shop.example", **inner).status == 403
+
+
+def test_the_setting_names_addresses_and_networks() -> None:
+    settings = Settings.from_environment({"SQUINNEY_TRUSTED_PROXIES": "127.0.0.1, 10.0.0.0/8,::1"})
+    assert settings.trusted_proxies == ("127.0.0.1", "10.0.0.0/8", "::1")
+    assert Settings.from_environment({}).trusted_proxies == ()
+    for wrong in ("proxy.example", "10.0.0.1/8", "*", "127.0.0.1,,::1"):
+        with pytest.raises(Invalid, match="SQUINNEY_TRUSTED_PROXIES"):
+            Settings.from_environment({"SQUINNEY_TRUSTED_PROXIES": wrong})

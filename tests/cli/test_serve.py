@@ -28,15 +28,15 @@ def fetch(url: str) -> str:
 def test_it_serves_and_leaves_nothing_behind_but_the_data(tmp_path: Path) -> None:
     with Serving(tmp_path / "data") as serving:
         assert json.loads(fetch(f"{serving.url}/readyz"))["status"] == "ready"
-        assert "Corner bakery" in fetch(f"{serving.url}/ledger")
-        first = fetch(f"{serving.url}/ledger")
+        first = fetch(f"{serving.url}/shop")
+        assert "/shop/products/" in first
         assert process.is_running(tmp_path / "data")
         assert serving.interrupt() == 130
     assert not process.is_running(tmp_path / "data")
     with Serving(tmp_path / "data") as serving:
-        again = fetch(f"{serving.url}/ledger")
-    assert [line for line in first.splitlines() if "/ledger/" in line][:4] == [
-        line for line in again.splitlines() if "/ledger/" in line
+        again = fetch(f"{serving.url}/shop")
+    assert [line for line in first.splitlines() if "/products/" in line][:4] == [
+        line for line in again.splitlines() if "/products/" in line
     ][:4]
 
 

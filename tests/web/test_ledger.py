@@ -12,7 +12,8 @@ def open_account(page: Page, name: str, amount: str) -> None:
     page.goto("/ledger")
     form = page.locator("form[action='/ledger/accounts']")
     form.get_by_label("Name").fill(name)
-    form.get_by_label("Put in").fill(amount)
+    if amount:
+        form.get_by_label("Put in").fill(amount)
     form.get_by_role("button", name="Open it").click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
 
@@ -37,46 +38,54 @@ def test_home_shows_every_system_with_live_numbers(page: Page) -> None:
     expect(page.get_by_role("heading", name="Ledger", exact=True)).to_be_visible()
 
 
-def test_a_person_opens_two_accounts_moves_money_and_reads_the_statement(page: Page) -> None:
-    open_account(page, "Alice of the test", "100.50")
-    open_account(page, "Bob of the test", "0")
-    move(page, "Alice of the test", "Bob of the test", "40.25")
-    expect(page.locator("dd")).to_have_text("60.25 EUR")
-    expect(page.locator("tbody tr").first).to_contain_text("-40.25 EUR")
-    expect(page.locator("tbody tr").first).to_contain_text("for <b>cake</b>")
-    move(page, "Alice of the test", "Bob of the test", "1000")
-    expect(page.get_by_role("alert")).to_have_text("the account does not hold that much")
-    expect(page.get_by_label("Amount")).to_have_value("1000")
+def test_a_person_opens_two_accounts_moves_money_and_reads_the_statement(admin: Page) -> None:
+    open_account(admin, "Alice of the test", "100.50")
+    open_account(admin, "Bob of the test", "0")
+    move(admin, "Alice of the test", "Bob of the test", "40.25")
+    expect(admin.locator("dd")).to_have_text("60.25 EUR")
+    expect(admin.locator("tbody tr").first).to_contain_text("-40.25 EUR")
+    expect(admin.locator("tbody tr").first).to_contain_text("for <b>cake</b>")
+    move(admin, "Alice of the test", "Bob of the test", "1000")
+    expect(admin.get_by_role("alert")).to_have_text("the account does not hold that much")
+    expect(admin.get_by_label("Amount")).to_have_value("1000")
 
 
-def test_an_account_is_closed_only_when_it_is_empty(page: Page) -> None:
-    open_account(page, "Closing account", "1")
-    page.get_by_role("button", name="Close this account").click()
-    expect(page.get_by_role("alert")).to_contain_text("only an account at zero")
-    open_account(page, "Empty account", "0")
-    page.get_by_role("button", name="Close this account").click()
-    expect(page.locator(".tag")).to_contain_text("closed")
-
-
-def test_a_form_sent_twice_counts_once(page: Page) -> None:
-    open_account(page, "Double source", "10")
-    open_account(page, "Double target", "0")
+def test_a_member_opens_at_zero_and_moves_their_own_alone(page: Page) -> None:
+    open_account(page, "Mine", "")
     page.goto("/ledger")
-    form = page.locator("form[action='/ledger/transfers']")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.get_by_label("Put in")).to_have_count(0)
+    expect(page.get_by_label("From").locator("option")).to_have_count(2)
+
+
+def test_an_account_is_closed_only_when_it_is_empty(admin: Page) -> None:
+    open_account(admin, "Closing account", "1")
+    admin.get_by_role("button", name="Close this account").click()
+    expect(admin.get_by_role("alert")).to_contain_text("only an account at zero")
+    open_account(admin, "Empty account", "0")
+    admin.get_by_role("button", name="Close this account").click()
+    expect(admin.locator(".tag")).to_contain_text("closed")
+
+
+def test_a_form_sent_twice_counts_once(admin: Page) -> None:
+    open_account(admin, "Double source", "10")
+    open_account(admin, "Double target", "0")
+    admin.goto("/ledger")
+    form = admin.locator("form[action='/ledger/transfers']")
     for label, name in (("From", "Double source"), ("To", "Double target")):
         option = form.get_by_label(label).locator("option", has_text=name)
         form.get_by_label(label).select_option(option.get_attribute("value"))
     form.get_by_label("Amount").fill("3")
     sent = form.evaluate("form => new URLSearchParams(new FormData(form)).toString()")
     for _ in range(2):
-        answer = page.request.post(
+        answer = admin.request.post(
             "/ledger/transfers",
             data=sent,
             headers={"Content-Type": "application/x-www-form-urlencoded"},
         )
         assert answer.ok, answer.text()
-    page.goto("/ledger")
-    expect(page.locator("tbody tr", has_text="Double source")).to_contain_text("7.00 EUR")
+    admin.goto("/ledger")
+    expect(admin.locator("tbody tr", has_text="Double source")).to_contain_text("7.00 EUR")
 
 
 def test_pages_fit_a_phone_and_both_colour_schemes(page: Page) -> None:

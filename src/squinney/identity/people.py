@@ -26,7 +26,7 @@ TRIES_PER_LOGIN_UNDER_ATTACK = 3  # from one address, while many addresses guess
 FAILURES_THAT_ARE_AN_ATTACK = 50  # of one login, from anywhere
 TRIES_PER_ADDRESS = 50
 TRIES_SECONDS = 15 * 60.0
-SIGN_UPS_PER_ADDRESS = 30
+SIGN_UPS_PER_ADDRESS = 50
 SIGN_UPS_SECONDS = 3_600.0
 
 

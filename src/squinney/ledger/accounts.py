@@ -38,9 +38,18 @@ class Accounts:
 
     @operation()
     def open(
-        self, currency: str, opening: int = 0, *, name: str = "", key: str | None = None, scope: str = ""
+        self,
+        currency: str,
+        opening: int = 0,
+        *,
+        name: str = "",
+        owner: str | None = None,
+        key: str | None = None,
+        scope: str = "",
     ) -> Account:
         """Open an account, with money put in from outside if `opening` says so.
+
+        `owner` says whose it is, for the program that asks: here anybody may do anything.
 
         Atomic: the account and its first entry are one transaction.
         After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
@@ -57,8 +66,10 @@ class Accounts:
             "txns": [],
             "opened_at": self._clock(),
         }
+        arguments: dict[str, Any] = {"currency": currency, "opening": opening, "name": name}
+        if owner is not None:
+            account["owner"] = arguments["owner"] = checks.identifier(owner, "owner")
         plan = Plan(rules.opening_steps(account), result=account)
-        arguments = {"currency": currency, "opening": opening, "name": name}
         outcome = self._transactions.run("open", plan, key=key, scope=scope, arguments=arguments)
         return cast(Account, outcome.result)
 
@@ -169,6 +180,15 @@ class Accounts:
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
         """Every account, oldest first."""
         return cast(Page[Account], page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit))
+
+    @operation(reads_only=True)
+    def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
+        """An owner's accounts, oldest first.
+
+        Raises: `Invalid`.
+        """
+        checks.identifier(owner, "owner")
+        return cast(Page[Account], page(self._db, queries.ACCOUNTS_OF, cursor=cursor, limit=limit, owner=owner))
 
     @operation(reads_only=True)
     def total(self, currency: str) -> int:

@@ -13,7 +13,7 @@ MOST_BALANCE = 10**18
 
 
 class Account(TypedDict):
-    """An account. `txns` holds markers of unfinished two-phase transfers."""
+    """An account. `txns` holds markers of unfinished two-phase transfers; `owner` is whose it is, if anybody's."""
 
     _id: str
     name: str
@@ -21,6 +21,7 @@ class Account(TypedDict):
     balance: int
     txns: list[Any]
     opened_at: datetime
+    owner: NotRequired[str]
     closed_at: NotRequired[datetime]
 
 
@@ -55,6 +56,7 @@ ACCOUNTS = Collection(
     "accounts",
     indexes=[
         Index([("currency", 1)], why="total(currency)"),
+        Index([("owner", 1), ("_id", 1)], why="owned_by(owner), oldest first"),
     ],
     shard_key={"_id": "hashed"},
     validator={

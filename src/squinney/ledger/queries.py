@@ -30,6 +30,15 @@ ACCOUNTS = Query(
     routing="broadcast",
     reason="lists accounts of all shards, a page at a time",
 )
+ACCOUNTS_OF = Query(
+    "ledger.accounts-of",
+    "accounts",
+    where=lambda owner: visible({"owner": owner}),
+    example={"owner": "p"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="an owner's accounts lie on all shards; they are listed a page at a time",
+)
 STATEMENT = Query(
     "ledger.statement",
     "entries",
@@ -172,5 +181,5 @@ IMPOSSIBLE = Query(
     reason="find_problems() reads everything",
 )
 
-QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, STATEMENT, TOTAL]
+QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, ACCOUNTS_OF, STATEMENT, TOTAL]
 CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE]

@@ -30,6 +30,7 @@ router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadR
 
 Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
 Limit = Annotated[int, Query(ge=1, le=200)]
+Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
 
@@ -40,6 +41,9 @@ class NewAccount(BaseModel):
     currency: Currency
     opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
     name: str = Field("", max_length=100, examples=["Corner bakery"])
+    owner: str | None = Field(
+        None, min_length=1, max_length=200, description="The person who sees and moves it on the web front"
+    )
 
 
 class NewTransfer(BaseModel):
@@ -59,6 +63,7 @@ class AccountModel(BaseModel):
     name: str
     currency: str
     balance: int
+    owner: str | None = None
     opened_at: datetime
     closed_at: datetime | None = None
 
@@ -116,13 +121,21 @@ def _out(document: Any) -> Any:
 @router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
 def open_account(ledger: Ledger, body: NewAccount, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
     """Open an account."""
-    return _out(ledger.open(body.currency, body.opening, name=body.name, key=idempotency_key, scope=caller))
+    account = ledger.open(
+        body.currency, body.opening, name=body.name, owner=body.owner, key=idempotency_key, scope=caller
+    )
+    return _out(account)
 
 
 @router.get("/accounts", response_model=AccountPage, responses=responses())
-def list_accounts(ledger: Ledger, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Every account, oldest first."""
-    page = ledger.all(cursor=cursor, limit=limit)
+def list_accounts(
+    ledger: Ledger, signed: Signing, owner: Owner = None, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
+    """Every account, or an owner's, oldest first."""
+    if owner is None:
+        page = ledger.all(cursor=cursor, limit=limit)
+    else:
+        page = ledger.owned_by(owner, cursor=cursor, limit=limit)
     return {"items": [_out(account) for account in page.items], "next": signed(page.next)}
 
 

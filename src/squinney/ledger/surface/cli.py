@@ -39,12 +39,13 @@ def open_account(
     currency: Annotated[str, typer.Argument(help="Three letters, such as EUR.")],
     opening: Annotated[int, typer.Argument(help="Money put in, in minor units.")] = 0,
     name: Annotated[str, typer.Option(help="Whose it is, or what for.")] = "",
+    owner: Annotated[str | None, typer.Option(help="The id of the person who sees and moves it on the site.")] = None,
     key: Key = None,
     as_json: Json = False,
 ) -> None:
     """Open an account."""
     with ready(context) as systems:
-        account = _accounts(systems).open(currency, opening, name=name, key=key, scope="cli")
+        account = _accounts(systems).open(currency, opening, name=name, owner=owner, key=key, scope="cli")
     _show(account, _describe(account), as_json)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.errors import Invalid, SquinneyError
+from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import noun
 from squinney.http.pages import render
+from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
-from squinney.ledger import Accounts
+from squinney.identity import may_act_as
+from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
 from squinney.transactions import KeyReused
@@ -23,29 +25,60 @@ WRITES_NEED = "member"
 
 Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
 Text = Annotated[str, Form()]
+Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 
-@router.get("", response_class=HTMLResponse)
-def show_accounts(request: Request, ledger: Ledger, cursor: str | None = None) -> Response:
-    """All accounts, and forms to open one and to move money."""
+@router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_accounts(request: Request, ledger: Ledger, cursor: Cursor = None) -> Response:
+    """One's own accounts, the admin's are all; and forms to open one and to move money."""
     return _index(request, ledger, cursor=cursor)
 
 
 def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = None, **values: Any) -> Response:
-    page = ledger.all(cursor=values.get("cursor"), limit=50)
-    currencies = sorted({account["currency"] for account in page.items})
-    totals = [(currency, ledger.total(currency)) for currency in currencies]
+    cursor = values.get("cursor")
+    if _is_admin(request):
+        page = ledger.all(cursor=cursor, limit=50)
+    else:
+        page = ledger.owned_by(_person_id(request), cursor=cursor, limit=50)
     return render(
         request,
         "ledger/index.html",
         status=status_of(error) if error else 200,
         page=page,
-        totals=totals,
+        totals=_totals(request, ledger, page.items),
         error=error,
-        shows_all=page.next is None and values.get("cursor") is None,
+        is_admin=_is_admin(request),
+        shows_all=page.next is None and cursor is None,
         typed=values.get("typed", {}),
         key=_key_after(error, values.get("key", "")),
     )
+
+
+def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:
+    """For the admin of all accounts, for others of those that are shown."""
+    currencies = sorted({account["currency"] for account in shown})
+    if _is_admin(request):
+        return [(currency, ledger.total(currency)) for currency in currencies]
+    return [(one, sum(account["balance"] for account in shown if account["currency"] == one)) for one in currencies]
+
+
+def _is_admin(request: Request) -> bool:
+    return may_act_as(visitor_of(request).role, "admin")
+
+
+def _person_id(request: Request) -> str:
+    person = visitor_of(request).person
+    if person is None:
+        raise Forbidden("sign in first")
+    return person["_id"]
+
+
+def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
+    """The account if it is the visitor's; of others' they learn nothing, not even that they are there."""
+    account = ledger.get(account_id)
+    if account.get("owner") != _person_id(request) and not _is_admin(request):
+        raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
+    return account
 
 
 def _key_after(error: SquinneyError | None, sent: str) -> str:
@@ -60,7 +93,10 @@ def open_account(
     """Open an account and show it; a form sent twice opens one."""
     try:
         amount = _amount(opening, currency, "opening")
-        account = ledger.open(currency, amount, name=name, key=key, scope="web")
+        if amount and not _is_admin(request):
+            raise Forbidden("only an admin puts money in from outside", field="opening")
+        owner = _person_id(request)
+        account = ledger.open(currency, amount, name=name, owner=owner, key=key, scope=f"web:{owner}")
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
         return _index(request, ledger, error=error, typed=typed, key=key)
@@ -74,8 +110,8 @@ def transfer(
 ) -> Response:
     """Move money and show where it came from; a form sent twice moves it once."""
     try:
-        minor = _amount(amount, ledger.get(src)["currency"], "amount")
-        done = ledger.transfer(src, dst, minor, memo=memo, key=key, scope="web")
+        minor = _amount(amount, _own(request, ledger, src)["currency"], "amount")
+        done = ledger.transfer(src, dst, minor, memo=memo, key=key, scope=f"web:{_person_id(request)}")
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
@@ -90,8 +126,8 @@ def _amount(text: str, currency: str, field: str) -> int:
     return amount
 
 
-@router.get("/{account_id}", response_class=HTMLResponse)
-def show_account(request: Request, ledger: Ledger, account_id: str, cursor: str | None = None) -> Response:
+@router.get("/{account_id}", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_account(request: Request, ledger: Ledger, account_id: str, cursor: Cursor = None) -> Response:
     """One account with its statement."""
     return _account(request, ledger, account_id, cursor=cursor)
 
@@ -104,8 +140,8 @@ def _account(
     cursor: str | None = None,
     error: SquinneyError | None = None,
 ) -> Response:
+    account = _own(request, ledger, account_id)
     page = ledger.statement(account_id, cursor=cursor, limit=25)
-    account = ledger.get(account_id)
     return render(
         request,
         "ledger/account.html",
@@ -114,6 +150,7 @@ def _account(
         page=page,
         names=ledger.names(entry["other_id"] for entry in page.items if "other_id" in entry),
         cursor=cursor,
+        is_admin=_is_admin(request),
         error=error,
     )
 
@@ -121,6 +158,7 @@ def _account(
 @router.post("/{account_id}/close", response_class=HTMLResponse)
 def close(request: Request, ledger: Ledger, account_id: str) -> Response:
     """Close an empty account."""
+    _own(request, ledger, account_id)
     try:
         ledger.close(account_id)
     except SquinneyError as error:

@@ -1,0 +1,108 @@
+"""Whose account it is: members see and move their own; money comes in by admins and API keys alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.http.options import Options
+from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.ledger import Accounts
+from squinney.service.site import create_site
+
+SECRET = b"the secret of the tests, long enough"
+HTML = {"Accept": "text/html"}
+
+
+class Person:
+    """Somebody at a browser."""
+
+    def __init__(self, systems: assembly.Assembled, name: str, role: str = "member") -> None:
+        person = {"_id": name, "login": name, "name": name, "role": role}
+        systems.db["people"].insert_one(person)
+        token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(person)
+        self.client = TestClient(create_site(systems, options=Options(secret=SECRET)), cookies={"squinney": token})
+        self._headers = {**HTML, "X-CSRF-Token": Visitor(SECRET, token).csrf}
+
+    def get(self, path: str) -> Any:
+        return self.client.get(path, headers=HTML)
+
+    def post(self, path: str, **form: str) -> Any:
+        return self.client.post(path, data=form, headers=self._headers)
+
+    def open(self, name: str, key: str = "k", **form: str) -> Any:
+        return self.post("/ledger/accounts", name=name, currency="EUR", key=key, **form)
+
+
+@pytest.fixture
+def ledger(systems: assembly.Assembled) -> Accounts:
+    found: Accounts = systems.nouns["ledger"]["accounts"]
+    return found
+
+
+def test_a_member_opens_at_zero_and_sees_their_own_alone(systems: assembly.Assembled, ledger: Accounts) -> None:
+    ada, ben = Person(systems, "ada"), Person(systems, "ben")
+    account = ada.open("Mine").url.path.rpartition("/")[2]
+    assert ledger.get(account)["owner"] == "ada"
+    assert ledger.get(account)["balance"] == 0
+    assert "Mine" in ada.get("/ledger").text
+    assert "Mine" not in ben.get("/ledger").text
+    assert ben.get(f"/ledger/{account}").status_code == 404
+    assert ben.post(f"/ledger/{account}/close").status_code == 404
+    assert "closed_at" not in ledger.get(account)
+    assert ben.open("Other").url.path.rpartition("/")[2] != account, "one's key is not another's"
+
+
+def test_a_member_makes_no_money(systems: assembly.Assembled, ledger: Accounts) -> None:
+    refused = Person(systems, "ada").open("Rich", opening="1000000")
+    assert refused.status_code == 403
+    assert "only an admin puts money in" in refused.text
+    assert ledger.total("EUR") == 0
+
+
+def test_a_member_moves_their_own_money_and_no_other(systems: assembly.Assembled, ledger: Accounts) -> None:
+    ada, ben = Person(systems, "ada"), Person(systems, "ben")
+    hers = ledger.open("EUR", 1_000, name="Hers", owner="ada")["_id"]
+    his = ledger.open("EUR", name="His", owner="ben")["_id"]
+    nobodys = ledger.open("EUR", 1_000)["_id"]
+    for src in (hers, nobodys):
+        stolen = ben.post("/ledger/transfers", src=src, dst=his, amount="1", key="k")
+        assert stolen.status_code == 404
+    assert ada.post("/ledger/transfers", src=hers, dst=his, amount="2.50", key="k").status_code == 200
+    assert [ledger.get(one)["balance"] for one in (hers, his, nobodys)] == [750, 250, 1_000]
+    statement = ben.get(f"/ledger/{his}").text
+    assert "Hers" in statement
+    assert f"/ledger/{hers}" not in statement
+
+
+def test_visitors_see_nothing(stranger: TestClient, ledger: Accounts) -> None:
+    account = ledger.open("EUR", 1_000, name="Secret savings")["_id"]
+    for path in ("/ledger", f"/ledger/{account}", "/ledger?cursor=x"):
+        page = stranger.get(path, headers=HTML)
+        assert page.url.path == "/sign-in"
+        assert "Secret savings" not in page.text
+        assert stranger.get(path).status_code == 403
+
+
+def test_the_admin_sees_all_and_puts_money_in(systems: assembly.Assembled, ledger: Accounts) -> None:
+    boss = Person(systems, "boss", "admin")
+    hers = ledger.open("EUR", name="Hers", owner="ada")["_id"]
+    made = boss.open("Bank", opening="10.00").url.path.rpartition("/")[2]
+    assert boss.post("/ledger/transfers", src=made, dst=hers, amount="4", key="k").status_code == 200
+    page = boss.get("/ledger").text
+    assert {"Hers", "Bank"} <= set(re.findall(r">(\w+)</a>", page))
+    assert ledger.get(hers)["balance"] == 400
+
+
+def test_an_api_key_opens_for_an_owner_with_money(site: TestClient) -> None:
+    body = {"currency": "EUR", "opening": 500, "owner": "ada"}
+    opened = site.post("/api/ledger/accounts", json=body).json()
+    site.post("/api/ledger/accounts", json={"currency": "EUR"})
+    assert opened["owner"] == "ada"
+    listed = site.get("/api/ledger/accounts", params={"owner": "ada"}).json()["items"]
+    assert [account["id"] for account in listed] == [opened["id"]]
+    assert len(site.get("/api/ledger/accounts").json()["items"]) == 2

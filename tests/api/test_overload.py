@@ -171,7 +171,7 @@ def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.
 
     page, refused = asyncio.run(run())
     assert page.status == 200
-    assert {answer.status for answer in refused} == {503}
+    assert {answer.status for answer in refused} in ({503}, {503, 408})
 
 
 def test_bodies_that_do_not_come_keep_nobody_out(systems: assembly.Assembled) -> None:

@@ -14,10 +14,10 @@ from squinney.http.pages import render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
-from squinney.identity import may_act_as
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
+from squinney.roles import may_act_as
 from squinney.transactions import KeyReused
 
 router = APIRouter(prefix="/ledger")

@@ -21,7 +21,7 @@ from squinney.content.documents import (
     Node,
     Revision,
 )
-from squinney.content.errors import NotEmpty, SlugTaken, UnknownNode
+from squinney.content.errors import NotEmpty, SlugTaken
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
@@ -308,8 +308,8 @@ def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
     """The node goes; what hangs on it is put down for the sweep."""
 
     def error_for(found: Document | None) -> SquinneyError:
-        if found is None:
-            return UnknownNode(f"there is no node {node['_id']}", node_id=node["_id"])
+        if found is None:  # in its old place: it may be in another
+            return Stale("the node was moved or removed")
         if found["metadata"]["num_children"]:
             return NotEmpty("remove or move its children first", children=found["metadata"]["num_children"])
         return Stale("the node has changed")

@@ -5,6 +5,6 @@ scheduler decides who goes on. An operation can die before any of its commands. 
 looked at: its state must be one that the operations leave when they run one after the other.
 """
 
-from squinney.testing.explorer.explore import Explored, Explorer, Operation, Refuted
+from squinney.testing.explorer.explore import GIVES_UP, Explored, Explorer, Operation, Refuted
 
-__all__ = ["Explored", "Explorer", "Operation", "Refuted"]
+__all__ = ["GIVES_UP", "Explored", "Explorer", "Operation", "Refuted"]

@@ -22,7 +22,7 @@ Status = Literal["running", "held", "waiting", "done"]  # only the scheduler set
 Arrival = tuple["Actor", Status]
 NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors"}
 WRITES = {"insert", "update", "delete", "findAndModify"}
-_sleep = time.sleep
+real_sleep = time.sleep
 _this_thread = threading.local()
 
 
@@ -184,6 +184,6 @@ def _virtual_sleep(seconds: float) -> None:
     """An operation under the scheduler does not sleep: it lets others go on."""
     actor = getattr(_this_thread, "actor", None)
     if actor is None:
-        _sleep(seconds)
+        real_sleep(seconds)
     else:
         actor.sleep()

@@ -1,7 +1,7 @@
 """Who goes on next: every schedule by the number of its turns, fewest first, or one schedule again.
 
 A step is a letter: that operation goes on. `a!`: operation a dies. `a~`: the server forgets what a dead operation had
-open. A schedule is written as its steps, `a3 b12 a!`.
+open. `.`: everybody is held until some time has passed. A schedule is written as its steps, `a3 b12 a!`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def written(steps: Sequence[str]) -> str:
 
 def parsed(text: str) -> Steps:
     """The steps of a schedule that `written` wrote."""
-    found = re.findall(r"([a-z][!~]?)(\d*)", text)
+    found = re.findall(r"([a-z][!~]?|\.)(\d*)", text)
     return tuple(step for step, count in found for _ in range(int(count or 1)))
 
 

@@ -22,7 +22,7 @@ from squinney.testing.explorer.choices import Chooser, Frontier, parsed, written
 from squinney.testing.explorer.inside import letting_in
 from squinney.testing.explorer.schedule import SLOW_SERVER_SECONDS, Played, Schedule
 from squinney.testing.explorer.serial import Answer, Order, Serial
-from squinney.testing.explorer.states import RECORDS, Documents, Snapshot, State, Touched, left_behind, read
+from squinney.testing.explorer.states import RECORDS, Documents, Snapshot, State, Touched, left_behind
 from squinney.transactions import Busy, StillRunning, Transactions
 
 LETTERS = "abcdefgh"
@@ -99,7 +99,9 @@ class Explorer:
         between: Sequence[Act | Operation] = (),
         problems: Callable[[Db], Iterable[object]] | None = None,
         settle: Act | None = None,
+        later: Act | None = None,
         crashes: int = 1,
+        stall_seconds: float = 0,
         schedules: int = 200,
         seed: int = 0,
         seconds: float | None = None,
@@ -117,7 +119,9 @@ class Explorer:
         if it has a second parameter, with what `prepare` returned; so is `check`, which asserts what must hold after
         each schedule. `between` are operations that must not matter: `recover`, `repair`, any reader. Up to `crashes`
         operations die in a schedule, each before any of its commands; `settle` then mends what is left (by default
-        `Transactions(db).recover()`, after all deadlines).
+        `Transactions(db).recover()`, after all deadlines). `later` helps those who wait for a dead one (by default that
+        too, after the deadline of the dead one alone). With `stall_seconds` all may stand still for so long once in a
+        schedule, so that deadlines pass for operations that then go on.
 
         After each schedule: nobody waits for ever; no marker, lock, stub or tombstone is left; `problems(db)` finds
         none; `check` passes; and, unless `serial` is False, some order of the operations one after the other gives the
@@ -139,7 +143,9 @@ class Explorer:
             check=check,
             problems=problems,
             settle=settle or recover,
+            later=later or (lambda db: Transactions(db).recover()),
             crashes=crashes,
+            stall_seconds=stall_seconds,
             serial=serial,
             values=values,
             tentative=tentative,
@@ -207,18 +213,21 @@ class _Stage:
         self.snapshot = Snapshot(db)
         self.touched = touched
         self.touched.names.clear()
-        self._to_restore: set[str] = set()
 
     def restore(self, actors: Sequence[Actor]) -> None:
-        self._to_restore |= self.touched.names.union(*(actor.touched for actor in actors))
-        self.snapshot.restore(self.db, sorted(self.touched.names.union(*(actor.touched for actor in actors))))
+        """As it was before anybody wrote."""
+        self.snapshot.restore(self.db, self._written(actors))
         self.touched.names.clear()
         for actor in actors:
             actor.touched.clear()
 
-    def names(self, actors: Sequence[Actor]) -> set[str]:
-        """The collections that anybody wrote to since the beginning."""
-        return self._to_restore.union(self.touched.names, *(actor.touched for actor in actors))
+    def read(self, actors: Sequence[Actor]) -> Documents:
+        """As it is now."""
+        return self.snapshot.read(self.db, self._written(actors))
+
+    def _written(self, actors: Sequence[Actor]) -> list[str]:
+        """The collections that somebody wrote to since it was restored."""
+        return sorted(self.touched.names.union(*(actor.touched for actor in actors)))
 
 
 @dataclass
@@ -228,7 +237,9 @@ class _Exploration:
     check: Act | None
     problems: Callable[[Db], Iterable[object]] | None
     settle: Act
+    later: Act
     crashes: int
+    stall_seconds: float
     serial: bool
     values: bool
     tentative: bool
@@ -246,6 +257,9 @@ class _Exploration:
         self._since = time.monotonic()
         self._sound: set[str] = set()
         self._orders = Serial(self._run_alone)
+        if self.serial:
+            for letter in self.judged:
+                self._learn(letter)
 
     def explored(self, *, complete: bool) -> Explored:
         spent = time.monotonic() - self._since
@@ -261,9 +275,10 @@ class _Exploration:
             self.arrivals,
             chooser,
             crashes=self.crashes,
+            stall_seconds=self.stall_seconds,
             forget=self._forget,
             pass_time=self._pass_time,
-            recover=lambda: Transactions(db).recover(),
+            recover=lambda: _call(self.later, db, prepared),
             slow_server_seconds=0 if self.inside else SLOW_SERVER_SECONDS,
         )
         acts = [self._bound(operation.act, prepared) for operation in self.operations]
@@ -298,11 +313,20 @@ class _Exploration:
         for actor in self.actors[len(self.judged) :]:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
                 return f"{actor.letter} failed: {actor.outcome.error!r}"
-        _call(self.settle, self.stage.db, self.stage.prepared)
-        documents = read(self.stage.db, self.stage.names(self.actors))
+        self._settle(played)
+        documents = self.stage.read(self.actors)
         if left := left_behind(documents):
             return "left behind: " + "; ".join(left)
         return (self._judge_order(played, documents) if self.serial else "") or self._judge_state(documents)
+
+    def _settle(self, played: Played) -> None:
+        """Only where somebody died, stood still or was left without an answer: others leave nothing to mend."""
+        self._orders.settled = False
+        outcomes = [actor.outcome for actor in self.actors]
+        unknown = any(outcome.died or isinstance(outcome.error, self.gives_up) for outcome in outcomes)
+        if unknown or played.stalled:
+            self._orders.settled = True
+            _call(self.settle, self.stage.db, self.stage.prepared)
 
     def _judge_order(self, played: Played, documents: Documents) -> str:
         state = self._state(documents)
@@ -339,8 +363,8 @@ class _Exploration:
         if self.check:
             try:
                 _call(self.check, self.stage.db, self.stage.prepared)
-            except AssertionError as error:
-                return f"check failed: {error or repr(error)}"
+            except Exception as error:
+                return f"check failed: {error!r}"
         self._sound.add(fingerprint)
         return ""
 
@@ -358,7 +382,15 @@ class _Exploration:
 
         return self.stage.snapshot.state(judged)
 
-    def _run_alone(self, order: Sequence[str]) -> Order:
+    def _learn(self, letter: str) -> None:
+        """Run the operation twice, so that what differs by accident is known."""
+        left = []
+        for _ in range(2):
+            self._run_alone(letter, False)
+            left.append(self.stage.read(self.actors))
+        self.stage.snapshot.learn(*left)
+
+    def _run_alone(self, order: Sequence[str], settled: bool) -> Order:
         self.stage.restore(self.actors)
         db, prepared = self.stage.db, self.stage.prepared
         answers = {}
@@ -369,8 +401,9 @@ class _Exploration:
             except Exception as error:
                 outcome = Outcome(error=error)
             answers[letter] = self._answer(outcome)
-        _call(self.settle, db, prepared)
-        return Order(answers, self._state(read(db, self.stage.names(self.actors))))
+        if settled:
+            _call(self.settle, db, prepared)
+        return Order(answers, self._state(self.stage.read(self.actors)))
 
     # ---- telling ----
 

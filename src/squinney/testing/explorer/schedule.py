@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from squinney.mongo.schema import Db
-from squinney.testing.explorer.actor import Actor, Arrival, Status, as_processes
+from squinney.testing.explorer.actor import Actor, Arrival, Status, as_processes, real_sleep
 from squinney.testing.explorer.choices import Chooser
 
 PATIENCE_SECONDS = 0.02  # who does not come to the next command in that time waits for somebody
@@ -26,6 +26,7 @@ class Played:
     trace: list[str] = field(default_factory=list)
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
+    stalled: bool = False
     stuck: str = ""
 
 
@@ -39,6 +40,7 @@ class Schedule:
         chooser: Chooser,
         *,
         crashes: int,
+        stall_seconds: float = 0,
         forget: Callable[[Actor], object],
         pass_time: Callable[[Actor], object],
         recover: Callable[[], object],
@@ -48,6 +50,7 @@ class Schedule:
         self._arrivals = arrivals
         self._chooser = chooser
         self._crashes = crashes
+        self._stall_seconds = stall_seconds
         self._forget = forget
         self._pass_time = pass_time
         self._recover = recover
@@ -56,6 +59,7 @@ class Schedule:
         self._alone = 0
         self._asleep: set[Actor] = set()  # and nobody else has gone on since
         self._sleeps = 0
+        self._stalled: set[Actor] = set()
         self._recoveries = 0
         self.played = Played()
 
@@ -76,13 +80,15 @@ class Schedule:
         if not options:
             return self._await_anybody()
         chosen = self._chooser.choose(options)
+        if chosen == ".":
+            self._stall()
+            return True
         actor = next(actor for actor in self._actors if actor.letter == chosen[0])
         self.played.trace.append(f"{chosen:3}{actor.next if chosen[-1] != '~' else 'the server forgets it'}")
         if chosen.endswith("!"):
             self._kill(actor)
         elif chosen.endswith("~"):
-            self._forget(actor)
-            actor.open.clear()
+            self._forget_dead(actor)
         else:
             self._let_go_on(actor)
         return True
@@ -98,18 +104,21 @@ class Schedule:
             ready = [actor for actor in ready if actor is not self._on] or ready
         if not ready and not forgettable:
             ready = held
-        if self._on in ready:
-            ready.sort(key=lambda actor: actor is not self._on)
+        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._on))
         goes_on = [actor.letter for actor in ready]
         dies = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
-        return [*goes_on, *dies, *forgettable]
+        under_way = any(actor.letter in self.played.began for actor in held)
+        stall = ["."] if self._stall_seconds and under_way else []
+        return [*goes_on, *dies, *forgettable, *stall]
 
     def _help_sleepers(self, may_recover: bool) -> None:
         """They have looked again and again: only time and `recover` can help them now."""
         self._sleeps = 0
         if may_recover:
             self._recoveries += 1
-            self.played.trace.append("   time passes, recover")
+            self.played.trace.append("   time passes: the server forgets the dead, recover")
+            for actor in self._actors:
+                self._forget_dead(actor)
             self._recover()
         else:
             self._stuck([actor for actor in self._actors if actor.status == "held"])
@@ -126,6 +135,19 @@ class Schedule:
         self._asleep = {actor} & self._asleep if not actor.asleep else self._asleep - {actor}
         actor.go_on()
         self._await(actor)
+
+    def _stall(self) -> None:
+        """Time passes for all who are under way; those who have not begun go first then."""
+        self.played.trace.append(".  time passes")
+        real_sleep(self._stall_seconds)
+        self._stall_seconds = 0
+        self.played.stalled = True
+        self._stalled = {actor for actor in self._actors if actor.letter in self.played.began}
+
+    def _forget_dead(self, actor: Actor) -> None:
+        if actor.dead and actor.open:
+            self._forget(actor)
+            actor.open.clear()
 
     def _kill(self, actor: Actor) -> None:
         self._crashes -= 1
@@ -180,9 +202,7 @@ class Schedule:
                 self._await(actor)
         for actor in self._actors:
             actor.dead = actor.dead or actor.status == "waiting"
-            if actor.open:
-                self._forget(actor)
-                actor.open.clear()
+            self._forget_dead(actor)
         until = time.monotonic() + 60
         while any(actor.status != "done" for actor in self._actors) and time.monotonic() < until:
             try:

@@ -34,15 +34,16 @@ class Order:
 class Serial:
     """Every order of every subset, each run when it is first asked for."""
 
-    def __init__(self, run: Callable[[Sequence[str]], Order]) -> None:
+    def __init__(self, run: Callable[[Sequence[str], bool], Order]) -> None:
         self._run = run
-        self._known: dict[Sequence[str], Order] = {}
+        self._known: dict[tuple[Sequence[str], bool], Order] = {}
+        self.settled = False  # whether what runs after a death has run: then it runs after each order too
 
     def after(self, order: Sequence[str]) -> Order:
         """What the operations do in this order."""
-        key = tuple(order)
+        key = (tuple(order), self.settled)
         if key not in self._known:
-            self._known[key] = self._run(key)
+            self._known[key] = self._run(*key)
         return self._known[key]
 
     def explains(

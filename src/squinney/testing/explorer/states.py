@@ -17,6 +17,7 @@ from squinney.testing.explorer.actor import WRITES
 
 State = dict[str, list[str]]
 Documents = Mapping[str, list[Document]]
+FRESH = "<fresh>"
 RECORDS = "transactions"
 PROTOCOL = ("txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
 LEFT_BEHIND = ("txns", "tombs", "txn_lock", "txn_stub")
@@ -49,6 +50,20 @@ class Snapshot:
         leaves = [leaf for documents in self.documents.values() for leaf in _leaves(documents)]
         self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime)}
         self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
+        self._texts: set[str] = {leaf for leaf in leaves if isinstance(leaf, str)}
+        self._learnt = False
+
+    def learn(self, one: Documents, other: Documents) -> None:
+        """Texts that two runs of the same operation both leave are no accident; all other new ones are fresh."""
+        self._learnt = True
+        self._texts |= self._texts_of(one) & self._texts_of(other)
+
+    def _texts_of(self, documents: Documents) -> set[str]:
+        leaves = (leaf for found in documents.values() for leaf in _leaves(found))
+        return {self._without_ids(leaf, lambda found: FRESH) for leaf in leaves if isinstance(leaf, str)}
+
+    def _without_ids(self, text: str, fresh: Callable[[Any], str]) -> str:
+        return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else fresh(found[0]), text)
 
     def restore(self, db: Db, names: Iterable[str]) -> None:
         """Bring the named collections back. The last write waits for the majority, and so for all before it."""
@@ -60,6 +75,10 @@ class Snapshot:
                 target.insert_many(self.documents[name])
             else:
                 target.delete_many({})
+
+    def read(self, db: Db, changed: Iterable[str]) -> Documents:
+        """All documents of the database, of which only the named collections may have changed."""
+        return {**self.documents, **{name: list(db[name].find()) for name in changed}}
 
     def state(self, documents: Documents) -> State:
         """The documents without what differs between two runs of the same: fresh ids and times."""
@@ -76,14 +95,15 @@ class Snapshot:
         kept = {name: value for name, value in document.items() if name not in PROTOCOL}
         return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
 
-    def masked(self, value: Any, fresh: Callable[[Any], str] = lambda found: "<fresh>") -> Any:
+    def masked(self, value: Any, fresh: Callable[[Any], str] = lambda found: FRESH) -> Any:
         """The value with placeholders for fresh ids and times."""
         if isinstance(value, Mapping):
-            return {str(self.masked(name, fresh)): self.masked(inner, fresh) for name, inner in value.items()}
+            return {self._without_ids(str(name), fresh): self.masked(inner, fresh) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self.masked(inner, fresh) for inner in value]
         if isinstance(value, str):
-            return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else fresh(found[0]), value)
+            is_fresh = self._learnt and self._without_ids(value, lambda found: FRESH) not in self._texts
+            return fresh(value) if is_fresh else self._without_ids(value, fresh)
         if isinstance(value, ObjectId) and value not in self._known:
             return fresh(value)
         if isinstance(value, datetime) and value not in self._known:
@@ -101,11 +121,6 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(inner)
     else:
         yield value
-
-
-def read(db: Db, names: Iterable[str]) -> Documents:
-    """All documents of the collections."""
-    return {name: list(db[name].find()) for name in sorted(names)}
 
 
 def left_behind(documents: Documents) -> list[str]:

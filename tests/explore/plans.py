@@ -1,0 +1,82 @@
+"""Plans made up at random, from a few documents in which they are bound to meet."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from squinney.errors import Conflict
+from squinney.mongo.schema import Collection, Db, Index
+from squinney.testing import Operation
+from squinney.transactions import COLLECTIONS, Mode, Step
+from tests.explore.faults import in_mode
+
+PLACES = [(name, number) for name in ("xs", "ys") for number in (1, 2, 3)]
+LOGINS = ["ada", "bob", "eve"]
+PLAN_COLLECTIONS = [
+    *COLLECTIONS,
+    *(Collection(name, indexes=[Index([("login", 1)], unique=True, sparse=True)]) for name in ("xs", "ys")),
+]
+
+
+class NotSo(Conflict):
+    """A guard did not hold."""
+
+
+def prepare(db: Db) -> None:
+    """Two documents in each collection; the third place is free."""
+    for name in ("xs", "ys"):
+        db[name].insert_many([{"_id": 1, "n": 2, "login": "ada"}, {"_id": 2, "n": 1}])
+
+
+def plan(rng: random.Random) -> Sequence[Step]:
+    """One to three steps on as many documents; made anew where a plan like it is refused at construction."""
+    while True:
+        try:
+            return [_step(rng, *place) for place in rng.sample(PLACES, rng.choice([1, 2, 2, 3]))]
+        except ValueError:
+            continue
+
+
+def _step(rng: random.Random, name: str, number: int) -> Step:
+    if rng.random() < (0.6 if number == 3 else 0.1):
+        login: dict[str, Any] = {"login": rng.choice(LOGINS)} if rng.random() < 0.4 else {}
+        return Step(name, number, insert={"n": rng.randint(0, 2), **login})
+    if rng.random() < 0.1:
+        return Step(name, number, guard=_guard(rng), delete=True, refused=NotSo)
+    amount = rng.choice([-2, -1, 1, 2])
+    update: dict[str, Any] = rng.choice(
+        [
+            {},
+            {"take": {"$inc": {"n": amount}}, "undo": {"$inc": {"n": -amount}}},
+            {"give": {"$inc": {"n": amount}}},
+            {"give": {"$set": {"m": amount}}},
+            {"give": {"$push": {"seen": amount}}},
+            {"give": {"$set": {"login": rng.choice(LOGINS)}}},
+        ]
+    )
+    return Step(name, number, guard=_guard(rng), refused=NotSo, **update)
+
+
+def _guard(rng: random.Random) -> dict[str, Any]:
+    return rng.choice([{}, {"n": {"$gte": 1}}, {"n": {"$lt": 2}}, {"n": 2}, {"login": None}])
+
+
+def operations(seed: int, count: int, modes: Sequence[Mode]) -> list[Operation]:
+    """So many random plans, each in its mode."""
+    rng = random.Random(seed)
+    return [_named(plan(rng), mode) for _, mode in zip(range(count), modes, strict=True)]
+
+
+def _named(steps: Sequence[Step], mode: Mode) -> Operation:
+    def run() -> Sequence[Step]:
+        return steps
+
+    run.__name__ = "; ".join(_told(step) for step in steps)
+    return in_mode(run, mode)
+
+
+def _told(step: Step) -> str:
+    does = {"guard": step.guard, "take": step.take, "give": step.give, "insert": step.insert, "delete": step.delete}
+    return f"{step.collection}/{step.id} " + ", ".join(f"{name} {what}" for name, what in does.items() if what)

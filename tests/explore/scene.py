@@ -1,0 +1,103 @@
+"""What is explored: documents, and operations that meet in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+from squinney import assembly
+from squinney.mongo.schema import Collection, Db
+from squinney.testing import Explored, Explorer, Operation
+from squinney.testing.explorer import GIVES_UP
+from squinney.testing.explorer.explore import recover
+from squinney.transactions import Mode, Transactions
+
+Act = Callable[[Db, Mode, Any], object]
+BOTH: tuple[Mode, ...] = ("native", "two-phase")
+CI_SECONDS = 20.0  # of an operation: on a busy machine nobody's time is over by accident
+
+
+def transactions(db: Db, mode: Mode) -> Transactions:
+    """As operations under the explorer use them."""
+    return Transactions(db, mode, timeout_seconds=CI_SECONDS, margin_seconds=1)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A prepared system and the operations that are run at once on it.
+
+    `single` are operations that are one run or transaction as a whole: only these are compared with their serial
+    orders. The others (a checkout pays in the midst) keep the system's invariants. `excused` are errors by which an
+    operation says that another came between; it must then have done nothing.
+    """
+
+    name: str
+    system: str
+    prepare: Callable[[Db], Any]
+    operations: Mapping[str, Act]
+    modes: Sequence[Mode] = BOTH
+    composed: Sequence[str] = ()
+    excused: tuple[type[Exception], ...] = ()
+    ignored: Sequence[str] = ()
+    check: Callable[[Db, Any], object] = lambda db, state: None
+    age: Callable[[Db], object] = lambda db: None
+    between: Sequence[Callable[[Db], object]] = field(default_factory=list)
+
+    @property
+    def collections(self) -> list[Collection]:
+        """What its database has."""
+        system = assembly.system_named(self.system)
+        assert system, f"no system {self.system}"
+        return [*assembly.CORE_COLLECTIONS, *system.collections]
+
+    def pairs(self) -> list[tuple[str, ...]]:
+        """Every two operations, also one with itself."""
+        return list(combinations_with_replacement(self.operations, 2))
+
+    def modes_of(self, names: Sequence[str]) -> list[tuple[Mode, ...]]:
+        """Every combination of modes."""
+        return list(product(self.modes, repeat=len(names)))
+
+    def explore(self, explorer: Explorer, names: Sequence[str], modes: Sequence[Mode], **options: Any) -> Explored:
+        """Run the named operations at once."""
+        system = assembly.system_named(self.system)
+        assert system
+        return explorer.explore(
+            [self._operation(name, mode) for name, mode in zip(names, modes, strict=True)],
+            self.check,
+            prepare=self.prepare,
+            collections=self.collections,
+            between=self.between,
+            problems=system.find_problems,
+            settle=self._settle,
+            later=self._later,
+            serial=not set(names) & set(self.composed),
+            tentative=True,
+            gives_up=(*GIVES_UP, *self.excused),
+            ignored=self.ignored,
+            **options,
+        )
+
+    def _operation(self, name: str, mode: Mode) -> Operation:
+        act = self.operations[name]
+        return Operation(
+            lambda db, state: act(db, mode, state),
+            f"{name}, {mode}",
+            alone=lambda db, state: act(db, "native", state),
+        )
+
+    def _later(self, db: Db) -> None:
+        """What helps those who wait for a dead one."""
+        self.age(db)
+        Transactions(db).recover()
+
+    def _settle(self, db: Db) -> None:
+        """What time and the jobs do after a death."""
+        recover(db)
+        self.age(db)
+        system = assembly.system_named(self.system)
+        for job in system.jobs if system else ():
+            job.run(db)
+        recover(db)

@@ -1,0 +1,121 @@
+"""The shop: carts and orders that want the same goods, and a tree that several change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders, TestGateway
+from squinney.mongo.schema import Db
+from squinney.transactions import Mode
+from tests.crash.shop import PRICING, age, levels, paired
+from tests.explore.scene import Act, Scene, transactions
+
+
+def _carts(db: Db, mode: Mode = "native") -> Carts:
+    return Carts(db, payments=TestGateway(db), transactions=transactions(db, mode))
+
+
+def _orders(db: Db, mode: Mode = "native") -> Orders:
+    return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
+
+
+def _inventory(db: Db, mode: Mode = "native") -> Inventory:
+    return Inventory(db, transactions=transactions(db, mode))
+
+
+# ---- carts ----
+
+
+def _shop(db: Db) -> dict[str, str]:
+    """Five films, of which two are in one cart and one in the other."""
+    Catalog(db).add({"_id": "film", "type": "Film", "title": "film", "pricing": PRICING})
+    _inventory(db).receive("film", 5)
+    mine, theirs = (_carts(db).new()["_id"] for _ in range(2))
+    _carts(db).add_item(mine, "film", 2)
+    _carts(db).add_item(theirs, "film", 1)
+    return {"mine": mine, "theirs": theirs}
+
+
+def _on_cart(change: Callable[[Carts, str], object], which: str = "mine") -> Act:
+    return lambda db, mode, state: change(_carts(db, mode), state[which])
+
+
+def _sold_is_paid(db: Db, state: Any) -> None:
+    levels(db)
+    paired(db)
+
+
+CART_OPERATIONS: dict[str, Act] = {
+    "add": _on_cart(lambda carts, cart: carts.add_item(cart, "film", 2)),
+    "add by key": _on_cart(lambda carts, cart: carts.add_item(cart, "film", 1, key="k")),
+    "add to theirs": _on_cart(lambda carts, cart: carts.add_item(cart, "film", 2), "theirs"),
+    "set less": _on_cart(lambda carts, cart: carts.set_quantity(cart, "film", 1)),
+    "set more": _on_cart(lambda carts, cart: carts.set_quantity(cart, "film", 4)),
+    "remove": _on_cart(lambda carts, cart: carts.remove_item(cart, "film")),
+    "abandon": _on_cart(lambda carts, cart: carts.abandon(cart)),
+    "check out": _on_cart(lambda carts, cart: carts.checkout(cart, key="k")),
+    "receive": lambda db, mode, state: _inventory(db, mode).receive("film", 2),
+    "adjust": lambda db, mode, state: _inventory(db, mode).adjust("film", -2, "lost"),
+}
+
+# ---- orders ----
+
+
+def _paid(db: Db) -> dict[str, str]:
+    state = _shop(db)
+    _carts(db).checkout(state["mine"], key="k")
+    lines = [{"sku": "x", "price": 3, "qty": 2}, {"sku": "y", "price": 10, "qty": 1}]
+    return {**state, "unpaid": _orders(db).place(lines)["_id"]}
+
+
+def _on_order(change: Callable[[Orders, str], object], which: str = "unpaid") -> Act:
+    return lambda db, mode, state: change(_orders(db, mode), state[which])
+
+
+def _totals_are_sums(db: Db, state: Any) -> None:
+    levels(db)
+    charged = {charge["_id"] for charge in db["test_charges"].find({"state": "captured"})}
+    placed = db["orders"].find({"status": "placed", "payment_id": {"$exists": True}})
+    assert charged == {order["payment_id"] for order in placed}
+    for order in db["orders"].find():
+        assert order["total"] == sum(line["price"] * line["qty"] for line in order["items"])
+
+
+ORDER_OPERATIONS: dict[str, Act] = {
+    "cancel paid": _on_order(lambda orders, order: orders.cancel(order), "mine"),
+    "theirs add": CART_OPERATIONS["add to theirs"],
+    "increase": _on_order(lambda orders, order: orders.add_or_increase(order, "x", 3, 3)),
+    "increase by key": _on_order(lambda orders, order: orders.add_or_increase(order, "x", 3, 1, key="k")),
+    "set quantity": _on_order(lambda orders, order: orders.set_quantity(order, "x", 5)),
+    "remove line": _on_order(lambda orders, order: orders.remove_item(order, "y")),
+    "cancel unpaid": _on_order(lambda orders, order: orders.cancel(order)),
+    "delete": _on_order(lambda orders, order: orders.delete(order)),
+}
+
+# ---- categories ----
+
+
+def _tree(db: Db) -> None:
+    Categories(db).add_paths([["a", "b", "c"], ["a", "b", "d"], ["e"]])
+
+
+def _on_tree(change: Callable[[Categories], object]) -> Act:
+    return lambda db, mode, state: change(Categories(db))
+
+
+TREE_OPERATIONS: dict[str, Act] = {
+    "add": _on_tree(lambda tree: tree.add("new", parent="b")),
+    "move": _on_tree(lambda tree: tree.move("b", "e", 0)),
+    "move under": _on_tree(lambda tree: tree.move("e", "b", 0)),
+    "rename": _on_tree(lambda tree: tree.rename("b", "B")),
+    "change slug": _on_tree(lambda tree: tree.change_slug("b", "bb")),
+    "lift": _on_tree(lambda tree: tree.remove("b", children="lift")),
+    "cascade": _on_tree(lambda tree: tree.remove("b", children="cascade")),
+}
+
+SCENES = [
+    Scene("carts", "commerce", _shop, CART_OPERATIONS, composed=["check out"], check=_sold_is_paid, age=age),
+    Scene("orders", "commerce", _paid, ORDER_OPERATIONS, composed=["cancel paid"], check=_totals_are_sums, age=age),
+    Scene("categories", "commerce", _tree, TREE_OPERATIONS, modes=["native"]),
+]

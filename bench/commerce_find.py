@@ -92,6 +92,8 @@ def _imports(db: Db) -> list[str]:
     rows, plain = [], 0.0
     for name, indexes in reversed(kinds.items()):
         db["products"].drop()
+        db["categories"].drop()
+        db["categories"].insert_many({"_id": f"c{number}"} for number in range(1_000))
         schema.apply(db, [replace(commerce.search.PRODUCTS, indexes=indexes)])
         began = time.perf_counter()
         assert Catalog(db).import_products(lines).imported == IMPORTED

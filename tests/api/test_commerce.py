@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -108,6 +109,17 @@ def test_a_sku_may_have_slashes(site: TestClient) -> None:
     assert ok(site.put(f"{API}/carts/{cart}/items/{sku}", json={"qty": 2}))["items"][0]["qty"] == 2
     assert ok(site.delete(f"{API}/carts/{cart}/items/AC%2FDC"))["items"] == []
     assert site.get(f"/shop/products/{sku}", headers={"Accept": "text/html"}).status_code == 200
+
+
+def test_a_slash_that_is_part_of_a_sku_is_not_one_of_the_address(site: TestClient) -> None:
+    for sku in ("a", "a/movements"):
+        ok(site.post(f"{API}/products", json={"_id": sku, "type": "Film", "title": "T", "pricing": PRICING}), 201)
+        ok(site.post(f"{API}/stock/{quote(sku, safe='')}/receipts", json={"qty": 3}))
+    assert ok(site.get(f"{API}/stock/a%2Fmovements"))["id"] == "a/movements"
+    assert [move["sku"] for move in ok(site.get(f"{API}/stock/a/movements?limit=5"))["items"]] == ["a"]
+    moves = ok(site.get(f"{API}/stock/a%2Fmovements/movements"))["items"]
+    assert [move["sku"] for move in moves] == ["a/movements"]
+    assert refused(site.post(f"{API}/stock/nothing/receipts", json={"qty": 1})) == (404, "unknown-product")
 
 
 def test_a_program_keeps_orders_and_stock(shop: TestClient) -> None:

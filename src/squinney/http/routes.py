@@ -6,11 +6,14 @@ import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 
 class OneThreadRoute(APIRoute):
@@ -22,6 +25,21 @@ class OneThreadRoute(APIRoute):
         if described and not inspect.iscoroutinefunction(endpoint):
             endpoint = _answering(endpoint, model, options.get("status_code") or 200)
         super().__init__(path, endpoint, **options)
+
+
+class LastPartRoute(OneThreadRoute):
+    """A route whose last word is told from a parameter with slashes before it by the address as it was sent.
+
+    `/stock/{sku:path}/movements` is not meant by `/stock/a%2Fmovements`: that is the SKU `a/movements`.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As the framework does, where the address has the last word as a part of its own."""
+        last_word = self.path.rpartition("}/")[2]
+        sent = unquote((scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].rpartition(b"/")[2])
+        if "{" not in last_word and ":path}/" in self.path and sent != last_word:
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 def _answering(endpoint: Callable[..., Any], model: Any, status: int) -> Callable[..., Response]:

@@ -13,6 +13,7 @@ from squinney.commerce import (
     CartClosed,
     CartLimit,
     Carts,
+    Catalog,
     InadequateInventory,
     PaymentDeclined,
     UnknownCart,
@@ -312,3 +313,18 @@ def test_orphans_go_back_and_others_stay(shop: Shop) -> None:
     assert left == {active, pending, complete}
     assert shop.inventory.level("film")["qty"] == 17
     assert shop.carts.return_orphans(60) == {}
+
+
+def test_nothing_is_received_of_what_is_no_product(shop: Shop) -> None:
+    with pytest.raises(UnknownProduct, match="there is no product flim"):
+        shop.inventory.receive("flim", 5)
+    assert shop.db["stock"].count_documents({}) == shop.db["movements"].count_documents({}) == 0
+
+
+def test_what_was_removed_is_received_again_only_once_it_is_a_product_again(shop: Shop) -> None:
+    shop.stock("film", 5)
+    Catalog(shop.db, transactions=shop.transactions).remove("film")
+    with pytest.raises(UnknownProduct):
+        shop.inventory.receive("film", 1)
+    shop.db["products"].insert_one({"_id": "film"})  # as a process leaves it that dies before it marks the stock
+    assert shop.inventory.receive("film", 1)["qty"] == 6

@@ -15,7 +15,7 @@ from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.commerce.conftest import PRICING, Shop, product, skus
 
-from squinney.commerce import Catalog, Categories, ProductReserved, UnknownProduct
+from squinney.commerce import Catalog, Categories, Orders, ProductReserved, UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -222,10 +222,50 @@ def test_a_reserved_product_stays(shop: Shop) -> None:
     catalog.remove("unstocked")
 
 
+@pytest.mark.parametrize("sku", [".", "..", "a/../b", "./a", "a/."])
+def test_a_sku_that_no_address_can_name_is_refused(catalog: Catalog, shop_db: Db, sku: str) -> None:
+    """Browsers and proxies take the dots out of an address before it arrives."""
+    with pytest.raises(Invalid, match=r"^sku must not be"):
+        catalog.add(product(sku))
+    with pytest.raises(Invalid, match=r"^sku must not be"):
+        Orders(shop_db).place([{"sku": sku, "price": 1, "qty": 1}])
+    assert catalog.import_products([json.dumps(product(sku))]).bad[0][1].startswith("sku must not be")
+
+
+@pytest.mark.parametrize("sku", ["...", "a.b", ".a", "a/..b", "a%2Fmovements"])
+def test_a_sku_may_have_dots(catalog: Catalog, sku: str) -> None:
+    assert catalog.get(catalog.add(product(sku))["_id"])["_id"] == sku
+
+
+def test_a_category_that_does_not_exist_is_refused(catalog: Catalog, shop_db: Db) -> None:
+    jazz = Categories(shop_db).add("Jazz")["_id"]
+    message = "category_ids: there is no category nowhere"
+    for key in (None, "k"):
+        with pytest.raises(Invalid, match=message):
+            catalog.add(product("p", category_ids=[jazz, "nowhere"]), key=key)
+    catalog.add(product("p", category_ids=[jazz]))
+    with pytest.raises(Invalid, match=message):
+        catalog.replace("p", product("p", category_ids=["nowhere"]), expected_version=1)
+    with pytest.raises(Invalid, match=message):
+        catalog.patch("p", {"category_ids": ["nowhere"]})
+    lines = [json.dumps(product("q", category_ids=[jazz])), json.dumps(product("r", category_ids=["nowhere"]))]
+    report = catalog.import_products(lines)
+    assert (report.imported, report.bad) == (1, [(2, message)])
+    assert (catalog.get("p")["category_ids"], catalog.get("p")["version"]) == ([jazz], 1)
+
+
+def test_a_product_whose_category_is_gone_can_still_be_changed(catalog: Catalog, shop_db: Db) -> None:
+    """Such references are left where a removal of the category died; `repair` drops them."""
+    catalog.add(product("p"))
+    shop_db["products"].update_one({"_id": "p"}, {"$set": {"category_ids": ["gone"]}})
+    assert catalog.patch("p", {"title": "New"})["title"] == "New"
+
+
 def test_many_and_with_categories(catalog: Catalog, shop_db: Db) -> None:
     categories = Categories(shop_db)
     jazz = categories.add("Jazz", parent=categories.add("Music")["slug"])
-    catalog.add(product("a", category_ids=[jazz["_id"], "gone"]))
+    catalog.add(product("a", category_ids=[jazz["_id"]]))
+    shop_db["products"].update_one({"_id": "a"}, {"$push": {"category_ids": "gone"}})
     catalog.add(product("b"))
     assert [found["_id"] for found in catalog.get_many(["b", "nothing", "a"])] == ["b", "a"]
     assert catalog.get_with_categories("a")["categories"] == [categories.get("jazz")]

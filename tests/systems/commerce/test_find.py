@@ -51,6 +51,7 @@ def full(client: MongoClient[Document]) -> Iterator[Catalog]:
         }
         return json.dumps({"_id": f"p{number:05}", **fields})
 
+    db["categories"].insert_many({"_id": f"c{n}", "slug": f"c{n}"} for n in range(8))
     report = Catalog(db).import_products(line(number) for number in range(3_000))
     assert (report.imported, report.refused) == (3_000, 0)
     yield Catalog(db)

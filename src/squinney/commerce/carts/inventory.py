@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, cast
 
 from squinney import checks
@@ -29,11 +30,11 @@ class Inventory:
 
     @operation()
     def receive(self, sku: str, qty: int, *, reason: str = "", key: str | None = None, scope: str = "") -> Stock:
-        """Add units that arrived, once per `key`; the first ones make the SKU's stock. Gives the stock as it is then.
+        """Add units of a product that arrived, once per `key`; the first ones make its stock. Gives the stock then.
 
         Atomic: the stock and the line in its history, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
-        Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
+        Raises: `Invalid`, `UnknownProduct`; with a key also `KeyReused` and `StillRunning`.
         """
         checks.identifier(sku, "sku")
         checks.integer(qty, "qty", least=1, most=MOST_STOCK)
@@ -61,11 +62,18 @@ class Inventory:
 
         def plan() -> Plan:
             stock = self._db["stock"].find_one(queries.STOCK(sku=sku))
+            if kind == "received":
+                self._require_product(sku)
             return Plan([_stock_step(sku, kind, qty, stock), rules.movement_step(movement)])
 
         arguments = {"sku": sku, "qty": qty, "reason": reason}
         self._transactions.run(f"stock {kind}", plan, key=key, scope=scope, arguments=arguments)
         return self.level(sku)
+
+    def _require_product(self, sku: str) -> None:
+        """Ask once the stock is read: who removes the product after that marks the stock, and the step is refused."""
+        if self._db["products"].find_one(queries.PRODUCT(sku=sku), {"_id": 1}) is None:
+            raise UnknownProduct(f"there is no product {sku}", sku=sku)
 
     @operation(reads_only=True)
     def level(self, sku: str) -> Stock:
@@ -110,7 +118,7 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
     if stock["qty"] + qty > MOST_STOCK:
         raise Invalid(f"a SKU's stock is at most {MOST_STOCK}", field="qty", limit=MOST_STOCK)
     if qty > 0:
-        return Step(STOCK, sku, give={"$inc": {kind: qty, "qty": qty}}, shared=True, refused=UnknownProduct)
+        return _more_step(sku, kind, qty, stock.get("removed_at"))
     return Step(
         STOCK,
         sku,
@@ -120,3 +128,12 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
         give={"$inc": {kind: qty}},
         refused=rules.short_of(sku, -qty),
     )
+
+
+def _more_step(sku: str, kind: str, qty: int, removed_at: datetime | None) -> Step:
+    more = {"$inc": {kind: qty, "qty": qty}}
+    if kind == "adjusted":
+        return Step(STOCK, sku, give=more, shared=True, refused=UnknownProduct)
+    guard = {"removed_at": removed_at}
+    stale = Stale("the product was removed or added again")
+    return Step(STOCK, sku, guard=guard, give=more, shared=True, refused=lambda _: stale)

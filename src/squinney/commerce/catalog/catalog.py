@@ -19,6 +19,7 @@ from squinney.commerce.catalog import search, subtree
 from squinney.commerce.catalog.imports import Existing, Report
 from squinney.commerce.catalog.products import TYPES, product_from
 from squinney.commerce.catalog.search import Filters
+from squinney.commerce.categories.tree import unknown_categories
 from squinney.commerce.documents import Product
 from squinney.commerce.errors import ProductReserved, UnknownProduct
 from squinney.errors import Conflict, Invalid, SquinneyError
@@ -82,10 +83,15 @@ class Catalog:
             raise AlreadyExists(f"there is a product {stored['_id']} already", sku=stored["_id"]) from error
 
     def _add(self, stored: Product, session: ClientSession | None = None) -> Product:
+        self._require_categories(stored["category_ids"], session)
         self._db["products"].insert_one(dict(stored), session=session)
         removed = {"_id": stored["_id"], "removed_at": {"$ne": None}}
         self._db["stock"].update_one(removed, {"$unset": {"removed_at": ""}}, session=session)
         return stored
+
+    def _require_categories(self, category_ids: Iterable[str], session: ClientSession | None = None) -> None:
+        if unknown := unknown_categories(self._db, category_ids, session):
+            raise Invalid(f"category_ids: there is no category {min(unknown)}", field="category_ids")
 
     @operation()
     def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
@@ -98,6 +104,7 @@ class Catalog:
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
+        self._require_categories(stored["category_ids"])
         if not self._swap(stored, expected_version):
             version = self._primary(sku)["version"]
             if version == expected_version:
@@ -123,6 +130,7 @@ class Catalog:
                 raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
             named = {**found, "properties": attributes.mapping(found.get("properties", []))}
             stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
+            self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
             if self._swap(stored, version):
                 return stored
             pause(number, until)

@@ -12,6 +12,7 @@ from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from squinney.commerce.catalog.products import product_from
+from squinney.commerce.categories.tree import unknown_categories
 from squinney.commerce.documents import Product
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -89,13 +90,25 @@ def _parsed(line: str | bytes, number: int, types: Mapping[str, type[BaseModel]]
 def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) -> None:
     if not batch:
         return
-    rows = list(batch.values())
+    rows = _in_known_categories(db, list(batch.values()), report)
     batch.clear()
     met = _send(db, rows, existing, report)
     for number, product in _send(db, met, existing, report):  # of two upserts that met, the later finds the other's now
         report.refuse(number, f"product {product['_id']} is being removed")
     skus = [product["_id"] for _, product in rows]
     db["stock"].update_many({"_id": {"$in": skus}, "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}})
+
+
+def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
+    """The rows whose categories exist; the others are bad."""
+    unknown = unknown_categories(db, (one for _, product in rows for one in product["category_ids"]))
+    known = []
+    for number, product in rows:
+        if missing := unknown.intersection(product["category_ids"]):
+            report.refuse(number, f"category_ids: there is no category {min(missing)}")
+        else:
+            known.append((number, product))
+    return known
 
 
 def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[Row]:

@@ -146,6 +146,17 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())[:LONGEST_FOLDED]
 
 
+def addressable_sku(value: Any) -> str:
+    """A SKU that an address can name: browsers and proxies take `.` and `..` between slashes for a way to go.
+
+    Raises: `Invalid`.
+    """
+    sku = checks.identifier(value, "sku")
+    if not {".", ".."}.isdisjoint(sku.split("/")):
+        raise Invalid("sku must not be, or have between slashes, . or ..", field="sku")
+    return sku
+
+
 def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Product:
     """The document to store for what came in.
 
@@ -159,7 +170,7 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
         details = _validated(model, details, "details.").model_dump(exclude_none=True)
     stored = common.model_dump(exclude={"sku", "details", "properties"}, exclude_none=True)
     return {
-        "_id": common.sku,
+        "_id": addressable_sku(common.sku),
         **stored,
         "title_lower": folded(common.title),
         "details": _free(details),

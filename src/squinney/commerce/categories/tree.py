@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce.errors import SlugTaken
+from squinney.commerce.queries import CATEGORIES_BY_ID
 from squinney.mongo.schema import Db
 from squinney.transactions import in_transaction, once
 
@@ -55,6 +56,15 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, by: Once | None
         return once(db, by.kind, work, key=by.key, scope=by.scope, arguments=by.arguments, seconds=seconds)
     except DuplicateKeyError as error:  # the slug's index is the only unique one
         raise SlugTaken("another category has this slug") from error
+
+
+def unknown_categories(db: Db, category_ids: Iterable[str], session: ClientSession | None = None) -> set[str]:
+    """Which of these are the id of no category. One query, or none where there is nothing to ask."""
+    asked = set(category_ids)
+    if not asked:
+        return asked
+    found = CATEGORIES_BY_ID.find(db, category_ids=sorted(asked), projection={"_id": 1}, session=session)
+    return asked - {category["_id"] for category in found}
 
 
 def take_from_products(db: Db, category_ids: list[str]) -> int:

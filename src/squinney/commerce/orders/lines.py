@@ -8,6 +8,7 @@ from typing import Any
 
 from squinney import checks
 from squinney.commerce import rules
+from squinney.commerce.catalog.products import addressable_sku
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL, Order, OrderLine
 from squinney.commerce.errors import OrderFixed, OrderLimit, UnknownLine, WrongCurrency
 from squinney.errors import Invalid, SquinneyError
@@ -38,7 +39,7 @@ def checked_lines(items: Any) -> list[OrderLine]:
 def _checked_line(item: Any) -> OrderLine:
     if not isinstance(item, Mapping) or not {"sku", "price", "qty"} <= item.keys() <= {"sku", "price", "qty", "title"}:
         raise Invalid("a line has sku, price, qty and perhaps title, and nothing else", field="items")
-    sku = checks.identifier(item["sku"], "sku")
+    sku = addressable_sku(item["sku"])
     return {
         "sku": sku,
         "title": checks.text(item.get("title", sku), "title", most=1_000),

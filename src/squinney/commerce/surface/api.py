@@ -62,11 +62,11 @@ from squinney.commerce.surface.models import (
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import Caller, IdempotencyKey, noun
 from squinney.http.problems import responses
-from squinney.http.routes import OneThreadRoute
+from squinney.http.routes import LastPartRoute
 from squinney.patterns.ancestors import Cycle
 from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRunning
 
-router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=OneThreadRoute)
+router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPartRoute)
 
 Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
 Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
@@ -154,7 +154,9 @@ def get_stock(inventory: Stock, sku: str) -> Any:
 
 
 @router.post(
-    "/stock/{sku:path}/receipts", response_model=StockModel, responses=responses(KeyReused, StillRunning, Busy)
+    "/stock/{sku:path}/receipts",
+    response_model=StockModel,
+    responses=responses(UnknownProduct, KeyReused, StillRunning, Busy),
 )
 def receive_stock(
     inventory: Stock, sku: str, body: Receipt, caller: Caller, idempotency_key: IdempotencyKey = None

@@ -8,6 +8,8 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from squinney.assembly import Assembled
+
 PRICING = {"list": 1_000, "retail": 800, "currency": "EUR"}
 API = "/api/commerce"
 ONCE = {"Idempotency-Key": "k"}
@@ -120,6 +122,17 @@ def test_a_slash_that_is_part_of_a_sku_is_not_one_of_the_address(site: TestClien
     moves = ok(site.get(f"{API}/stock/a%2Fmovements/movements"))["items"]
     assert [move["sku"] for move in moves] == ["a/movements"]
     assert refused(site.post(f"{API}/stock/nothing/receipts", json={"qty": 1})) == (404, "unknown-product")
+
+
+def test_a_refund_at_the_provider_is_told(shop: TestClient, systems: Assembled) -> None:
+    cart = ok(shop.post(f"{API}/carts", json={}), 201)["id"]
+    ok(shop.post(f"{API}/carts/{cart}/items", json={"sku": "a", "qty": 2}))
+    ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"}))
+    assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "captured"
+    systems.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
+    assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "refunded"
+    assert ok(shop.get(f"{API}/orders/{cart}"))["status"] == "cancelled"
+    assert refused(shop.post(f"{API}/payments/nothing:1/settle")) == (404, "unknown-payment")
 
 
 def test_a_program_keeps_orders_and_stock(shop: TestClient) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Squinney
 
-from squinney.commerce import Carts, Catalog, Categories, TestGateway
+from squinney.commerce import Carts, Catalog, Categories, Inventory, TestGateway
 from squinney.mongo.schema import Db
 
 PRICING = {"list": 100, "retail": 90, "currency": "EUR"}
@@ -32,6 +32,7 @@ def test_products_are_imported_and_bad_lines_are_named(squinney: Squinney, ready
 
 
 def test_stock_is_received_adjusted_and_shown(squinney: Squinney, ready_db: Db) -> None:
+    Catalog(ready_db).import_products([line("a")])
     for _ in range(2):
         done = squinney("commerce", "stock", "a", "--receive", "5", "--key", "once")
     assert "received 5, adjusted 0, qty 5" in done.stdout
@@ -42,6 +43,7 @@ def test_stock_is_received_adjusted_and_shown(squinney: Squinney, ready_db: Db) 
 
 
 def test_brackets_and_colons_are_shown_as_they_are(squinney: Squinney, ready_db: Db) -> None:
+    Catalog(ready_db).import_products([line("a")])
     reason = "a [/b] :cat: [red]one"
     done = squinney("commerce", "stock", "a", "--receive", "5", "--reason", reason, COLUMNS="200")
     assert (done.returncode, reason in done.stdout) == (0, True), done.stderr
@@ -85,3 +87,49 @@ def test_carts_are_listed_and_expired(squinney: Squinney, ready_db: Db) -> None:
     assert (
         json.loads(squinney("commerce", "carts", "--status", "expired", "--json").stdout)["items"][0]["_id"] == cart_id
     )
+
+
+def test_products_are_listed_and_shown(squinney: Squinney, ready_db: Db) -> None:
+    jazz = Categories(ready_db).add("Jazz")
+    details = {"ports": ["HDMI", "USB"]}
+    tv = {"_id": "tv", "type": "TV", "title": "A [set]", "pricing": PRICING, "details": details}
+    Catalog(ready_db).add({**tv, "category_ids": [jazz["_id"]]})
+    Catalog(ready_db).import_products([line("a"), line("b")])
+    Inventory(ready_db).receive("a", 7)
+    listed = squinney("commerce", "products", "--type", "Film", "--limit", "1", COLUMNS="200").stdout
+    assert ("0.90 EUR" in listed, "7" in listed, "more: --cursor" in listed) == (True, True, True)
+    for options in (["--category", "jazz"], ["--words", "set"], ["--prefix", "a [s"]):
+        found = json.loads(squinney("commerce", "products", *options, "--json").stdout)
+        assert [one["_id"] for one in found["items"]] == ["tv"], options
+    assert squinney("commerce", "products", "--category", "jazz", "--words", "set").returncode == 2
+    shown = squinney("commerce", "product", "tv").stdout
+    assert ("tv: A [set]" in shown, "Ports: HDMI, USB" in shown, "Categories: jazz" in shown) == (True, True, True)
+    assert squinney("commerce", "product", "nothing").returncode == 3
+
+
+def test_orders_are_listed_shown_cancelled_and_settled(squinney: Squinney, ready_db: Db) -> None:
+    Catalog(ready_db).import_products([line("a")])
+    Inventory(ready_db).receive("a", 5)
+    carts = Carts(ready_db, payments=TestGateway(ready_db))
+    for customer in ("ada", "bob"):
+        carts.add_item(cart_id := carts.new(customer=customer)["_id"], "a", 2)
+        carts.checkout(cart_id, key="k")
+    ids = [one["_id"] for one in json.loads(squinney("commerce", "orders", "--json").stdout)["items"]]
+    assert (len(ids), ids[0]) == (2, cart_id)
+    assert "ada" not in (bobs := squinney("commerce", "orders", "--customer", "bob", COLUMNS="200").stdout)
+    assert (cart_id in bobs, "1.80 EUR" in bobs) == (True, True)
+    assert "2 x a a at 0.90 EUR" in squinney("commerce", "order", cart_id).stdout
+    assert squinney("commerce", "cancel-order", cart_id).stdout.startswith(f"{cart_id}: cancelled")
+    ready_db["test_charges"].update_many({}, {"$set": {"state": "refunded"}})
+    assert squinney("commerce", "settle", f"{ids[1]}:1").stdout.strip() == f"{ids[1]}:1: refunded"
+    assert Inventory(ready_db).level("a")["qty"] == 5
+    assert squinney("commerce", "order", "nothing").returncode == 3
+
+
+def test_categories_are_added_shown_and_removed(squinney: Squinney, ready_db: Db) -> None:
+    assert squinney("commerce", "add-category", "Music").stdout.strip() == "music: Music"
+    assert squinney("commerce", "add-category", "Jazz", "--parent", "music").stdout.strip() == "jazz: Jazz"
+    assert squinney("commerce", "category", "jazz").stdout.startswith("Music > Jazz")
+    assert "jazz: Jazz" in squinney("commerce", "category", "music").stdout
+    assert squinney("commerce", "remove-category", "music").returncode == 5
+    assert squinney("commerce", "remove-category", "music", "--children", "cascade").stdout.strip() == "2 removed"

@@ -29,6 +29,7 @@ from squinney.commerce import (
     UnknownCategory,
     UnknownLine,
     UnknownOrder,
+    UnknownPayment,
     UnknownProduct,
     WrongCurrency,
 )
@@ -51,6 +52,7 @@ from squinney.commerce.surface.models import (
     OrderLineChange,
     OrderModel,
     OrderPage,
+    PaymentModel,
     ProductModel,
     ProductPage,
     ProductPatch,
@@ -322,6 +324,16 @@ def abandon_cart(carts: Baskets, cart_id: str) -> Any:
 def check_out(carts: Baskets, cart_id: str, body: Checkout) -> Any:
     """Charge for the cart and make its order, once per key."""
     return _out(carts.checkout(cart_id, key=body.key))
+
+
+@router.post(
+    "/payments/{payment_id}/settle",
+    response_model=PaymentModel,
+    responses=responses(UnknownPayment, PaymentUnsettled, Busy),
+)
+def settle_payment(carts: Baskets, payment_id: str) -> Any:
+    """Ask the provider how a payment stands, and act on it; for its webhook, also after a refund there."""
+    return _out(carts.settle(payment_id))
 
 
 # ---- orders ----

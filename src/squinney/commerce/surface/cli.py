@@ -17,12 +17,14 @@ from rich.text import Text
 from rich.tree import Tree
 
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
+from squinney.commerce.surface import cli_lists
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, console, errors, listed, print_json, ready
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
-app = typer.Typer(help="Products, categories, stock and carts.", no_args_is_help=True)
+app = typer.Typer(help="Products, categories, stock, carts and orders.", no_args_is_help=True)
+app.add_typer(cli_lists.app)
 
 Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 

@@ -210,6 +210,17 @@ class OrderModel(BaseModel):
     payment_id: str | None = None
 
 
+class PaymentModel(BaseModel):
+    """A payment attempt."""
+
+    id: str
+    cart_id: str
+    amount: int
+    currency: str
+    state: str
+    at: datetime
+
+
 class ProductPage(BaseModel):
     """A page of products."""
 

@@ -152,6 +152,11 @@ def _unknown_categories() -> list[Document]:
     ]
 
 
+def _outdated_products(version: int) -> list[Document]:
+    counted = {"_id": None, "products": {"$sum": 1}, "first": {"$min": "$_id"}}
+    return [{"$match": {"schema_version": {"$lt": version}}}, {"$group": counted}]
+
+
 UNLIKE_HISTORY = _check("unlike-history", "stock", _unlike_history)
 STRAY_RESERVATIONS = _check("stray-reservations", "reservations", _stray_reservations)
 UNLIKE_RESERVATIONS = _check("unlike-reservations", "carts", _unlike_reservations)
@@ -162,3 +167,11 @@ ORDER_WITHOUT_PAYMENT = _check("order-without-payment", "orders", _order_without
 WRONG_TOTALS = _check("wrong-totals", "orders", _wrong_totals)
 REMOVED_BUT_SOLD = _check("removed-but-sold", "stock", _removed_but_sold)
 UNKNOWN_CATEGORIES = _check("unknown-categories", "products", _unknown_categories)
+OUTDATED_PRODUCTS = Pipeline(
+    "commerce.outdated-products",
+    "products",
+    stages=_outdated_products,
+    example={"version": 2},
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)

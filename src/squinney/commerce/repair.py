@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from squinney.commerce.carts import repair as stock_repair
+from squinney.commerce.catalog import repair as catalog_repair
 from squinney.commerce.categories import repair as tree_repair
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
@@ -22,6 +23,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     yield from find_stuck(db)
     yield from stock_repair.find_problems(db)
     yield from tree_repair.find_problems(db)
+    yield from catalog_repair.find_problems(db)
     yield from find_orphans(db, stock_repair.MARKED)  # after the rest, or a run that ends just now would show
 
 
@@ -35,4 +37,5 @@ def repair(db: Db) -> Counter[str]:
     done = Transactions(db).recover()
     done.update(stock_repair.repair(db))
     done.update(tree_repair.repair(db))
+    done.update(catalog_repair.repair(db))
     return +done

@@ -29,6 +29,7 @@ DUPLICATE_KEY = 11000
 class Index:
     """One index. `expire_after_seconds` makes it a TTL index; `partial` its filter; `weights` for text.
 
+    `default_language` is that of a text index: its stop words are not found, and `none` has none.
     `language_override` is the field in which the server looks for the language of a document's text. Without it that is
     `language`, and the server refuses documents that have there what is no language of its own.
     """
@@ -39,6 +40,7 @@ class Index:
     partial: Mapping[str, Any] | None = None
     expire_after_seconds: int | None = None
     weights: Mapping[str, int] | None = None
+    default_language: str | None = None
     language_override: str | None = None
     collation: Mapping[str, Any] | None = None
     why: str = ""
@@ -56,6 +58,7 @@ class Index:
             "partialFilterExpression": dict(self.partial) if self.partial else None,
             "expireAfterSeconds": self.expire_after_seconds,
             "weights": dict(self.weights) if self.weights else None,
+            "default_language": self.default_language,
             "language_override": self.language_override,
             "collation": dict(self.collation) if self.collation else None,
         }
@@ -202,6 +205,7 @@ def _differs(index: Index, found: Mapping[str, Any]) -> bool:
         or (dict(index.partial) if index.partial else None) != found.get("partialFilterExpression")
         or index.expire_after_seconds != found.get("expireAfterSeconds")
         or not _holds(index.collation, found.get("collation"))
+        or (index.default_language or "english") != found.get("default_language", "english")
         or (index.language_override or "language") != found.get("language_override", "language")
     )
 

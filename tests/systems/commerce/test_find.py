@@ -177,6 +177,56 @@ def test_words_come_by_relevance_and_page_by_page(full: Catalog) -> None:
     assert len(found) == len(set(found)) == expected > 150
 
 
+def test_no_more_products_are_counted_than_asked_for(full: Catalog) -> None:
+    few = full.facets(by=["type"], up_to=100)
+    assert (few["total"], few["complete"], sum(row["count"] for row in few["type"])) == (100, False, 100)
+    assert full.facets(by=["type"], up_to=100, title_prefix="a tree 11", type="Film")["complete"]
+    with pytest.raises(Invalid, match="up_to"):
+        full.facets(by=["type"], up_to=0)
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("Up", "up"),
+        ("Her", "HER"),
+        ("It", "it"),
+        ("Once", "once"),
+        ("The Who", "the who"),
+        ("東京物語", "東京"),
+        ("東京物語", "物語"),
+        ("東京物語", "東"),
+        ("東京物語", "東京物語"),
+        ("東京物語", '"東京"'),
+        ("となりのトトロ", "トトロ"),
+        ("となりのトトロ", "ﾄﾄﾛ"),
+        ("기생충", "기생"),
+        ("ลุงบุญมีระลึกชาติ", "บุญมี"),
+        ("Amélie", "amelie"),
+    ],
+)
+def test_a_title_is_found_by_its_own_words(catalog: Catalog, title: str, words: str) -> None:
+    catalog.add(product("p", title=title))
+    catalog.add(product("other", title="Quite Another Thing", description="北国"))
+    assert skus(catalog.find(words=words)) == ["p"]
+
+
+def test_people_are_found_in_any_script_and_exclusions_hold(catalog: Catalog) -> None:
+    catalog.add(product("p", title="Late Spring", details={"actor": ["原節子"]}))
+    assert skus(catalog.find(words="節子")) == ["p"]
+    assert skus(catalog.find(words="spring -原節子")) == []
+
+
+def test_titles_are_sorted_as_people_look_for_them(catalog: Catalog) -> None:
+    titles = ["Zebra", "Émile", "Æon", "eagle", "Ödipus", "Łódź", "Emma", "Orange"]
+    for number, title in enumerate(titles):
+        catalog.add(product(f"p{number}", title=title))
+    found = [one["title"] for one in catalog.find(sort="title").items]
+    assert found == ["Æon", "eagle", "Émile", "Emma", "Łódź", "Ödipus", "Orange", "Zebra"]
+    assert [one["title"] for one in catalog.find(title_prefix="EMI").items] == ["Émile"]
+    assert [one["title"] for one in catalog.find(title_prefix="émi").items] == ["Émile"]
+
+
 def test_words_prefer_titles(catalog: Catalog) -> None:
     catalog.add(product("d", title="Other", description="about coltrane"))
     catalog.add(product("t", title="Coltrane"))

@@ -133,6 +133,7 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("wrong-position", True, category("Rock", {"$set": {"position": 7}})),
     ("unknown-category-id", True, change("products", "film", {"$set": {"category_ids": ["nowhere"]}})),
     ("removed-stock", True, removed_stock),
+    ("outdated-products", True, change("products", "gone", {"$set": {"schema_version": 1, "title_lower": "é"}})),
 ]
 
 

@@ -229,25 +229,29 @@ class Catalog:
         return paging.cut(list(found), search.RELEVANCE, limit=limit)
 
     @operation(reads_only=True)
-    def facets(self, *, by: Sequence[str], most: int = 20, **filters: Any) -> dict[str, Any]:
+    def facets(self, *, by: Sequence[str], most: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:
         """How many products match, and how many have each value of the fields in `by`. One round trip.
 
-        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`.
+        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`. With `up_to`, no more products than
+        that are counted, however many match: `complete` then says whether these were all.
 
         Raises: `Invalid`, as `find` and for a field that cannot be counted.
         """
         wanted = _filters(filters)
         where = search.words_filter(wanted, None) if wanted.words is not None else search.search_for(wanted, None).where
-        return self._counted(where, by, most)
+        return self._counted(where, by, most, up_to)
 
-    def _counted(self, where: Document, by: Sequence[str], most: int) -> dict[str, Any]:
+    def _counted(self, where: Document, by: Sequence[str], most: int, up_to: int | None) -> dict[str, Any]:
         if unknown := [name for name in by if name not in search.FACETS]:
             raise Invalid(f"by must be of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
         checks.integer(most, "most", least=1, most=200)
-        found = next(self._reading["products"].aggregate(search.COUNT_FACETS(where=where, by=list(by), most=most)))
-        total = found.pop("total")
+        if up_to is not None:
+            checks.integer(up_to, "up_to", least=1)
+        stages = search.COUNT_FACETS(where=where, by=list(by), most=most, up_to=up_to)
+        found = next(self._reading["products"].aggregate(stages))
+        total = sum(row["count"] for row in found.pop("total"))
         counted = {name: [{"value": row["_id"], "count": row["count"]} for row in rows] for name, rows in found.items()}
-        return {"total": total[0]["count"] if total else 0, **counted}
+        return {"total": total, **counted} if up_to is None else {"total": total, "complete": total < up_to, **counted}
 
     @operation(60, reads_only=True)
     def subtree(
@@ -270,13 +274,13 @@ class Catalog:
 
     @operation(60, reads_only=True)
     def subtree_facets(
-        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
+        self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None, up_to: int | None = None
     ) -> dict[str, Any]:
         """As `facets`, for the products that `subtree` gives.
 
         Raises: `UnknownCategory`, `Invalid`.
         """
-        return self._counted(subtree.matching(subtree.ids_below(self._reading, category), type), by, most)
+        return self._counted(subtree.matching(subtree.ids_below(self._reading, category), type), by, most, up_to)
 
     def import_products(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,16 +11,16 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from squinney import checks
+from squinney.commerce.catalog.words import folded, parts_of
 from squinney.commerce.documents import CURRENCY, MOST_PRICE, Product
 from squinney.errors import Invalid
 from squinney.patterns import attributes
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: titles are sorted without accents, and searched by their parts
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
-LONGEST_FOLDED = 500  # with the longest SKU beside it, a cursor that fits into a URL
 TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
-OURS = {"title_lower", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
+OURS = {"title_lower", "title_parts", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
 
 
 def _plain(value: str) -> str:
@@ -138,14 +137,6 @@ class Common(Details):
     properties: Any = []
 
 
-def folded(text: str) -> str:
-    """The form in which titles are compared and searched: composed alike, without case.
-
-    Cut, because a letter may become eighteen, and cursors hold the title that a page ends with.
-    """
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())[:LONGEST_FOLDED]
-
-
 def addressable_sku(value: Any) -> str:
     """A SKU that an address can name: browsers and proxies take `.` and `..` between slashes for a way to go.
 
@@ -169,14 +160,22 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
     if model := types.get(common.type):
         details = _validated(model, details, "details.").model_dump(exclude_none=True)
     stored = common.model_dump(exclude={"sku", "details", "properties"}, exclude_none=True)
+    checked = _free(details)
     return {
         "_id": addressable_sku(common.sku),
         **stored,
-        "title_lower": folded(common.title),
-        "details": _free(details),
+        **title_fields(common.title, checked),
+        "details": checked,
         "properties": _pairs(common.properties),
         "schema_version": SCHEMA_VERSION,
     }
+
+
+def title_fields(title: str, details: Mapping[str, Any]) -> dict[str, Any]:
+    """What a product is sorted and found by, computed from its title and the people in it."""
+    people = [details.get("artist"), *details.get("actor", [])]
+    parts = parts_of(text for text in [title, *people] if isinstance(text, str))
+    return {"title_lower": folded(title), **({"title_parts": parts} if parts else {})}
 
 
 def _validated(model: type[BaseModel], given: Mapping[str, Any], prefix: str) -> Any:

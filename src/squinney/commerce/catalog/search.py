@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney import checks
-from squinney.commerce.catalog.products import TEXT_LANGUAGE, folded
+from squinney.commerce.catalog.products import TEXT_LANGUAGE
+from squinney.commerce.catalog.words import folded, with_parts
 from squinney.errors import Invalid
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Document, Index
@@ -182,7 +183,7 @@ def words_filter(filters: Filters, sort: str | None) -> Document:
         raise Invalid(f"{range_} cannot be combined with words", field=range_)
     _anchor(filters)
     words = checks.text(filters.words, "words", least=1, most=200)
-    return {"$text": {"$search": words}, **_equalities(filters)}
+    return {"$text": {"$search": with_parts(words)}, **_equalities(filters)}
 
 
 def _words(where: Document, after: Document | None, limit: int) -> list[Document]:
@@ -218,10 +219,11 @@ FACETS: Mapping[str, list[Document]] = {
 SHOWN = ["type", "brand", "category_ids", "details.genre", "details.actor", "properties", "pricing.retail"]
 
 
-def _facets(where: Document, by: Sequence[str], most: int) -> list[Document]:
+def _facets(where: Document, by: Sequence[str], most: int, up_to: int | None) -> list[Document]:
     counted: Document = {name: [*FACETS[name], {"$limit": most}] for name in by}
     return [
         {"$match": where or {TITLE: {"$gte": ""}}},
+        *([{"$limit": up_to}] if up_to else []),
         {"$project": dict.fromkeys(SHOWN, 1)},
         {"$facet": {**counted, "total": [{"$count": "count"}]}},
     ]
@@ -231,7 +233,7 @@ COUNT_FACETS = Pipeline(
     "commerce.facets",
     "products",
     stages=_facets,
-    example={"where": {"type": "Film"}, "by": ["genre"], "most": 20},
+    example={"where": {"type": "Film"}, "by": ["genre"], "most": 20, "up_to": 10_000},
     routing="broadcast",
     reason="counts the products of all shards",
 )
@@ -248,13 +250,15 @@ def _index(anchor: str, field: str) -> Index:
     return Index([*head, (field, 1), ("_id", 1), *tail], why=f"find() by {anchor or 'nothing'}, in order of {field}")
 
 
+WEIGHTS = {"title": 10, "title_parts": 5, "details.artist": 5, "details.actor": 5, "description": 1}
 PRODUCTS = Collection(
     "products",
     indexes=[
         *(_index(anchor, field) for anchor, fields in SERVED.items() for field in fields),
         Index(
-            [("title", "text"), ("details.artist", "text"), ("details.actor", "text"), ("description", "text")],
-            weights={"title": 10, "details.artist": 5, "details.actor": 5, "description": 1},
+            [(field, "text") for field in WEIGHTS],
+            weights=WEIGHTS,
+            default_language="none",  # a language has stop words, and there are films called Up, Her and It
             language_override=TEXT_LANGUAGE,
             why="find() by words",
         ),
@@ -310,9 +314,20 @@ def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any
     return Search("category", where, [(field, direction), ("_id", direction)], _index("category", field).name)
 
 
+OUTDATED = Query(
+    "commerce.outdated",
+    "products",
+    where=lambda version, after: {"_id": {"$gt": after}, "schema_version": {"$lt": version}},
+    example={"version": 2, "after": ""},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="repair() goes through the products of all shards",
+)
+
 QUERIES: list[Query | Pipeline] = [
     *(in_categories(["c3", "c4"], sort).query(f"categories sorted by {sort}") for sort in SORTS),
     *(search_for(filters, sort).query(_name(filters, sort)) for filters, sort in combinations()),
     WORDS,
     COUNT_FACETS,
+    OUTDATED,
 ]

@@ -14,8 +14,8 @@ from typing import Any
 from bench import report
 from bench._commerce_processes import fresh
 from bench.harness import Contender, Series, compare
-from squinney import commerce
 from squinney.commerce import Catalog
+from squinney.commerce.catalog.search import PRODUCTS as PRODUCTS_COLLECTION
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
@@ -83,7 +83,7 @@ def _facets(db: Db, by: list[str]) -> float:
 def _imports(db: Db) -> list[str]:
     """The same lines into a catalog with all its indexes, without the one for words, and with none."""
     lines = [json.dumps(_line(number)) for number in range(IMPORTED)]
-    every = commerce.search.PRODUCTS.indexes
+    every = PRODUCTS_COLLECTION.indexes
     kinds = {
         f"all {len(every)} indexes": every,
         "all but the one for words": [one for one in every if one.weights is None],
@@ -94,7 +94,7 @@ def _imports(db: Db) -> list[str]:
         db["products"].drop()
         db["categories"].drop()
         db["categories"].insert_many({"_id": f"c{number}"} for number in range(1_000))
-        schema.apply(db, [replace(commerce.search.PRODUCTS, indexes=indexes)])
+        schema.apply(db, [replace(PRODUCTS_COLLECTION, indexes=indexes)])
         began = time.perf_counter()
         assert Catalog(db).import_products(lines).imported == IMPORTED
         took = time.perf_counter() - began
@@ -135,13 +135,14 @@ def _fill(db: Db, count: int) -> int:
     """Products first, then the indexes in one build, which is the fastest; returns how many indexes there are."""
     db["products"].drop()
     for first in range(0, count, 10_000):
-        many = [_product(number) for number in range(first, min(count, first + 10_000))]
+        many = [product(number) for number in range(first, min(count, first + 10_000))]
         db["products"].insert_many(many, ordered=False)
-    schema.apply(db, [commerce.search.PRODUCTS])
-    return len(commerce.search.PRODUCTS.indexes)
+    schema.apply(db, [PRODUCTS_COLLECTION])
+    return len(PRODUCTS_COLLECTION.indexes)
 
 
-def _product(number: int) -> dict[str, Any]:
+def product(number: int) -> dict[str, Any]:
+    """A stored product, for the collection as it is."""
     pricing = {"list": 1_000, "retail": 500 + number % 500, "savings": 500, "pct_savings": 50, "currency": "EUR"}
     details = {"genre": [GENRES[number % len(GENRES)]], "issue_date": START + timedelta(hours=number * 7919 % 600_000)}
     common = {"type": "Film", "title": f"Film {number}", "title_lower": f"film {number}", "category_ids": []}

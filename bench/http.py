@@ -71,8 +71,8 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "SQUINNEY_RATE_PER_KEY": "0", "PORT": "0"}
     serve = ["-m", "squinney.service.commands.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
     with ExitStack() as stack:
-        ours, our_process = stack.enter_context(_served(serve, environment))
-        theirs, their_process = stack.enter_context(_served(["-c", BY_HAND, uri, NAME], {}))
+        ours, our_process = stack.enter_context(served(serve, environment))
+        theirs, their_process = stack.enter_context(served(["-c", BY_HAND, uri, NAME], {}))
         headers = {"Authorization": f"Bearer {key}"}
         contenders = [Contender("by hand", _reader(theirs, ids, {})), Contender("serve", _reader(ours, ids, headers))]
         processes = [their_process, our_process]
@@ -90,7 +90,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 @contextmanager
-def _served(arguments: list[str], environment: dict[str, str]) -> Iterator[tuple[str, psutil.Process]]:
+def served(arguments: list[str], environment: dict[str, str]) -> Iterator[tuple[str, psutil.Process]]:
     process = subprocess.Popen(
         [sys.executable, *arguments],
         env={**os.environ, **environment, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},

@@ -10,7 +10,8 @@ from tests.api.conftest import SECRET
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.commerce import Carts, TestGateway, demo
+from squinney.commerce import Carts, Catalog, KeptFacets, TestGateway, demo
+from squinney.errors import Unavailable
 from squinney.http.visitor import SIGNED_IN, Visitor
 
 SKU = "album-2"  # of which there is one
@@ -147,3 +148,41 @@ def test_the_admin_is_told_what_was_done(shop: TestClient) -> None:
     assert "is called “All that jazz” now" in (
         shop.post("/shop/admin/categories/rename", data={"slug": "jazz", "name": "All that jazz"}).text
     )
+
+
+def test_products_are_shown_where_their_facets_cannot_be_counted(
+    shop: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise Unavailable("MongoDB took too long to answer")
+
+    monkeypatch.setattr(Catalog, "facets", away)
+    monkeypatch.setattr(Catalog, "subtree_facets", away)
+    for page in ("/shop", "/shop?genre=Jazz", "/shop?category=music", "/shop?words=blue"):
+        shown = shop.get(page)
+        assert (shown.status_code, "Blue Tuesday" in shown.text, "Not counted" in shown.text) == (200, True, True)
+
+
+def test_a_broad_view_says_that_it_counted_only_so_many(shop: TestClient, systems: assembly.Assembled) -> None:
+    nouns: Any = systems.nouns["commerce"]
+    nouns["facets"] = KeptFacets(nouns["catalog"], up_to=3)
+    shown = shop.get("/shop")
+    assert ("3+ products" in shown.text, "Thirteen Lines" in shown.text) == (True, True)
+
+
+def test_what_is_sold_in_another_currency_can_be_bought(shop: TestClient, systems: assembly.Assembled) -> None:
+    nouns = systems.nouns["commerce"]
+    pricing = {"list": 900, "retail": 900, "currency": "USD"}
+    details = {"ports": ["HDMI", "USB"], "smart": True}
+    nouns["catalog"].add({"_id": "tv", "type": "TV", "title": "A set", "pricing": pricing, "details": details})
+    nouns["inventory"].receive("tv", 5)
+    shown = shop.get("/shop/products/tv").text
+    assert ("Put into the cart" in shown, "<dd>HDMI, USB</dd>" in shown, "<dd>yes</dd>" in shown) == (True, True, True)
+    cart_id = shop.post("/shop/cart/items", data={"sku": "tv", "key": "usd"}).cookies["squinney-cart"]
+    assert (nouns["carts"].get(cart_id)["currency"], nouns["inventory"].level("tv")["carted"]) == ("USD", 1)
+    other = shop.get(f"/shop/products/{SKU}").text
+    assert ("Put into the cart" in other, "your cart is in USD" in other) == (False, True)
+    assert add(shop, "eur").status_code == 409
+    shop.post("/shop/cart/quantity", data={"sku": "tv", "qty": "0"})
+    assert "Put into the cart" in shop.get(f"/shop/products/{SKU}").text
+    assert nouns["carts"].get(add(shop, "eur 2").cookies["squinney-cart"])["currency"] == "EUR"

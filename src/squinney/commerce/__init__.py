@@ -3,6 +3,7 @@
 from squinney.commerce.carts.carts import Carts
 from squinney.commerce.carts.inventory import Inventory
 from squinney.commerce.catalog.catalog import Catalog
+from squinney.commerce.catalog.kept import KeptFacets
 from squinney.commerce.catalog.search import PRODUCTS
 from squinney.commerce.categories.categories import Categories, breadcrumbs
 from squinney.commerce.demo import demo
@@ -54,6 +55,7 @@ __all__ = [
     "DepthLimit",
     "InadequateInventory",
     "Inventory",
+    "KeptFacets",
     "OrderFixed",
     "OrderLimit",
     "Orders",

@@ -14,8 +14,10 @@ from squinney.transactions import Transactions
 def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
     gateway = commerce.gateway_for(db)
     orders = commerce.Orders(db, payments=gateway, transactions=transactions)
+    catalog = commerce.Catalog(db, transactions=transactions)
     return {
-        "catalog": commerce.Catalog(db, transactions=transactions),
+        "catalog": catalog,
+        "facets": commerce.KeptFacets(catalog),
         "categories": commerce.Categories(db),
         "inventory": commerce.Inventory(db, transactions=transactions),
         "carts": commerce.Carts(db, payments=gateway, orders=orders, transactions=transactions),

@@ -15,6 +15,7 @@ from squinney.commerce import (
     Catalog,
     Categories,
     Inventory,
+    KeptFacets,
     Orders,
     TestGateway,
     UnknownCart,
@@ -26,6 +27,7 @@ from squinney.commerce.catalog.search import SORTS
 from squinney.commerce.documents import Cart
 from squinney.commerce.rules import total
 from squinney.commerce.surface import web_admin as commerce_admin
+from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled, noun
 from squinney.http.pages import render
@@ -45,6 +47,7 @@ Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))
 Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
 Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
 Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Counts = Annotated[KeptFacets, Depends(noun("commerce", "facets", KeptFacets))]
 Text = Annotated[str, Form(max_length=200)]
 Word = Annotated[str, Query(max_length=200)]
 
@@ -71,6 +74,7 @@ def browse(
     catalog: Products,
     tree: Tree,
     inventory: Stock,
+    counts: Counts,
     category: Word = "",
     type: Word = "",
     genre: Word = "",
@@ -84,7 +88,7 @@ def browse(
     place = tree.get(category) if category else None
     listing: dict[str, Any] = {"page": None, "facets": {}, "error": None, "levels": {}}
     try:
-        listing = _listing(catalog, inventory, place, chosen, sort, cursor)
+        listing = _listing(catalog, inventory, counts, place, chosen, sort, cursor)
     except SquinneyError as error:
         listing["error"] = error
     return render(
@@ -103,19 +107,26 @@ def browse(
 
 
 def _listing(
-    catalog: Catalog, inventory: Inventory, place: Any, chosen: dict[str, str], sort: str, cursor: str | None
+    catalog: Catalog,
+    inventory: Inventory,
+    counts: KeptFacets,
+    place: Any,
+    chosen: dict[str, str],
+    sort: str,
+    cursor: str | None,
 ) -> dict[str, Any]:
+    """The products, then what is counted beside them: they are shown also where that cannot be had."""
     if place and chosen.keys() <= {"category", "type"}:
         kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
         page = catalog.subtree(place["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
-        facets = catalog.subtree_facets(place["slug"], by=["type"], most=12, type=kind)
+        facets = counts.subtree_facets(place["slug"], by=["type"], most=12, type=kind)
     else:
         filters = {**chosen, "category": place["_id"]} if place else chosen
         order = sort if sort in SORTS and "words" not in chosen else None
         page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
-        facets = catalog.facets(by=["type", "genre"], most=12, **filters)
+        facets = counts.facets(by=["type", "genre"], most=12, **filters)
     levels = inventory.levels([product["_id"] for product in page.items])
-    return {"page": page, "facets": facets, "levels": levels, "error": None}
+    return {"page": page, "facets": facets or {}, "levels": levels, "error": None}
 
 
 def _linker(chosen: dict[str, str], sort: str) -> Any:
@@ -129,23 +140,33 @@ def _linker(chosen: dict[str, str], sort: str) -> Any:
 
 
 @router.get("/products/{sku:path}", response_class=HTMLResponse)
-def show_product(request: Request, catalog: Products, inventory: Stock, sku: str) -> Response:
+def show_product(request: Request, catalog: Products, inventory: Stock, carts: Baskets, sku: str) -> Response:
     """One product, as its type has it."""
-    return _product(request, catalog, inventory, sku)
+    return _product(request, catalog, inventory, carts, sku)
 
 
 def _product(
-    request: Request, catalog: Catalog, inventory: Inventory, sku: str, *, error: SquinneyError | None = None
+    request: Request,
+    catalog: Catalog,
+    inventory: Inventory,
+    carts: Carts,
+    sku: str,
+    *,
+    error: SquinneyError | None = None,
 ) -> Response:
     product = catalog.get_with_categories(sku)
     stock = inventory.levels([sku]).get(sku)
+    cart = _cart(request, carts)
     trails = [breadcrumbs(category) for category in product["categories"]]
     return render(
         request,
         "commerce/product.html",
         status=status_of(error) if error else 200,
         product=product,
+        labelled=labelled(product["details"]),
         available=stock["qty"] if stock else 0,
+        other_currency=cart["currency"] if cart and not _takes(cart, product["pricing"]["currency"]) else None,
+        readable=readable,
         trails=trails,
         key=new_id(),
         error=error,
@@ -187,14 +208,20 @@ def _found(carts: Carts, cart_id: str) -> Cart | None:
         return None
 
 
-def _own_cart(request: Request, carts: Carts, key: str) -> Cart:
-    """The visitor's cart, or a new one: the same for a form that is sent twice before its answer brings the cookie."""
+def _takes(cart: Cart, currency: str) -> bool:
+    """Whether what is sold in this currency may go into the cart; in the place of an empty one there can be another."""
+    return cart["currency"] == currency or not cart["items"]
+
+
+def _own_cart(request: Request, carts: Carts, currency: str, key: str) -> Cart:
+    """The visitor's cart, or a new one in the currency that is needed: the same for a form that is sent twice before
+    its answer brings the cookie."""
     cart = _cart(request, carts)
-    if cart is not None:
+    if cart is not None and (cart["items"] or cart["currency"] == currency):
         return _claimed(request, carts, cart)
-    customer = _customer(request)
-    first = _found(carts, carts.new(customer=customer, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
-    return first if first and first["status"] in LIVING else carts.new(customer=customer)
+    wanted: dict[str, Any] = {"customer": _customer(request), "currency": currency}
+    first = _found(carts, carts.new(**wanted, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
+    return first if first and first["status"] in LIVING else carts.new(**wanted)
 
 
 def _claimed(request: Request, carts: Carts, cart: Cart) -> Cart:
@@ -215,10 +242,10 @@ def add_item(
 ) -> Response:
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
-        cart = _own_cart(request, carts, key)
+        cart = _own_cart(request, carts, catalog.get(sku)["pricing"]["currency"], key)
         carts.add_item(cart["_id"], sku, _quantity(qty), key=key, scope=f"web:{cart['_id']}")
     except SquinneyError as error:
-        return _product(request, catalog, inventory, sku, error=error)
+        return _product(request, catalog, inventory, carts, sku, error=error)
     return _keep_cart(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
 
 

@@ -1,0 +1,107 @@
+"""What a shop's front counts is counted once for everybody, and never stands in the way of the products."""
+
+from __future__ import annotations
+
+from threading import Barrier, Event, Thread
+from typing import Any, cast
+
+from squinney.commerce import Catalog, KeptFacets
+from squinney.errors import Unavailable
+
+
+class Counting:
+    """A catalog that says how often it was asked, and that can be told to be slow or away."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.away = False
+        self.go_on = Event()
+        self.go_on.set()
+
+    def facets(self, **asked: Any) -> dict[str, Any]:
+        """The number of the question as the total."""
+        self.asked.append(asked)
+        if self.away:
+            raise Unavailable("MongoDB took too long to answer")
+        assert self.go_on.wait(30)
+        return {"total": len(self.asked)}
+
+
+class Clock:
+    """A clock that the test winds."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def kept(catalog: Counting, **options: Any) -> KeptFacets:
+    """Facets of this catalog."""
+    return KeptFacets(cast(Catalog, catalog), **options)
+
+
+def test_a_count_is_bounded_and_kept_for_a_while() -> None:
+    catalog, clock = Counting(), Clock()
+    facets = kept(catalog, up_to=500, keep_seconds=60, clock=clock)
+    assert [facets.facets(by=["type"], genre="Jazz") for _ in range(3)] == [{"total": 1}] * 3
+    assert facets.facets(by=["type"], genre="Rock") == {"total": 2}
+    clock.now = 61
+    assert facets.facets(by=["type"], genre="Jazz") == {"total": 3}
+    assert {asked["up_to"] for asked in catalog.asked} == {500}
+
+
+def test_visitors_at_once_cause_one_count() -> None:
+    catalog, together = Counting(), Barrier(9)
+    catalog.go_on.clear()
+    facets, seen = kept(catalog, wait_seconds=30), list[Any]()
+
+    def visit() -> None:
+        together.wait()
+        seen.append(facets.facets(by=["type"]))
+
+    threads = [Thread(target=visit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    catalog.go_on.set()
+    for thread in threads:
+        thread.join()
+    assert (seen, len(catalog.asked)) == ([{"total": 1}] * 8, 1)
+
+
+def test_nobody_waits_long_for_a_count() -> None:
+    """Whoever comes while another counts gets what was counted before, or goes without."""
+    catalog, clock = Counting(), Clock()
+    facets = kept(catalog, wait_seconds=0, clock=clock)
+    for expected in (None, {"total": 1}):
+        catalog.go_on.clear()
+        asked = len(catalog.asked)
+        first = Thread(target=lambda: facets.facets(by=["type"]))
+        first.start()
+        while len(catalog.asked) == asked:
+            pass
+        assert facets.facets(by=["type"]) == expected
+        catalog.go_on.set()
+        first.join()
+        clock.now += 61
+
+
+def test_a_failed_count_gives_what_was_kept_or_nothing_and_is_not_repeated_at_once() -> None:
+    catalog, clock = Counting(), Clock()
+    facets = kept(catalog, keep_seconds=60, retry_seconds=10, clock=clock)
+    catalog.away = True
+    assert [facets.facets(by=["type"]) for _ in range(3)] == [None] * 3
+    assert len(catalog.asked) == 1
+    catalog.away, clock.now = False, 11
+    assert facets.facets(by=["type"]) == {"total": 2}
+    catalog.away, clock.now = True, 72
+    assert facets.facets(by=["type"]) == {"total": 2}
+
+
+def test_only_so_many_counts_are_kept() -> None:
+    catalog = Counting()
+    facets = kept(catalog, most_kept=2)
+    for genre in ("a", "b", "c", "c", "a"):
+        facets.facets(by=["type"], genre=genre)
+    assert [asked["genre"] for asked in catalog.asked] == ["a", "b", "c", "a"]

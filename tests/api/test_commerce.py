@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from squinney.assembly import Assembled
+from squinney.system import Assembled
 
 PRICING = {"list": 1_000, "retail": 800, "currency": "EUR"}
 API = "/api/commerce"

@@ -104,13 +104,17 @@ class Catalog:
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
-        self._require_categories(stored["category_ids"])
+        self._require_version(found := self._primary(sku), expected_version)
+        self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
         if not self._swap(stored, expected_version):
-            version = self._primary(sku)["version"]
-            if version == expected_version:
-                raise Busy(f"product {sku} is in use; try again", sku=sku)
-            raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
+            self._require_version(self._primary(sku), expected_version)
+            raise Busy(f"product {sku} is in use; try again", sku=sku)
         return stored
+
+    def _require_version(self, found: Product, expected: int) -> None:
+        if found["version"] != expected:
+            version = found["version"]
+            raise Stale(f"product {found['_id']} has version {version}", sku=found["_id"], version=version)
 
     @operation()
     def patch(self, sku: str, changes: Mapping[str, Any], *, expected_version: int | None = None) -> Product:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column, Table
 
-from squinney.assembly import Assembled
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, console, print_json, ready
 from squinney.patterns.money import shown
+from squinney.system import Assembled
 
 app = typer.Typer()
 

@@ -64,7 +64,7 @@ def test_a_form_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -> N
     assert '<option value="at" selected>' in refused.text
     new_page(pages)
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
-    for wrong in ({"title": " "}, {"tags": "fine, a#b"}):
+    for wrong in ({"title": " "}, {"tags": "fine, a/b"}):
         form = {"nonce": node["nonce"], "session": "s", "title": "T", "text": "an hour of work", "tags": "x", **wrong}
         refused = pages.post(f"/site/-/edit/{node['id']}", data=form)
         assert refused.status_code == 422
@@ -269,6 +269,31 @@ def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pa
     for link in ({"at": said[3], "order": "threaded"}, {"cursor": cursor, "order": "threaded"}):
         shown = pages.get("/site/mine", params=link)
         assert (shown.status_code, "said 3" in shown.text) == (200, True)
+
+
+def test_summary_what_a_picture_shows_and_access_are_edited_on_the_page(pages: TestClient) -> None:
+    new_page(pages)
+    page = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    photo = pages.get("/api/content/by-path", params={"path": "/gallery/dawn"}).json()
+    for node, name in ((page, "summary"), (photo, "alt")):
+        assert field(pages.get(f"/site/-/edit/{node['id']}").text, name) == node["detail"].get(name, "")
+        form = {"nonce": node["nonce"], "session": "s", "title": "T", "text": "x", name: "In <short>"}
+        assert pages.post(f"/site/-/edit/{node['id']}", data=form).status_code == 200
+        stored = pages.get(f"/api/content/nodes/{node['id']}").json()
+        assert (stored["detail"][name], stored["detail"]["text"]) == ("In <short>", "x")
+        assert field(pages.get(f"/site/-/edit/{node['id']}").text, name) == "In <short>"
+        refused = pages.post(f"/site/-/edit/{node['id']}", data={**form, "nonce": stored["nonce"], name: "x" * 2_000})
+        assert (refused.status_code, name in refused.text) == (422, True)
+    form = {"nonce": page["nonce"], "session": "t", "title": "T", "text": "y", "summary": "Mine"}
+    merged = pages.post(f"/site/-/edit/{page['id']}", data=form)
+    assert (merged.status_code, field(merged.text, "summary")) == (409, "Mine")
+    rules = {"own": "yes", "read": "signed-in", "edit": "role:editor, user:zoe"}
+    assert "is saved" in pages.post(f"/site/-/access/{page['id']}", data=rules).text
+    access = {"read": ["signed-in"], "edit": ["role:editor", "user:zoe"]}
+    assert pages.get(f"/api/content/nodes/{page['id']}").json()["access"] == access
+    assert "must match" in pages.post(f"/site/-/access/{page['id']}", data={**rules, "read": "all"}).text
+    pages.post(f"/site/-/access/{page['id']}", data={"read": "x", "edit": "y"})
+    assert pages.get(f"/api/content/nodes/{page['id']}").json()["access"] is None
 
 
 def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:

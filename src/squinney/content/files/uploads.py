@@ -18,6 +18,7 @@ from squinney.content.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
+from squinney.content.files.locations import WithoutPlace
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
@@ -25,6 +26,8 @@ from squinney.patterns.ids import new_id
 from squinney.transactions import Step
 
 HEAD_BYTES = 4_096
+DIGEST_BYTES = 1 << 20
+MP4 = "video/mp4"
 HEARTBEAT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 10
 
@@ -64,26 +67,36 @@ class Receiver:
         """
         head = _head(stream)
         type_ = media.content_type(head, kind)
-        stored, digest = self._store(stream, head, type_, media.MOST_BYTES[kind])
-        _require_announced(stored, digest, length, sha256)
+        stored, received, digest = self._store(stream, head, type_, media.MOST_BYTES[kind], sha256 is not None)
+        _require_announced(stored, received, length, sha256)
         self._require_all_chunks(self.file_id, stored)
         detail = {"file_id": self.file_id, "content_type": type_, "length": stored, "sha256": digest}
         return {**detail, **(self._picture() if kind == "photo" else {"width": None, "height": None, "web": None})}
 
-    def _store(self, stream: Stream, head: bytes, type_: str, most: int) -> tuple[int, str]:
-        digest, stored = hashlib.sha256(), 0
+    def _store(self, stream: Stream, head: bytes, type_: str, most: int, announced: bool) -> tuple[int, str, str]:
+        """Its length, the digest of what came if one was announced, and of what is stored: a video loses its notes."""
+        length, stored = 0, hashlib.sha256()
+        video = WithoutPlace() if type_ == MP4 else None
+        received = hashlib.sha256() if video and announced else None
         with self._writer(self.file_id, type_) as writer:
             piece = head
             while piece:
-                stored += len(piece)
-                if stored > most:
+                length += len(piece)
+                if length > most:
                     raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
-                digest.update(piece)
-                writer.write(piece)
+                if received:
+                    received.update(piece)
+                kept = video.feed(piece) if video else piece
+                stored.update(kept)
+                writer.write(kept)
                 self._beat()
                 piece = stream.read(writer.wanted)
-            writer.finish(sha256=digest.hexdigest())
-        return stored, digest.hexdigest()
+            if video:
+                kept = video.finish()
+                stored.update(kept)
+                writer.write(kept)
+            writer.finish(sha256=stored.hexdigest())
+        return length, (received or stored).hexdigest(), stored.hexdigest()
 
     def _writer(self, file_id: str, type_: str) -> ChunkWriter:
         about = {"content_type": type_, "locked": self.upload_id}
@@ -155,6 +168,21 @@ class Receiver:
                 return
             delete_files(self._db, self.file_id)
             self._db[UPLOADS].delete_one({"_id": self.upload_id})
+
+
+def sha256_as_stored(stream: Stream, kind: str) -> str:
+    """The digest that a file has once it is stored.
+
+    Raises: `BadMedia`.
+    """
+    piece = _head(stream)
+    video = WithoutPlace() if media.content_type(piece, kind) == MP4 else None
+    digest = hashlib.sha256()
+    while piece:
+        digest.update(video.feed(piece) if video else piece)
+        piece = stream.read(DIGEST_BYTES)
+    digest.update(video.finish() if video else b"")
+    return digest.hexdigest()
 
 
 def delete_files(db: Db, file_id: str) -> int:

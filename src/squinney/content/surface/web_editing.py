@@ -47,6 +47,7 @@ Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
 Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]
+Words = Annotated[str | None, Form(max_length=10_000)]  # as `Text`
 WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
 
 
@@ -98,9 +99,15 @@ def create(
 def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
     """The editor for a node."""
     metadata = tree.editable(node_id, viewer_of(request))["metadata"]
-    typed = {"nonce": metadata["nonce"], "title": metadata["title"], "text": metadata["detail"]["text"]}
+    words = {name: metadata["detail"].get(name, "") for name in ("text", *_more(metadata["type"]))}
     tags = ", ".join(metadata["tags"])
-    return _edit(request, node_id, {**typed, "tags": tags, "had": tags}, new_id())
+    typed = {"nonce": metadata["nonce"], "title": metadata["title"], **words, "tags": tags, "had": tags}
+    return _edit(request, node_id, typed, new_id())
+
+
+def _more(type_: str) -> list[str]:
+    """What else a node of this type says in words: a page its summary, a picture what it shows."""
+    return [name for name in TYPES[type_].model_fields if name != "text"]
 
 
 def _edit(
@@ -123,6 +130,8 @@ def save(
     session: Short,
     title: Short,
     text: Text = "",
+    summary: Words = None,
+    alt: Words = None,
     tags: Tags = "",
     had: Tags = "",
 ) -> Response:
@@ -131,22 +140,31 @@ def save(
     Of the tags only what was changed is changed: `had` are those that the form came with.
     """
     viewer = viewer_of(request)
-    changes = {"title": title, "detail": {"text": as_typed(text)}}
+    more = {name: as_typed(words) for name, words in (("summary", summary), ("alt", alt)) if words is not None}
+    changes = {"title": title, "detail": {"text": as_typed(text), **more}}
     try:
         checked_tags(_tags(tags))
         merging.require_decided(as_typed(text), "text")
         node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
         _change_tags(tree, node, _tags(had), _tags(tags), viewer)
     except EditConflict as conflict:
-        return _merge(request, node_id, conflict, title, as_typed(text), tags, had, session)
+        return _merge(request, node_id, conflict, title, as_typed(text), more, tags, had, session)
     except Invalid as error:
-        typed = {"nonce": nonce, "title": title, "text": as_typed(text), "tags": tags, "had": had}
+        typed = {"nonce": nonce, "title": title, "text": as_typed(text), **more, "tags": tags, "had": had}
         return _edit(request, node_id, typed, session, error)
     return _to(tree, node)
 
 
 def _merge(
-    request: Request, node_id: str, conflict: EditConflict, title: str, text: str, tags: str, had: str, session: str
+    request: Request,
+    node_id: str,
+    conflict: EditConflict,
+    title: str,
+    text: str,
+    more: dict[str, str],
+    tags: str,
+    had: str,
+    session: str,
 ) -> Response:
     theirs = conflict.theirs
     base = (conflict.base or theirs)["detail"].get("text", "")
@@ -162,11 +180,18 @@ def _merge(
         title=theirs["title"] if title == base_title else title,
         titles=(base_title, title, theirs["title"]),
         merged=merged,
+        more={name: _newer(conflict, name, words) for name, words in more.items()},
         tags=tags,
         had=had,
         yours=merging.compare(base, text),
         theirs=merging.compare(base, theirs["detail"].get("text", "")),
     )
+
+
+def _newer(conflict: EditConflict, name: str, yours: str) -> str:
+    """A field of a line or two: yours, unless only they have changed it."""
+    base, theirs = ((version or {}).get("detail", {}).get(name, "") for version in (conflict.base, conflict.theirs))
+    return theirs if yours == base else yours
 
 
 def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], viewer: Viewer) -> None:
@@ -217,6 +242,22 @@ def publish(request: Request, tree: Tree, node_id: str, when: Short, at: Short =
     except Invalid as error:
         visitor_of(request).flash(error.message, "bad")
     return _to(tree, node)
+
+
+@router.post("/access/{node_id}")
+def set_access(
+    request: Request, tree: Tree, node_id: str, own: Short = "", read: Tags = "", edit: Tags = ""
+) -> Response:
+    """Say who may read and edit a node and what is below it, or leave that to the folder above."""
+    viewer = viewer_of(request)
+    node = tree.editable(node_id, viewer)
+    try:
+        access = {"read": _tags(read), "edit": _tags(edit)} if own else None
+        node = tree.set_access(node, access, viewer=viewer)
+        visitor_of(request).flash("Who may read and edit it is saved.")
+    except Invalid as error:
+        visitor_of(request).flash(error.message, "bad")
+    return _to(tree, node) if tree.may_edit(node, viewer) else RedirectResponse("/site", status_code=303)
 
 
 @router.post("/move/{node_id}")

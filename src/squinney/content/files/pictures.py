@@ -1,0 +1,114 @@
+"""Images decoded, turned and made smaller. All that needs Pillow is here and in `animations`."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import IO, Any
+
+from PIL import Image
+from pymongo.errors import PyMongoError
+
+from squinney.content.errors import BadMedia
+from squinney.content.files import animations, media
+from squinney.content.files.media import Picture
+
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
+ORIENTATION = 0x0112
+RGB = b"RGB "
+STRIP_PIXELS = 4_000_000
+TURNED = {5, 6, 7, 8}
+TRANSPOSITIONS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_AT_ONCE = threading.BoundedSemaphore(2)
+
+
+def picture(file: IO[bytes]) -> Picture:
+    """See `media.picture`."""
+    try:
+        with _AT_ONCE, Image.open(file, formats=FORMATS) as image:
+            if image.width * image.height > media.MOST_PIXELS:
+                raise _too_large(f"{image.width} x {image.height}")
+            frames = animations.frames_of(image, file)
+            return _moving(image, frames) if frames > 1 else _still(image)
+    except Image.DecompressionBombError:
+        raise _too_large("more") from None
+    except (BadMedia, PyMongoError):
+        raise
+    except Exception as error:  # a broken image can raise nearly anything from inside its decoder
+        raise BadMedia(f"the image is broken or cut short: {error}"[:300], field="file") from error
+
+
+def _moving(image: Image.Image, frames: int) -> Picture:
+    width, height = image.size
+    body, size = animations.rendition(image, frames, media.WEB_SIDE)
+    return Picture(width, height, body, "image/webp", *size)
+
+
+def _still(image: Image.Image) -> Picture:
+    width, height = image.size
+    orientation = image.getexif().get(ORIENTATION, 1)
+    image.draft("RGB", (2 * media.WEB_SIDE, 2 * media.WEB_SIDE))
+    web = _web(image, TRANSPOSITIONS.get(orientation))
+    if orientation in TURNED:
+        width, height = height, width
+    body, type_ = _encoded(web)
+    return Picture(width, height, body, type_, web.width, web.height)
+
+
+def _too_large(found: str) -> BadMedia:
+    return BadMedia(
+        f"an image has at most {media.MOST_PIXELS} pixels; this has {found}", field="file", limit=media.MOST_PIXELS
+    )
+
+
+def _web(image: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+    image.load()
+    transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    small = _reduced(image, "RGBA" if transparent else "RGB")
+    small.thumbnail((media.WEB_SIDE, media.WEB_SIDE))
+    if turn is not None:
+        small = small.transpose(turn)
+    profile = image.info.get("icc_profile") or b""
+    small.info = {"icc_profile": profile} if profile[16:20] == RGB else {}  # one for greys or inks fits no more
+    return small
+
+
+def _reduced(image: Image.Image, mode: str) -> Image.Image:
+    """The image in another mode, at most a few times as large as the web wants it.
+
+    A large one is converted strip by strip: whole, it would be in memory three times over.
+    """
+    factor = max(image.size) // (2 * media.WEB_SIDE)
+    if factor < 2:
+        return _converted(image, mode)
+    small = Image.new(mode, (-(-image.width // factor), -(-image.height // factor)))
+    step = max(1, STRIP_PIXELS // image.width // factor) * factor
+    for top in range(0, image.height, step):
+        strip = image.crop((0, top, image.width, min(top + step, image.height)))
+        small.paste(_converted(strip, mode).reduce(factor), (0, top // factor))
+    return small
+
+
+def _converted(image: Image.Image, mode: str) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits of grey, which a conversion would cut off at 255
+        image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
+    return image.convert(mode)
+
+
+def _encoded(image: Image.Image) -> tuple[bytes, str]:
+    """Nothing but pixels and the colour profile are written."""
+    target = io.BytesIO()
+    colours: dict[str, Any] = {"icc_profile": image.info.get("icc_profile")}
+    if image.mode == "RGBA":
+        image.save(target, "PNG", optimize=True, **colours)
+        return target.getvalue(), "image/png"
+    image.save(target, "JPEG", quality=85, progressive=True, optimize=True, exif=b"", **colours)
+    return target.getvalue(), "image/jpeg"

@@ -29,7 +29,7 @@ from squinney.patterns.nonces import new_nonce
 from squinney.transactions import Stale, Step
 
 SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
-TAG = r"[^\s,#/?&]+(?: [^\s,#/?&]+)*"
+TAG = r"[^\s,/]+(?: [^\s,/]+)*"
 KEEP_FILES_SECONDS = 3600
 # What Photos alone sets in a detail, as one swap; an edit or a restore leaves it as it is.
 FILE_KEYS = ("file_id", "content_type", "length", "sha256", "width", "height", "web")

@@ -13,7 +13,10 @@ from tests.systems.content.pictures import jpeg
 
 from squinney.clock import utcnow
 from squinney.content import ANYBODY, Node, Nodes, Photos, find_problems
-from squinney.content.surface.folder import Importer, export_folder, slug_of
+from squinney.content.surface import links
+from squinney.content.surface.folder import Importer
+from squinney.content.surface.folder_export import export_folder
+from squinney.content.surface.folder_plan import slug_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 
@@ -158,5 +161,99 @@ def test_a_mark_of_byte_order_hides_no_front_matter(site: Db, tmp_path: Path) ->
 def test_names_become_slugs() -> None:
     assert slug_of("Crème brûlée.v2") == "creme-brulee.v2"
     assert slug_of("  Hello  World ") == "hello-world"
-    with pytest.raises(Invalid):
-        slug_of("北京")
+    assert slug_of("北京") == slug_of("北京") != slug_of("東京")
+    assert slug_of("北京").startswith("n-")
+
+
+def test_whatever_files_are_called_and_say_of_themselves_they_come_in(site: Db, tmp_path: Path) -> None:
+    texts = {
+        "日本語.md": "---\ntags: [C#, a/b]\n---\nx",
+        "long.markdown": "+++\ntitle = 'From TOML'\ntags = ['t']\ndate = 2020-01-02\n+++\ntext\n",
+        "said.md": "---\ndraft: 'false'\n---\nx",
+        "not-yet.md": "---\ndraft: 'yes'\n---\nx",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    for name in ("page.html", "paper.pdf", "drawing.svg", "notes.yaml"):
+        (tmp_path / name).write_text("x")
+    importer = Importer(Nodes(site), Photos(site), ADA)
+    importer.import_folder(tmp_path, None)
+    assert importer.skipped == ["drawing.svg", "notes.yaml", "page.html", "paper.pdf"]
+    assert importer.counts == {"created": 4, "skipped": 4}
+    nodes = Nodes(site)
+    assert nodes.by_path(f"/{slug_of('日本語')}", viewer=ANYBODY)["metadata"]["tags"] == ["c#", "a-b"]
+    assert nodes.tagged("C#").items
+    toml = nodes.by_path("/long")["metadata"]
+    assert (toml["title"], toml["tags"], toml["detail"]["text"]) == ("From TOML", ["t"], "text\n")
+    assert toml["published"] == datetime(2020, 1, 2, tzinfo=UTC)
+    assert nodes.by_path("/said")["metadata"]["published"]
+    assert nodes.by_path("/not-yet")["metadata"]["published"] is None
+
+
+def test_nothing_is_written_where_any_file_is_wrong_and_all_are_named(site: Db, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    wrong = {"a.md": "fine", "b.md": "---\ndraft: maybe\n---\n", "in/c.md": "+++\nx\n+++\n", "in/d.jpg": "no"}
+    for name, text in wrong.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(Invalid) as caught:
+        imported(site, tmp_path)
+    assert [name in caught.value.message for name in wrong] == [False, True, True, True]
+    assert site["content.nodes"].count_documents({}) == 0
+
+
+def test_links_lead_to_where_the_files_have_gone(site: Db, tmp_path: Path) -> None:
+    (tmp_path / "sub" / "img").mkdir(parents=True)
+    (tmp_path / "a cat.jpg").write_bytes(jpeg("red"))
+    (tmp_path / "sub" / "img" / "dog.jpg").write_bytes(jpeg("blue"))
+    pictures = "![1](./a%20cat.jpg) ![2](<a cat.jpg> 'T') <img alt='x' src=\"sub/img/dog.jpg\">"
+    (tmp_path / "main.md").write_text(f"{pictures} [o](sub/other.md#part)\n\n[r]: sub/")
+    (tmp_path / "sub" / "other.md").write_text("[back](../main.md) ![d](img/dog.jpg) `](img/dog.jpg)` [u](gone.md)")
+    nodes = Nodes(site)
+    top = nodes.create(None, "top", "folder", "Top", ADA)
+    assert imported(site, tmp_path, top) == {"created": 4, "pictures": 2}
+    cat, dog = (f"/site/-/asset/{nodes.by_path(path)['_id']}" for path in ("/top/a-cat", "/top/sub/img/dog"))
+    main, other = nodes.by_path("/top/main"), nodes.by_path("/top/sub/other")
+    assert main["metadata"]["detail"]["text"] == (
+        f"![1]({cat}) ![2]({cat} 'T') <img alt='x' src=\"{dog}\"> [o](/site/top/sub/other#part)\n\n[r]: /site/top/sub"
+    )
+    assert other["metadata"]["detail"]["text"] == (f"[back](/site/top/main) ![d]({dog}) `](img/dog.jpg)` [u](gone.md)")
+    assert imported(site, tmp_path, top) == {"unchanged": 6}
+    export_folder(nodes, Photos(site), top, tmp_path / "out")
+    assert 'src="sub/img/dog.jpg"' in (tmp_path / "out" / "main.md").read_text()
+    assert "![d](img/dog.jpg)" in (tmp_path / "out" / "sub" / "other.md").read_text()
+    assert imported(site, tmp_path / "out", top) == {"unchanged": 6}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[a](x)", "[a](NEW)"),
+        ('[a](x "t")', '[a](NEW "t")'),
+        ("[a][r]\n\n[r]: <x> 't'", "[a][r]\n\n[r]: NEW 't'"),
+        ("<A HREF='x'>", "<A HREF='NEW'>"),
+        ("```\n[a](x)\n```\n[a](x)", "```\n[a](x)\n```\n[a](NEW)"),
+        ("~~~\n[a](x)", "~~~\n[a](x)"),
+        ("``[a](x)`` `b` [a](x)", "``[a](x)`` `b` [a](NEW)"),
+        ("[a](y) (x) x [a](x y)", "[a](y) (x) x [a](x y)"),
+        ("[![i](x)](x)", "[![i](NEW)](NEW)"),
+    ],
+)
+def test_addresses_are_found_in_all_their_forms_and_not_in_code(before: str, after: str) -> None:
+    assert links.rewritten(before, lambda address: "NEW" if address == "x" else None) == after
+
+
+def test_a_page_and_a_folder_of_the_name_of_its_file_go_out_and_in(site: Db, tmp_path: Path) -> None:
+    nodes, photos = Nodes(site), Photos(site)
+    first = nodes.create(None, "first", "folder", "First", ADA)
+    nodes.create(first, "a", "basic-page", "A", ADA)
+    inner = nodes.create(first, "a.md", "folder", "Inner", ADA)
+    nodes.create(inner, "b", "basic-page", "B", ADA, {"text": "😀" * 100_000})
+    photos.upload(io.BytesIO(jpeg()), first, "p", author=ADA)
+    for slug in ("p.jpg", "p.jpg.yaml"):
+        nodes.create(first, slug, "gallery", slug, ADA)
+    export_folder(nodes, photos, first, tmp_path)
+    second = nodes.create(None, "second", "folder", "Second", ADA)
+    imported(site, tmp_path, second)
+    for path in ("a", "a.md", "a.md/b", "p", "p.jpg", "p.jpg.yaml"):
+        before, after = (nodes.by_path(f"/{top}/{path}")["metadata"] for top in ("first", "second"))
+        assert (after["title"], after["type"]) == (before["title"], before["type"])

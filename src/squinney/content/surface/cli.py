@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from squinney.content import sweep_uploads
-from squinney.content.surface.folder import Importer, export_folder, find_parent
+from squinney.content.surface.folder import Importer, find_parent
+from squinney.content.surface.folder_export import export_folder
 from squinney.http.commands import Json, console, listed, print_json, ready
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
@@ -34,6 +35,8 @@ def import_folder(
         nouns = systems.nouns["content"]
         importer = Importer(nouns["nodes"], nouns["photos"], {"_id": author, "name": author})
         importer.import_folder(folder, find_parent(nouns["nodes"], under))
+    for name in importer.skipped:
+        typer.echo(f"skipped: {name} is neither Markdown nor a picture or film that is accepted", err=True)
     _show(importer.counts, as_json)
 
 

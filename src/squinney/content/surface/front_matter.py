@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -15,8 +16,13 @@ from squinney.content.nodes import access
 from squinney.content.rules import TYPES, checked_tags
 from squinney.errors import Invalid
 
+TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
-MOST_TEXT_BYTES = 2_000_000
+MOST_TEXT_BYTES = 8_000_000  # what export writes of the longest text, each letter escaped
+ANSWERS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0", ""), False),
+}
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,19 @@ class Front:
             found = [tag for tag in found.split(",") if tag.strip()]
         if not isinstance(found, list):
             raise Invalid("tags must be a list", field="tags")
-        return checked_tags([str(tag) for tag in found])
+        return checked_tags([str(tag).replace("/", "-") for tag in found])
 
     @property
     def is_draft(self) -> bool:
-        """Whether it is not to be published."""
-        return bool(self.fields.get("draft"))
+        """Whether it is not to be published.
+
+        Raises: `Invalid`.
+        """
+        value = self.fields.get("draft")
+        found = ANSWERS.get(str("" if value is None else value).strip().lower())
+        if found is None:
+            raise Invalid("draft must be true or false", field="draft")
+        return found
 
     @property
     def date(self) -> datetime | None:
@@ -98,8 +111,17 @@ def read(file: Path) -> Front:
     Raises: `Invalid`.
     """
     whole = _whole(file)
+    if found := TOML.match(whole):
+        return Front(_toml(found[1]), found[2])
     found = FRONT.match(whole)
     return Front(_fields(found[1]), found[2]) if found else Front({}, whole)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"cannot be read: {error}", field="file") from None
 
 
 def read_notes(picture: Path) -> Front | None:

@@ -23,6 +23,7 @@ class Event(TypedDict, total=False):
 
     _id: str
     arrived: Timestamp
+    site: str
     time: datetime
     host: str
     user: str

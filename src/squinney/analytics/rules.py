@@ -13,7 +13,7 @@ from squinney.analytics.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-TEXTS = {"host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
+TEXTS = {"site", "host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
 COUNTS = {"status", "bytes"}
 OURS = {"_id", "arrived", "ssk"}
 MOST_EXTRAS = 50

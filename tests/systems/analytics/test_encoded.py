@@ -19,9 +19,11 @@ SOURCE = "0123456789abcdef"
 USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'
 
 
-def carefully(line: bytes, offset: int, fields: set[str] | None = None) -> bytes:
+def carefully(line: bytes, offset: int, fields: set[str] | None = None, site: str = "") -> bytes:
     """The event as it is made from text, by way of a dict."""
     event = parse_combined(as_text(line))
+    if site:
+        event["site"] = site
     if fields is not None:
         event = {name: value for name, value in event.items() if name in fields | ALWAYS_KEPT}
     event = made_ready(event, event_id(SOURCE, offset))
@@ -94,8 +96,9 @@ def test_any_line_gives_the_same_bytes_or_is_left(line: bytes, offset: int, fiel
             pytest.fail(f"{line!r} is no event")
 
 
-def test_an_everyday_line_takes_the_short_way() -> None:
-    assert encoder(SOURCE)(USUAL, 7) == carefully(USUAL, 7)
+@pytest.mark.parametrize("site", ["", "example.org", "bücher.example"])
+def test_an_everyday_line_takes_the_short_way(site: str) -> None:
+    assert encoder(SOURCE, {"host"}, site)(USUAL, 7) == carefully(USUAL, 7, {"host"}, site)
 
 
 def test_what_is_kept_of_a_strange_log_is_bounded() -> None:

@@ -18,7 +18,8 @@ from tests.systems.analytics.conftest import JUNE, MAY, line
 
 from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog
-from squinney.analytics.events import sources
+from squinney.analytics.events import imports, sources
+from squinney.analytics.events.places import Places
 from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import utcnow
 from squinney.errors import Invalid
@@ -284,3 +285,29 @@ def test_several_processes_share_an_import(
     assert len(others) == 2
     assert imported.counts.stored == analytics_db["events"].count_documents({}) == 8 * 9_999
     assert imported.counts.rejected == analytics_db["rejects"].count_documents({}) == 8
+
+
+# ---- sites, and fields that a line before tells ----
+
+
+def test_events_carry_their_site(log: EventLog) -> None:
+    log.import_file(io.BytesIO(line(1).encode()), site="example.org")
+    log.import_file(io.BytesIO(f"other.example:443 {line(2)}".encode()), site="example.org")
+    log.import_file(io.BytesIO(line(3).encode()))
+    assert [event.get("site") for event in log.between(MAY, JUNE)] == ["example.org", "other.example", None]
+
+
+def test_the_fields_of_a_log_may_change_between_chunks(log: EventLog, analytics_db: Db) -> None:
+    """A chunk is read by whoever is free, and must know the `#Fields:` line before it; so must the next import."""
+    first = ["#Fields: date time c-ip cs-uri-stem", *(f"2015-05-17 10:00:{n % 60:02} h /a{n}" for n in range(200))]
+    second = ["#Fields: date time cs-uri-stem c-ip", *(f"2015-05-17 10:00:{n % 60:02} /b{n} h" for n in range(200))]
+    content = "\n".join([*first, *second]) + "\n"
+    options = imports.Options(chunk_bytes=500)
+    for stream in (content, content + "2015-05-17 11:00:00 /c h\n"):
+        imports.import_stream(Places(analytics_db), io.BytesIO(stream.encode()), options)
+    events = list(log.between(MAY, JUNE))
+    assert {event["host"] for event in events} == {"h"}
+    assert len(events) == 401
+    (source,) = log.imports().items
+    assert (source["rejected"], source["blank"]) == (0, 2)
+    assert source["format"] == second[0]

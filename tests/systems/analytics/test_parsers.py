@@ -124,7 +124,7 @@ def test_formats_are_told_apart() -> None:
     assert detect(['{"time": 1}']) == "json"
     assert detect(["garbage"]) is None
     with pytest.raises(UnknownFormat, match="combined"):
-        parser_for("iis")
+        parser_for("elf")
 
 
 @given(st.text())

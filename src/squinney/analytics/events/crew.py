@@ -43,6 +43,7 @@ class Job:
     known: Collection[int]
     uri: str = ""
     database: str = ""
+    site: str = ""
 
     def storer(self, places: Places, *, continues_a_line: bool = False) -> Storer:
         """A storer for this source."""
@@ -55,7 +56,8 @@ class Job:
             self.fields,
             self.known,
             continues_a_line,
-            encoder(self.source, self.fields) if plain else None,
+            encoder(self.source, self.fields, self.site) if plain else None,
+            self.site,
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
 from pymongo.write_concern import WriteConcern
@@ -23,6 +23,7 @@ from squinney.analytics.events.crew import Crew, Given, Job
 from squinney.analytics.events.places import Places
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks, decompressed, read, read_head
 from squinney.analytics.events.storing import Counts, as_text
+from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
@@ -201,6 +202,7 @@ class _Run:
             except CutShort as error:
                 chunk, broken = None, error
             if chunk is not None:
+                chunk = self._with_header(chunk)
                 under_way.append(crew.store(chunk, next_line))
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
             while under_way and (chunk is None or len(under_way) > crew.most):
@@ -217,6 +219,14 @@ class _Run:
         lines = [as_text(line) for line in first.lines.split(b"\n", LINES_TRIED)[:LINES_TRIED]]
         self._format = parsers.detect(line for line in lines if line) or ""
 
+    def _with_header(self, chunk: Chunk) -> Chunk:
+        """The chunk with the line that says which fields it has, where the format is one that has such lines."""
+        if not self._format.startswith((W3C_FIELDS, "w3c")):
+            return chunk
+        chunk = replace(chunk, header=self._format)
+        self._format = last_header(chunk)
+        return chunk
+
     def _crew(self) -> Crew:
         options, source = self._options, self._source["_id"]
         with operation(60):
@@ -224,13 +234,14 @@ class _Run:
             known = {sources.offset_in(one) for one in self._places.stored_behind(source, first_id)}
         job = Job(
             source,
-            self._format or "combined",
+            self._format or "auto",
             options.field_map,
             options.fields,
             options.concern,
             known,
             options.uri or "",
             self._db.name,
+            self._source["site"],
         )
         storer = job.storer(self._places, continues_a_line=bool(self._source.get("unterminated")))
         return Crew(storer, job, options.processes)
@@ -245,7 +256,7 @@ class _Run:
         moved = {
             "offset": chunk.end,
             "state": "running",
-            "format": self._format,
+            "format": last_header(chunk) if chunk.header else self._format,
             "unterminated": not chunk.terminated,
             "updated_at": self._clock(),
         }
@@ -269,6 +280,12 @@ class _Run:
                 return_document=True,
             )
         return cast(Import, done or self._source)
+
+
+def last_header(chunk: Chunk) -> str:
+    """The line that says which fields come behind a chunk: its last such line, or the one before it."""
+    _, found, rest = f"\n{as_text(chunk.lines)}".rpartition(f"\n{W3C_FIELDS}")
+    return W3C_FIELDS + rest.partition("\n")[0].rstrip() if found else chunk.header
 
 
 def _followed_by(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:

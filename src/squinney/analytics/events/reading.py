@@ -21,13 +21,17 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines at an offset. One that is `too_long` to be a line is alone, and given by its beginning only."""
+    """Whole lines at an offset. One that is `too_long` to be a line is alone, and given by its beginning only.
+
+    `header` is the line, somewhere before, that says which fields these have.
+    """
 
     offset: int
     end: int
     lines: bytes
     too_long: bool = False
     terminated: bool = True
+    header: str = ""
 
 
 def compression(start: bytes) -> str | None:

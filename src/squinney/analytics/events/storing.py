@@ -13,7 +13,7 @@ from pymongo.write_concern import WriteConcern
 from squinney.analytics.events.places import Places, Storable, insert_once
 from squinney.analytics.events.reading import LONGEST_LINE, Chunk
 from squinney.analytics.events.sources import event_id, offset_in
-from squinney.analytics.parsers import Malformed, Parser
+from squinney.analytics.parsers import Malformed, Parser, parser_for
 from squinney.analytics.parsers.encoded import Encode
 from squinney.clock import utcnow
 from squinney.mongo.connect import operation
@@ -22,7 +22,7 @@ from squinney.mongo.schema import Document
 SECONDS = 60
 KEPT_OF_A_LINE = 1_000
 FILLED_BY_THE_SERVER = Timestamp(0, 0)
-ALWAYS_KEPT = frozenset({"_id", "arrived", "ssk", "time"})
+ALWAYS_KEPT = frozenset({"_id", "arrived", "ssk", "time", "site"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Storer:
     known: Collection[int] = field(default_factory=set)
     continues_a_line: bool = False
     encode: Encode | None = None
+    site: str = ""
 
     def store(self, chunk: Chunk, first_line: int) -> Counts:
         """Store the chunk's events and name its rejects.
@@ -70,6 +71,7 @@ class Storer:
         rejects: list[Document] = []
         lines = blank = 0
         encode = self._encode_for(chunk)
+        parse = parser_for(chunk.header) if chunk.header else self.parse
         for line_number, offset, line in _lines(chunk, first_line):
             lines += 1
             if offset in self.known:
@@ -81,9 +83,12 @@ class Storer:
                 blank += 1
             else:
                 try:
-                    events.append(self._event(line, offset, chunk))
+                    event = self._event(line, offset, chunk, parse)
                 except Malformed as error:
                     rejects.append(self._reject(line, line_number, offset, str(error)))
+                else:
+                    blank += event is None
+                    events += [] if event is None else [event]
         with operation(SECONDS):
             rejects += self._insert(events, chunk, first_line)
             if rejects:
@@ -96,12 +101,16 @@ class Storer:
             return lambda line, offset: None
         return self.encode
 
-    def _event(self, line: bytes, offset: int, chunk: Chunk) -> Document:
+    def _event(self, line: bytes, offset: int, chunk: Chunk, parse: Parser) -> Document | None:
         if chunk.too_long:
             raise Malformed(f"the line has {chunk.end - chunk.offset:,} bytes; {LONGEST_LINE:,} are the most")
         if self.continues_a_line and offset == chunk.offset:
             raise Malformed("the rest of a line that was imported when it had no end yet")
-        event = self.parse(as_text(line))
+        event = parse(as_text(line))
+        if event is None:
+            return None
+        if self.site:
+            event.setdefault("site", self.site)
         if self.fields is not None:
             event = {name: value for name, value in event.items() if name in self.fields or name in ALWAYS_KEPT}
         return made_ready(event, event_id(self.source, offset))

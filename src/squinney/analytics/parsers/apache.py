@@ -1,18 +1,20 @@
-"""Apache's common and combined formats; nginx's default is the latter."""
+"""Apache's common and combined formats, with virtual hosts before them and more fields behind; nginx's too."""
 
 from __future__ import annotations
 
 import re
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, put_request
+from squinney.analytics.parsers.layouts import TRAILING
+from squinney.analytics.parsers.lines import Malformed, Parse, checked_user, clf_time, put_request, site_of
 from squinney.mongo.schema import Document
 
 # Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow). A time holds no "[",
 # which would let each of many be tried to the line's end.
 _QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_COMMON = rf"(\S+) \S+ (.+?) \[([^\[\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)"
-_COMMON_LINE = re.compile(rf"{_COMMON}\s*")
-_COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}\s*")
+_COMMON = rf'(\S+) \S+ ([^"\[\]]+?) \[([^\[\]]+)\] {_QUOTED} (\d{{3}}) (\d+|-)'
+_COMMON_LINE = re.compile(rf"{_COMMON}{TRAILING}")
+_COMBINED_LINE = re.compile(rf"{_COMMON} {_QUOTED} {_QUOTED}{TRAILING}")
+_SITE_BEFORE = re.compile(r"(\S+) (?=\S+ \S+ )")
 # Nearly every line is like this, and one match takes it apart down to the query; the others take the careful way.
 _USUAL_LINE = re.compile(
     r'(\S+) \S+ (\S+) \[([^\[\]]+)\] "([A-Z]{3,10}) ([^ "?\\]+)(?:\?([^ "\\]*))? (HTTP/\d\.\d)" '
@@ -83,10 +85,26 @@ def parse_common(line: str) -> Document:
     return _event(*match.groups())
 
 
+def _with_site(parse: Parse, name: str) -> Parse:
+    def parse_with_site(line: str) -> Document:
+        site = _SITE_BEFORE.match(line)
+        if site is None:
+            raise Malformed(f"not the {name} format: it does not begin with a virtual host")
+        event = parse(line[site.end() :])
+        return {"time": event.pop("time"), "site": site_of(site[1]), **event}
+
+    return parse_with_site
+
+
+# Debian's other_vhosts_access.log: `%v:%p` before the combined format.
+parse_vhost_combined = _with_site(parse_combined, "vhost_combined")
+parse_vhost_common = _with_site(parse_common, "vhost_common")
+
+
 def _event(host: str, user: str, at: str, request: str, status: str, size: str) -> Document:
     event: Document = {"time": clf_time(at), "host": host, "status": int(status)}
     if user != "-":
-        event["user"] = user
+        event["user"] = checked_user(user)
     put_request(event, request)
     if size != "-":
         if len(size) > 18:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from squinney.analytics.parsers.fields import as_count, as_time, json_object
-from squinney.analytics.parsers.lines import Malformed, put_target
+from squinney.analytics.parsers.lines import Malformed, put_target, site_of
 from squinney.mongo.schema import Document
 
 
@@ -20,6 +20,8 @@ def parse_caddy(line: str) -> Document:
         raise Malformed("not Caddy's format: it has no request or no ts")
     host = request.get("remote_ip") or str(request.get("remote_addr", "")).rpartition(":")[0]
     event: Document = {"time": as_time(entry["ts"]), "host": str(host)}
+    if site := request.get("host"):
+        event["site"] = site_of(str(site))
     if user := entry.get("user_id"):
         event["user"] = str(user)
     event["method"] = str(request.get("method", ""))

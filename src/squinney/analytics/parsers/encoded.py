@@ -40,16 +40,18 @@ Make = Callable[[bytes], bytes]
 Encode = Callable[[bytes, int], bytes | None]
 
 
-def encoder(source: str, fields: Fields = None) -> Encode:
+def encoder(source: str, fields: Fields = None, site: str = "") -> Encode:
     """Makes an event of a line and the offset at which it begins; None where the line takes the careful way.
 
-    It is a closure, since this is the innermost loop of an import. `fields` names what is kept, if not all.
+    It is a closure, since this is the innermost loop of an import. `fields` names what is kept, if not all; the
+    `site` always is.
     """
     start = f"{source}-".encode()
     begin = b"\x02_id\0" + _LENGTHS[len(start) + 12] + start
     begin_hash = zlib.crc32(start)
     minutes, visitors, requests = _Seen(_minute), _Seen(_visitor(fields)), _Seen(_request(fields))
     answers, origins = _Seen(_answer(fields)), _Seen(_origin(fields))
+    end = (_text(b"site", None)(site.encode()) if site else b"") + _SERVER_FILLS_IT
     crc32, join = zlib.crc32, b"".join
 
     def encode(line: bytes, offset: int) -> bytes | None:
@@ -68,7 +70,7 @@ def encoder(source: str, fields: Fields = None) -> Encode:
                     requests[request],
                     answers[answer],
                     origins[origin],
-                    _SERVER_FILLS_IT,
+                    end,
                     b"\x10ssk\0" + _int32(ssk) if ssk < _INT32_END else b"\x12ssk\0" + _int64(ssk),
                     b"\0",
                 )

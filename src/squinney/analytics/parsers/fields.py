@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, placed, put_request, put_target
+from squinney.analytics.parsers.lines import Malformed, clf_time, placed, put_request, put_target, site_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-TEXTS = ("host", "user", "method", "protocol", "referer", "user_agent")
+TEXTS = ("site", "host", "user", "method", "protocol", "referer", "user_agent")
 COUNTS = ("status", "bytes")
 FIELDS = ("time", "path", "query", "request", *TEXTS, *COUNTS)
 MOST = 2**63 - 1
+# What web servers call our fields, of which the first that is there counts: nginx's variables and Traefik's names.
+# A `host` beside the visitor's address is the one that was asked for.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "time": ("StartUTC", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "ts", "date"),
+    "host": ("remote_addr", "remote_ip", "ClientHost", "client_ip", "clientip", "http_x_real_ip", "host"),
+    "site": ("site", "vhost", "http_host", "server_name", "RequestHost", "host"),
+    "user": ("user", "remote_user", "ClientUsername"),
+    "method": ("method", "request_method", "RequestMethod"),
+    "path": ("path", "request_uri", "RequestPath", "uri", "url"),
+    "query": ("query", "args", "query_string"),
+    "request": ("request",),
+    "protocol": ("protocol", "server_protocol", "RequestProtocol", "proto"),
+    "status": ("status", "DownstreamStatus", "OriginStatus", "status_code"),
+    "bytes": ("bytes", "body_bytes_sent", "DownstreamContentSize", "bytes_sent", "size"),
+    "referer": ("referer", "http_referer", "request_Referer", "referrer"),
+    "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent"),
+}
+_NOTHING = (None, "", "-")
+_NUMBER = re.compile(r"\d{9,11}(\.\d{1,9})?")
 
 
 class FieldMap:
-    """A parser of JSON lines: `{"time": "timestamp", "path": "uri"}` says where to find what is not named as ours."""
+    """A parser of JSON lines: `{"time": "timestamp", "path": "uri"}` says where to find what `ALIASES` do not name."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
         unknown = set(field_map or {}) - set(FIELDS)
         if unknown:
             raise Invalid(f"field map: {', '.join(sorted(unknown))} is none of {', '.join(FIELDS)}", field="field_map")
-        self._names = {name: (field_map or {}).get(name, name) for name in FIELDS}
+        mapped = {name: (theirs,) for name, theirs in (field_map or {}).items()}
+        taken = set((field_map or {}).values())
+        self._names = {
+            name: mapped.get(name) or tuple(theirs for theirs in ALIASES[name] if theirs not in taken)
+            for name in FIELDS
+        }
 
     def __call__(self, line: str) -> Document:
         """The event of one line.
@@ -32,13 +57,13 @@ class FieldMap:
         Raises: `Malformed`.
         """
         entry = json_object(line)
-        found = {
-            name: entry[theirs]
-            for name, theirs in self._names.items()
-            if theirs in entry and entry[theirs] not in (None, "", "-")
-        }
+        places = {name: self._place(entry, name) for name in FIELDS}
+        if places["site"] == places["host"]:
+            places["site"] = None
+        found = {name: entry[place] for name, place in places.items() if place is not None}
         if "time" not in found:
-            raise Malformed(f"it has no {self._names['time']}")
+            looked = ", ".join(self._names["time"])
+            raise Malformed(f"it has no time (looked for {looked}); a field map says where it is")
         event: Document = {"time": as_time(found["time"])}
         event.update({name: str(found[name]) for name in TEXTS if name in found})
         event.update({name: as_count(found[name], name) for name in COUNTS if name in found})
@@ -48,7 +73,12 @@ class FieldMap:
             put_request(event, str(found["request"]))
         if "query" in found:
             event["query"] = str(found["query"])
+        if "site" in event:
+            event["site"] = site_of(event["site"])
         return event
+
+    def _place(self, entry: Document, name: str) -> str | None:
+        return next((theirs for theirs in self._names[name] if entry.get(theirs) not in _NOTHING), None)
 
 
 def json_object(line: str) -> Document:
@@ -75,6 +105,8 @@ def as_time(value: Any) -> datetime:
     Raises: `Malformed`; also for a time that does not say its zone.
     """
     try:
+        if isinstance(value, str) and _NUMBER.fullmatch(value):
+            value = float(value)  # as nginx writes $msec
         if isinstance(value, int | float) and not isinstance(value, bool):
             at = datetime.fromtimestamp(value, UTC)
         else:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.mongo.schema import Document
+
+Parse = Callable[[str], Document]
 
 
 class Malformed(Exception):
@@ -55,14 +58,38 @@ def placed(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-def put_request(event: Document, request: str) -> None:
-    """Method, path, query and protocol of a request line; the line itself as `request` where it is none."""
+def checked_user(text: str) -> str:
+    """A user's name, which may hold spaces.
+
+    Raises: `Malformed` where it holds a field that is empty: then it is more than a name.
+    """
+    if "-" in text.split(" "):
+        raise Malformed("it has too many fields before its time: two lines in one, or a virtual host before them?")
+    return text
+
+
+def site_of(text: str) -> str:
+    """The name of a virtual host, without its port."""
+    name, colon, port = text.rpartition(":")
+    return name if colon and port.isdigit() else text
+
+
+def put_request(event: Document, request: str, *, absolute: bool = False) -> None:
+    """Method, path, query and protocol of a request line; the line itself as `request` where it is none.
+
+    With `absolute`, a target with a scheme and a host is the site and its path: load balancers log it so.
+    """
     match = _REQUEST.fullmatch(request)
     if not match:
         event["request"] = request
         return
     method, target, protocol = match.groups()
     event["method"] = method
+    scheme, found, rest = target.partition("://")
+    if absolute and found and scheme in ("http", "https", "ws", "wss"):
+        site, slash, path = rest.partition("/")
+        event.setdefault("site", site_of(site))
+        target = slash + path or "/"
     put_target(event, target)
     if protocol:
         event["protocol"] = protocol

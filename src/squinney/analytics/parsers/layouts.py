@@ -1,0 +1,237 @@
+"""Formats told by a string: nginx's `log_format`, Apache's `LogFormat`, and those of AWS in nginx's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from squinney.analytics.parsers.fields import as_count, as_time
+from squinney.analytics.parsers.lines import Malformed, checked_user, clf_time, placed, put_request, put_target, site_of
+from squinney.errors import Invalid
+from squinney.mongo.schema import Document
+
+# What their variables are called here; others are passed over.
+NGINX = {
+    "remote_addr": "host",
+    "remote_user": "user",
+    "time_local": "clf",
+    "time_iso8601": "iso",
+    "msec": "seconds",
+    "request": "request",
+    "request_method": "method",
+    "request_uri": "target",
+    "uri": "target",
+    "document_uri": "target",
+    "args": "query",
+    "query_string": "query",
+    "server_protocol": "protocol",
+    "status": "status",
+    "body_bytes_sent": "bytes",
+    "bytes_sent": "bytes",
+    "http_referer": "referer",
+    "http_user_agent": "user_agent",
+    "host": "site",
+    "http_host": "site",
+    "server_name": "site",
+}
+APACHE = {
+    "h": "host",
+    "a": "host",
+    "u": "user",
+    "t": "clf",
+    "sec}t": "seconds",
+    "msec}t": "milliseconds",
+    "usec}t": "microseconds",
+    "r": "request",
+    "m": "method",
+    "U": "target",
+    "q": "query",
+    "H": "protocol",
+    "s": "status",
+    "b": "bytes",
+    "B": "bytes",
+    "O": "bytes",
+    "referer}i": "referer",
+    "user-agent}i": "user_agent",
+    "host}i": "site",
+    "v": "site",
+    "V": "site",
+}
+_NGINX_PART = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+_APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\^t[io]|[a-zA-Z%])")
+_QUOTED = r'[^"\\]*(?:\\.[^"\\]*)*'
+# What may stand behind a line's fields: more fields, but never another line, which has a time in brackets.
+TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'
+_PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d{1,18}|-", "user": r'[^"\[\]]+?'}
+_TIMES: dict[str, Callable[[str], datetime]] = {
+    "clf": clf_time,
+    "iso": as_time,
+    "seconds": lambda text: _since_1970(text, 1),
+    "milliseconds": lambda text: _since_1970(text, 1_000),
+    "microseconds": lambda text: _since_1970(text, 1_000_000),
+}
+
+
+class Layout:
+    """A parser of lines that are written by a format string.
+
+    `absolute` ones give the whole address of a request, from which the site is taken.
+    """
+
+    def __init__(self, text: str, *, name: str = "", absolute: bool = False) -> None:
+        self._name = name or "given"
+        self._absolute = absolute
+        self._fields, self._line = _compiled(text.replace('\\"', '"').replace("\\t", "\t"))
+        if not any(name in _TIMES for name in self._fields):
+            raise Invalid("a format must have the time: $time_local, $time_iso8601, $msec or %t", field="format")
+
+    def __call__(self, line: str) -> Document:
+        """The event of one line.
+
+        Raises: `Malformed`.
+        """
+        match = self._line.fullmatch(line)
+        if match is None:
+            raise Malformed(f"not the {self._name} format")
+        found = {
+            name: value for name, value in zip(self._fields, match.groups(), strict=True) if value not in ("-", "")
+        }
+        kind = next((name for name in self._fields if name in _TIMES and name in found), None)
+        if kind is None:
+            raise Malformed("it has no time")
+        event: Document = {"time": _TIMES[kind](found[kind])}
+        self._put(event, found)
+        return event
+
+    def _put(self, event: Document, found: dict[str, str]) -> None:
+        if site := found.get("site"):
+            event["site"] = site_of(site)
+        for name in ("host", "user", "method", "protocol", "referer", "user_agent"):
+            if name in found:
+                event[name] = checked_user(found[name]) if name == "user" else found[name]
+        for name in ("status", "bytes"):
+            if name in found:
+                event[name] = as_count(found[name], name)
+        if "request" in found and found["request"].strip(" -"):
+            put_request(event, found["request"], absolute=self._absolute)
+        elif "target" in found:
+            put_target(event, found["target"])
+        if "query" in found:
+            event["query"] = found["query"].removeprefix("?")
+
+
+def is_layout(format: str) -> bool:
+    """Whether this is a format string rather than a format's name."""
+    return "$" in format or "%" in format
+
+
+def _compiled(text: str) -> tuple[list[str], re.Pattern[str]]:
+    parts = _nginx_parts(text) if "$" in text else _apache_parts(text)
+    fields: list[str] = []
+    pattern = ""
+    for before, name, behind in parts:
+        pattern += re.escape(before)
+        if name is None:
+            continue
+        if name == "clf" and "$" not in text:
+            pattern, one = pattern + r"\[", r"[^\[\]]+"
+        else:
+            one = _pattern(name, before[-1:], behind[:1])
+        taken = name in fields or not name
+        pattern += f"(?:{one})" if taken else f"({one})"
+        if name == "clf" and "$" not in text:
+            pattern += r"\]"
+        if not taken:
+            fields.append(name)
+    return fields, re.compile(pattern + TRAILING)
+
+
+def _pattern(name: str, before: str, behind: str) -> str:
+    if (before, behind) == ('"', '"'):
+        return _QUOTED
+    if (before, behind) == ("[", "]"):
+        return r"[^\[\]]+"
+    if name in _PATTERNS:
+        return _PATTERNS[name]
+    if behind in ("", " ", "\t", ":"):  # an address before a port may hold colons itself
+        return r'[^\s"\[\]]+' if behind != "\t" else r"[^\t]*"
+    return rf"[^{re.escape(behind)}]*"
+
+
+Part = tuple[str, str | None, str]  # text before a variable, our name for it ("" to pass it over), text behind it
+
+
+def _nginx_parts(text: str) -> list[Part]:
+    found = list(_NGINX_PART.finditer(text))
+    names = [NGINX.get(match[1] or match[2], "") for match in found]
+    return _parts(text, [match.span() for match in found], names)
+
+
+def _apache_parts(text: str) -> list[Part]:
+    spans, names = [], []
+    for match in _APACHE_PART.finditer(text):
+        argument, letter = match[1], match[2]
+        if letter == "%":
+            raise Invalid("a format with %% is not understood", field="format")
+        known = f"{argument.lower()}}}{letter}" if argument is not None and letter in "it" else letter
+        if letter == "t" and argument is not None and known not in APACHE:
+            raise Invalid(f"the time %{{{argument}}}t is not understood; %t, %{{sec}}t, %{{msec}}t are", field="format")
+        spans.append(match.span())
+        names.append(APACHE.get(known, ""))
+    return _parts(text, spans, names)
+
+
+def _parts(text: str, spans: list[tuple[int, int]], names: list[str]) -> list[Part]:
+    edges = [0, *(end for _, end in spans)]
+    parts: list[Part] = []
+    for index, (start, end) in enumerate(spans):
+        following = spans[index + 1][0] if index + 1 < len(spans) else len(text)
+        if end == following and index + 1 < len(spans):
+            raise Invalid(f"nothing divides {text[start : spans[index + 1][1]]}", field="format")
+        parts.append((text[edges[index] : start], names[index], text[end:following]))
+    return [*parts, (text[edges[-1] :], None, "")]
+
+
+def _since_1970(text: str, unit: int) -> datetime:
+    try:
+        return placed(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(text) / unit))
+    except (ValueError, OverflowError):
+        raise Malformed("there is no such time") from None
+
+
+# Fields that only newer logs have are left to what may stand behind a line.
+ELB = Layout(
+    "$time_iso8601 $elb $remote_addr:$client_port $backend $t1 $t2 $t3 $status $backend_status $received"
+    ' $body_bytes_sent "$request"',
+    name="elb",
+    absolute=True,
+)
+ELB_WITH_AGENT = Layout(
+    "$time_iso8601 $elb $remote_addr:$client_port $backend $t1 $t2 $t3 $status $backend_status $received"
+    ' $body_bytes_sent "$request" "$http_user_agent"',
+    name="elb",
+    absolute=True,
+)
+ALB = Layout(
+    "$type $time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
+    ' $body_bytes_sent "$request" "$http_user_agent"',
+    name="alb",
+    absolute=True,
+)
+S3 = Layout(
+    "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
+    ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"',
+    name="s3",
+)
+
+
+def parse_elb(line: str) -> Document:
+    """A line of a classic load balancer; only newer ones have the user agent.
+
+    Raises: `Malformed`.
+    """
+    try:
+        return ELB_WITH_AGENT(line)
+    except Malformed:
+        return ELB(line)

@@ -1,0 +1,254 @@
+"""Formats that users have; the examples are those of the formats' own documentation."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from squinney.analytics.parsers import DETECTED, Malformed, detect, parse_any, parser_for
+from squinney.errors import Invalid
+
+CLF = '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326'
+AGENT = '"http://www.example.com/start.html" "Mozilla/4.08 [en] (Win98; I ;Nav)"'
+COMBINED = f"{CLF} {AGENT}"
+S3 = (
+    "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be amzn-s3-demo-bucket1"
+    " [06/Feb/2019:00:00:38 +0000] 192.0.2.3 79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be"
+    ' 3E57427F3EXAMPLE REST.GET.VERSIONING - "GET /amzn-s3-demo-bucket1?versioning HTTP/1.1" 200 - 113 - 7 - "-"'
+    ' "S3Console/0.4" - s9lzHYrFp76ZVxRcpX9+5cjAnEH2ROuNkd2BHfIa6UkFVdtjf5mKR3/eTPFvsiP/XV/VLi31234= SigV4'
+    " ECDHE-RSA-AES128-GCM-SHA256 AuthHeader amzn-s3-demo-bucket1.s3.us-west-1.amazonaws.com TLSV1.2"
+    " arn:aws:s3:us-west-1:123456789012:accesspoint/example-AP Yes"
+)
+ALB = (
+    "http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000"
+    ' 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - -'
+    " arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067"
+    ' "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-"'
+    ' "10.0.0.1:80" "200" "-" "-"'
+)
+ELB = (
+    "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200"
+    ' 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -'
+)
+OLD_ELB = ELB.removesuffix(' "curl/7.38.0" - -')
+MAIN = (
+    "$remote_addr - $remote_user [$time_local] "
+    '"$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"'
+)
+TRAEFIK_CLF = (
+    '192.168.0.1 - - [01/Nov/2020:10:00:00 +0000] "GET /whoami HTTP/1.1" 200 342 "-" "curl/7.64.1" 3'
+    ' "whoami@docker" "http://172.18.0.3:80" 1ms'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "format", "wanted"),
+    [
+        (CLF, "common", {"host": "127.0.0.1", "user": "frank", "bytes": 2326, "path": "/apache_pb.gif"}),
+        (COMBINED, "combined", {"host": "127.0.0.1", "user_agent": "Mozilla/4.08 [en] (Win98; I ;Nav)"}),
+        (f'{COMBINED} "203.0.113.9"', "combined", {"host": "127.0.0.1", "status": 200}),
+        (f'{COMBINED} "203.0.113.9" rt=0.003 "-" -', "combined", {"status": 200}),
+        (f"{CLF} 1234 0.5", "common", {"bytes": 2326}),
+        (TRAEFIK_CLF, "combined", {"path": "/whoami", "user_agent": "curl/7.64.1"}),
+        (f"www.example.org:80 {COMBINED}", "vhost_combined", {"site": "www.example.org", "host": "127.0.0.1"}),
+        (f"www.example.org {CLF}", "vhost_common", {"site": "www.example.org", "user": "frank"}),
+        (
+            f"www.example.org:443 {COMBINED}".replace("frank", "-"),
+            "vhost_combined",
+            {"site": "www.example.org", "host": "127.0.0.1"},
+        ),
+        (S3, "s3", {"site": "amzn-s3-demo-bucket1", "host": "192.0.2.3", "query": "versioning", "bytes": 113}),
+        (ALB, "alb", {"site": "www.example.com", "host": "192.168.131.39", "path": "/", "bytes": 366, "status": 200}),
+        (ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29, "user_agent": "curl/7.38.0"}),
+        (OLD_ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29}),
+    ],
+)
+def test_a_line_is_told_and_read(line, format, wanted):
+    assert detect(["garbage", line]) == format
+    event = parser_for(format)(line)
+    assert {name: event.get(name) for name in wanted} == wanted
+    assert parse_any(line) == event
+
+
+def test_times_of_load_balancers():
+    assert parser_for("alb")(ALB)["time"] == datetime(2018, 7, 2, 22, 23, 0, 186641, tzinfo=UTC)
+    assert parser_for("elb")(ELB)["time"] == datetime(2015, 5, 13, 23, 39, 43, 945958, tzinfo=UTC)
+
+
+def test_a_dash_for_a_whole_request_is_none():
+    line = ELB.replace("GET http://www.example.com:80/ HTTP/1.1", "- - - ")
+    assert "path" not in parser_for("elb")(line)
+
+
+# ---- two lines in one ----
+
+
+# Before that it is one address or name with no space in it, and nobody can tell.
+@pytest.mark.parametrize("cut", range(len("127.0.0.1 - frank "), len(COMBINED)))
+def test_two_lines_glued_together_are_nobodys(cut):
+    """A line cut anywhere with another behind it was stored under the first one's visitor."""
+    second = COMBINED.replace("127.0.0.1", "203.0.113.7").replace("frank", "-")
+    glued = COMBINED[:cut] + second
+    for format in ("combined", "common", "auto"):
+        with pytest.raises(Malformed):
+            parser_for(format)(glued)
+
+
+def test_a_cut_within_the_name_is_seen():
+    with pytest.raises(Malformed, match="two lines in one"):
+        parser_for("combined")("127.0.0.1 - fra" + COMBINED)
+
+
+def test_a_name_may_hold_spaces():
+    assert parser_for("combined")(COMBINED.replace("frank", "frank n furter"))["user"] == "frank n furter"
+
+
+# ---- format strings ----
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "wanted"),
+    [
+        (MAIN, f'{COMBINED} "-"', {"host": "127.0.0.1", "user": "frank", "path": "/apache_pb.gif", "status": 200}),
+        (
+            "$msec|$host|$remote_addr|$request_method|$request_uri|$status|$bytes_sent",
+            "1700000000.250|example.org:8080|2001:db8::1|GET|/a?b=c|304|0",
+            {"site": "example.org", "host": "2001:db8::1", "path": "/a", "query": "b=c", "bytes": 0},
+        ),
+        (r"%h %l %u %t \"%r\" %>s %b", CLF, {"user": "frank", "bytes": 2326}),
+        (
+            r"%v:%p %h %l %u %t \"%r\" %>s %O \"%{Referer}i\" \"%{User-Agent}i\"",
+            f"example.org:80 {COMBINED}",
+            {"site": "example.org", "host": "127.0.0.1", "referer": "http://www.example.com/start.html"},
+        ),
+        (
+            "%{msec}t %a %m %U %q %H %400,501{User-agent}i",
+            "1700000000250 192.0.2.1 POST /form ?x=1 HTTP/1.1 -",
+            {"host": "192.0.2.1", "method": "POST", "path": "/form", "query": "x=1", "protocol": "HTTP/1.1"},
+        ),
+        ("%h %D %t %r", "h 123 [10/Oct/2000:13:55:36 -0700] GET", {"host": "h"}),
+    ],
+)
+def test_a_format_string(format, line, wanted):
+    event = parser_for(format)(line)
+    assert {name: event.get(name) for name in wanted} == wanted
+    assert event["time"].tzinfo is UTC
+
+
+@pytest.mark.parametrize("format", ["$remote_addr $status", "%h %s", "%{%Y}t %h", "$time_local$status", "%%t"])
+def test_a_format_string_that_will_not_do(format):
+    with pytest.raises(Invalid) as caught:
+        parser_for(format)
+    assert caught.value.details["field"] == "format"
+
+
+# ---- JSON ----
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (  # nginx, log_format with escape=json
+            '{"time_iso8601":"2024-05-17T10:05:03+02:00","remote_addr":"192.0.2.1","remote_user":"","host":"example.org",'
+            '"request":"GET /a?b=c HTTP/2.0","status":"200","body_bytes_sent":"12","http_referer":"",'
+            '"http_user_agent":"curl/8.5"}',
+            {
+                "site": "example.org",
+                "host": "192.0.2.1",
+                "path": "/a",
+                "query": "b=c",
+                "bytes": 12,
+                "user_agent": "curl/8.5",
+            },
+        ),
+        (
+            '{"msec":"1700000000.123","remote_addr":"192.0.2.1","request_uri":"/x","status":404}',
+            {"path": "/x", "status": 404, "time": datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)},
+        ),
+        (  # Traefik
+            '{"ClientAddr":"192.0.2.1:5000","ClientHost":"192.0.2.1","ClientUsername":"-","DownstreamContentSize":342,'
+            '"DownstreamStatus":200,"Duration":1,"RequestAddr":"whoami.example","RequestHost":"whoami.example",'
+            '"RequestMethod":"GET","RequestPath":"/a?b","RequestProtocol":"HTTP/1.1","RequestScheme":"http",'
+            '"StartUTC":"2024-05-17T08:05:03.123456789Z","entryPointName":"web","level":"info","msg":"",'
+            '"request_User-Agent":"curl/8.5","time":"2024-05-17T08:05:04Z"}',
+            {
+                "site": "whoami.example",
+                "host": "192.0.2.1",
+                "path": "/a",
+                "query": "b",
+                "status": 200,
+                "bytes": 342,
+                "user_agent": "curl/8.5",
+                "time": datetime(2024, 5, 17, 8, 5, 3, 123456, tzinfo=UTC),
+            },
+        ),
+    ],
+)
+def test_json_needs_no_map(line, wanted):
+    assert detect([line]) == "json"
+    event = parser_for("json")(line)
+    assert {name: event.get(name) for name in wanted} == wanted
+    assert "user" not in event
+
+
+def test_what_is_in_no_format_says_what_was_tried():
+    with pytest.raises(Malformed) as caught:
+        parse_any("dear diary")
+    assert all(name in str(caught.value) for name in (*DETECTED, "w3c"))
+    with pytest.raises(Malformed, match=r"JSON, but it has no time .*a field map says"):
+        parse_any('{"when": "2024-05-17T08:05:04Z"}')
+
+
+# ---- the W3C's ----
+
+IIS = [
+    "#Software: Microsoft Internet Information Services 6.0",
+    "#Version: 1.0",
+    "#Date: 2002-05-02 17:42:15",
+    "#Fields: date time c-ip cs-username s-ip s-port cs-method cs-uri-stem cs-uri-query sc-status cs(User-Agent)",
+    "2002-05-02 17:42:15 172.22.255.255 - 172.30.255.255 80 GET /images/picture.jpg - 200"
+    " Mozilla/4.0+(compatible;MSIE+5.5;+Windows+2000+Server)",
+]
+CLOUDFRONT = [
+    "#Version: 1.0",
+    "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer)"
+    " cs(User-Agent) cs-uri-query x-host-header cs-protocol-version",
+    "2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-"
+    "\tMozilla/5.0%20(Windows%20NT%2010.0)\ta=b\twww.example.com\tHTTP/2.0",
+]
+
+
+def read(lines):
+    parse = parser_for(detect(lines))
+    return [event for event in map(parse, lines) if event]
+
+
+def test_iis():
+    assert read(IIS) == [
+        {
+            "time": datetime(2002, 5, 2, 17, 42, 15, tzinfo=UTC),
+            "host": "172.22.255.255",
+            "method": "GET",
+            "path": "/images/picture.jpg",
+            "status": 200,
+            "user_agent": "Mozilla/4.0 (compatible;MSIE 5.5; Windows 2000 Server)",
+        }
+    ]
+
+
+def test_cloudfront():
+    (event,) = read(CLOUDFRONT)
+    assert (event["site"], event["host"], event["bytes"]) == ("www.example.com", "192.0.2.100", 392)
+    assert (event["path"], event["query"], event["user_agent"]) == (
+        "/index.html",
+        "a=b",
+        "Mozilla/5.0 (Windows NT 10.0)",
+    )
+
+
+def test_fields_may_change_within_a_log():
+    changed = ["#Fields: date time c-ip cs-method cs-uri-stem", "2002-05-03 00:00:01 192.0.2.1 GET /b"]
+    assert [event["path"] for event in read([*IIS, *changed])] == ["/images/picture.jpg", "/b"]
+    with pytest.raises(Malformed, match="5 fields, and its #Fields: line 11"):
+        parser_for(detect(IIS))(changed[1])

@@ -220,6 +220,29 @@ def test_feeds_follow_their_rules_and_answer_304(site: TestClient) -> None:
     assert site.get(str(rss.url), headers={"If-None-Match": rss.headers["etag"]}).status_code == 200
 
 
+def test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read(site: TestClient) -> None:
+    gallery = create(site, "gallery", type="gallery", published=THEN)
+    about = {"author_id": "ada", "author_name": "Ada", "parent_id": gallery["id"], "published": THEN}
+    photo = site.post("/api/content/assets", params={**about, "slug": "p", "title": 'A "<b>"'}, content=jpeg()).json()
+    film = b"\0\0\0\x18ftypmp42" + b"\0" * 100
+    site.post("/api/content/assets", params={**about, "slug": "f", "type": "video"}, content=film)
+    create(site, "old", gallery["id"], published="0999-01-01T00:00:00Z")
+    rss, atom = (site.get(f"/api/content/feeds/{gallery['id']}.{kind}").content for kind in ("rss", "atom"))
+    assert (broken_rules(rss, "rss"), broken_rules(atom, "atom")) == ([], [])
+    assert b"<atom:published>0999-01-01T00:00:00Z" in atom
+    address = f"http://testserver/site/-/asset/{photo['id']}?v={photo['nonce']}"
+    items = {item.findtext("link")[-1]: item for item in ElementTree.fromstring(rss).findall("channel/item")}
+    shown = items["p"].findtext("description")
+    assert f'<img src="{address}" alt="A &quot;&lt;b&gt;&quot;" width="64" height="48">' in shown
+    kinds = {name: item.find("enclosure").get("type") for name, item in items.items() if name != "d"}
+    assert kinds == {"p": "image/jpeg", "f": "video/mp4"}
+    assert items["p"].find("enclosure").get("length") == str(photo["detail"]["web"]["length"])
+    policy = "cross-origin-resource-policy"
+    assert site.get(address).headers[policy] == "same-origin", "what somebody signed in sees may be theirs alone"
+    site.cookies.clear()
+    assert site.get(address).headers[policy] == "cross-origin"
+
+
 def test_feeds_without_entries_and_with_odd_ones_are_valid_too(site: TestClient) -> None:
     blog = create(site, "blog", type="blog", published=THEN)
     url = f"/api/content/feeds/{blog['id']}"
@@ -296,6 +319,6 @@ def test_comments_over_http(site: TestClient) -> None:
     assert site.head("/api/comments/authors/ada/export").headers["content-type"] == "application/json"
     assert site.get("/api/comments/authors/nobody/export").json() == []
     assert site.get(f"/api/comments/authors/{'x' * 300}/export").status_code == 422
-    assert site.post("/api/comments/authors/ada/erase").json() == {"comments": 2, "flags": 0}
+    assert site.post("/api/comments/authors/ada/erase").json() == {"comments": 2, "flags": 0, "names": 3}
     assert site.get(f"{url}/count").json()["count"] == 0
     assert site.delete(f"{url}/comment", params={"slug": slug}).status_code == 404

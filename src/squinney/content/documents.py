@@ -150,6 +150,7 @@ COLLECTIONS = [
             Index([("metadata.parent_id", 1), ("metadata.slug", 1)], unique=True, why="by_path(), get(), children()"),
             Index([("metadata.tags", 1), ("metadata.published", -1), ("_id", -1)], why="tagged()"),
             Index([("metadata.parent_id", 1), ("metadata.published", -1), ("_id", -1)], why="recent() and feeds"),
+            Index([("metadata.author._id", 1)], why="what a person wrote, to erase their name"),
             Index([("metadata.detail.file_id", 1)], sparse=True, why="whether a file is still shown"),
             Index(
                 [("metadata.comments.author._id", 1)], sparse=True, why="a person's embedded comments, to erase them"
@@ -164,6 +165,8 @@ COLLECTIONS = [
             Index([("node_id", 1), ("nonce", 1)], unique=True, why="restore(), and the base of a conflict"),
             Index([("node_id", 1), ("version", -1)], why="history()"),
             Index([("metadata.parent_id", 1), ("metadata.slug", 1), ("at", -1)], why="moved_to(): what was at a place"),
+            Index([("author._id", 1)], why="what a person saved, to erase their name"),
+            Index([("metadata.author._id", 1)], why="versions of what a person wrote, to erase their name"),
         ],
         shard_key={"node_id": 1, "nonce": 1},
     ),
@@ -188,6 +191,7 @@ COLLECTIONS = [
         indexes=[
             Index([("state", 1), ("first_at", 1), ("_id", 1)], why="the moderators' queue, oldest first"),
             Index([("by", 1)], why="the flags a person set, to erase them"),
+            Index([("decided_by", 1)], sparse=True, why="what a person decided, to erase their name"),
         ],
         shard_key={"_id": "hashed"},
     ),

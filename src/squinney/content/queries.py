@@ -308,6 +308,42 @@ FLAGGED_BY = Query(
     reason="a person flags comments of every shard",
 )
 
+DECIDED_BY = Query(
+    "comments.decided-by",
+    FLAGS,
+    where=lambda author_id: {"decided_by": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a moderator judges comments of every shard",
+)
+
+# ---- names, to erase them ----
+
+WRITTEN_BY = Query(
+    "content.written-by",
+    NODES,
+    where=lambda author_id: {"metadata.author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person writes nodes of every shard",
+)
+VERSIONS_WRITTEN_BY = Query(
+    "content.versions-written-by",
+    REVISIONS,
+    where=lambda author_id: {"metadata.author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person writes nodes of every shard",
+)
+SAVED_BY = Query(
+    "content.saved-by",
+    REVISIONS,
+    where=lambda author_id: {"author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person saves versions of nodes of every shard",
+)
+
 QUERIES: list[Query | Pipeline] = [
     NODE,
     NODES_BY_ID,
@@ -341,4 +377,8 @@ QUERIES: list[Query | Pipeline] = [
     PAGED_BY,
     QUEUE,
     FLAGGED_BY,
+    DECIDED_BY,
+    WRITTEN_BY,
+    VERSIONS_WRITTEN_BY,
+    SAVED_BY,
 ]

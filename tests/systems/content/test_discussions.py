@@ -17,6 +17,7 @@ from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
 from squinney.content import (
+    Author,
     Comment,
     Comments,
     Moderation,
@@ -349,6 +350,26 @@ def test_no_word_of_a_person_stays_anywhere(site: Db, node: Node, strategy: Stra
     assert [name for name in site.list_collection_names() if "a secret" in repr(list(site[name].find()))] == []
 
 
+def test_no_name_of_a_person_stays_anywhere(site: Db, mode: Mode) -> None:
+    runs = Transactions(site, mode)
+    nodes, comments = Nodes(site, transactions=runs), Comments(site, transactions=runs)
+    zed: Author = {"_id": "zed-1", "name": "Zed Zebedee"}
+    page = nodes.create(None, "p", "basic-page", "P", zed)
+    theirs = nodes.create(None, "q", "basic-page", "Q", BEN)
+    page = nodes.edit(page, page["metadata"]["nonce"], {"title": "P2"}, by=BEN)
+    theirs = nodes.edit(theirs, theirs["metadata"]["nonce"], {"title": "Q2"}, by=zed)
+    moderation, slug = Moderation(site, comments), comments.post(theirs, BEN, "rude")["slug"]
+    moderation.flag(theirs, slug, "eve")
+    moderation.decide(theirs, slug, "keep", by="zed-1")
+    assert People(site, comments).erase("zed-1") == {"names": 6}
+    assert nodes.by_id(page["_id"])["metadata"]["author"] == {"_id": "", "name": "deleted"}
+    assert [version["author"]["name"] for version in nodes.history(theirs).items] == ["deleted", "Ben"]
+    assert nodes.restore(page, nodes.history(page).items[-1]["nonce"])["metadata"]["title"] == "P"
+    left = [name for name in site.list_collection_names() if "zed" in repr(list(site[name].find())).lower()]
+    assert left == []
+    assert People(site, comments).erase("zed-1") == Counter()
+
+
 def test_a_persons_flags_go_with_their_words(site: Db, node: Node) -> None:
     comments = Comments(site)
     moderation, slug = Moderation(site, comments), comments.post(node, ADA, "rude")["slug"]
@@ -410,7 +431,7 @@ def test_erasing_what_a_conversion_left_touches_nothing_that_lives(site: Db, nod
     comments.post(node, BEN, "an answer", first["slug"])
     comments.convert(node, "paged")
     comments.convert(node, "separate")
-    assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1}
+    assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1, "names": 3}
     left = comments.discussion(node["_id"], first["slug"])
     assert [(comment["text"], "deleted" in comment) for comment in left] == [("", True), ("an answer", False)]
     assert not any("a secret" in repr(document) for document in site["comment_pages"].find())
@@ -454,7 +475,7 @@ def test_copies_of_a_conversion_that_goes_on_are_erased_for_good(
     freeze = conversion._freeze
 
     def erased_before(*args: Any) -> str:
-        assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1}
+        assert People(site, comments).erase("ada") == {"comments": 1, "leftovers": 1, "names": 3}
         return freeze(*args)
 
     monkeypatch.setattr(conversion, "_freeze", erased_before)

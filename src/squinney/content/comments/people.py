@@ -11,7 +11,7 @@ from pymongo.cursor import Cursor
 from squinney import checks
 from squinney.content import queries
 from squinney.content.comments import conversion
-from squinney.content.comments.comments import Comments
+from squinney.content.comments.comments import ERASED, Comments
 from squinney.content.comments.discussions import plain
 from squinney.content.documents import COMMENTS, FLAGS, PAGES, Comment
 from squinney.content.errors import UnknownComment, UnknownNode
@@ -79,7 +79,9 @@ class People:
     def erase(self, author_id: str) -> Counter[str]:
         """Delete every comment of a person: those with replies keep their place, without text and name.
 
-        Atomic: each comment by itself.
+        Pages that they wrote, and versions that they saved, stay, as nobody's; so do their decisions on flags.
+
+        Atomic: each document by itself.
         After a crash: run it again; it goes on with what is left.
         Raises: `Invalid`.
         """
@@ -91,9 +93,24 @@ class People:
                     done["comments"] += self._erase(comment)
                 else:
                     done["leftovers"] += self._drop(*leftover)
+        done["names"] += self._erase_names(author_id)
         flags = self._db[FLAGS].update_many(queries.FLAGGED_BY(author_id=author_id), _without_flag(author_id))
         done["flags"] += flags.modified_count
         return +done
+
+    def _erase_names(self, author_id: str) -> int:
+        """Nodes first, so that no edit copies the name into a new version; all twice, for edits under way."""
+        nobody = [
+            (queries.WRITTEN_BY, {"metadata.author": ERASED}),
+            (queries.VERSIONS_WRITTEN_BY, {"metadata.author": ERASED}),
+            (queries.SAVED_BY, {"author": ERASED}),
+            (queries.DECIDED_BY, {"decided_by": ""}),
+        ]
+        changes = [
+            self._db[query.collection].update_many(query(author_id=author_id), {"$set": fields})
+            for query, fields in (*nobody, *nobody)
+        ]
+        return sum(change.modified_count for change in changes)
 
     def _drop(self, collection: str, place: Document) -> int:
         """Nobody's any more: the document goes, a page whole. Unless a conversion has made it somebody's just now."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from typing import cast
 from xml.etree import ElementTree
 
 from squinney.content.documents import Node
 from squinney.content.nodes import render
+from squinney.mongo.schema import Document
 
 ATOM = "http://www.w3.org/2005/Atom"
 DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
@@ -23,12 +26,16 @@ ElementTree.register_namespace("dc", DUBLIN_CORE)
 
 @dataclass(frozen=True)
 class Feed:
-    """What a feed is about: its title, where it is read, where it comes from, and each entry with its address."""
+    """What a feed is about: its title, where it is read, where it comes from, and each entry with its address.
+
+    `asset_url` says where a photo's or video's bytes are.
+    """
 
     title: str
     page_url: str
     feed_url: str
     entries: Sequence[tuple[Node, str]]
+    asset_url: Callable[[Node], str] = lambda node: f"urn:squinney:node:{node['_id']}"
 
     @property
     def updated(self) -> datetime:
@@ -48,20 +55,24 @@ def rss(feed: Feed) -> bytes:
     _text(channel, "docs", "https://www.rssboard.org/rss-specification")
     ElementTree.SubElement(channel, f"{{{ATOM}}}link", href=feed.feed_url, rel="self", type="application/rss+xml")
     for node, url in feed.entries:
-        _rss_item(ElementTree.SubElement(channel, "item"), node, url)
+        _rss_item(ElementTree.SubElement(channel, "item"), feed, node, url)
     return _written(root)
 
 
-def _rss_item(item: ElementTree.Element, node: Node, url: str) -> None:
+def _rss_item(item: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
     metadata = node["metadata"]
     _text(item, "title", metadata["title"])
     _text(item, "link", url)
-    _text(item, "description", _html(node, url))
+    _text(item, "description", _html(feed, node, url))
     _text(item, f"{{{DUBLIN_CORE}}}creator", metadata["author"]["name"])
     _text(item, "pubDate", format_datetime(_published(node).astimezone(UTC), usegmt=True))
     _text(item, "guid", f"urn:squinney:node:{node['_id']}").set("isPermaLink", "false")
     for tag in metadata["tags"]:
         _text(item, "category", tag)
+    if file := _file(node):
+        ElementTree.SubElement(
+            item, "enclosure", url=feed.asset_url(node), length=str(file["length"]), type=file["content_type"]
+        )
 
 
 def atom(feed: Feed) -> bytes:
@@ -75,11 +86,11 @@ def atom(feed: Feed) -> bytes:
     if not feed.entries:
         _text(ElementTree.SubElement(root, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", feed.title)
     for node, url in feed.entries:
-        _atom_entry(ElementTree.SubElement(root, f"{{{ATOM}}}entry"), node, url)
+        _atom_entry(ElementTree.SubElement(root, f"{{{ATOM}}}entry"), feed, node, url)
     return _written(root)
 
 
-def _atom_entry(entry: ElementTree.Element, node: Node, url: str) -> None:
+def _atom_entry(entry: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
     metadata = node["metadata"]
     _text(entry, f"{{{ATOM}}}title", metadata["title"])
     _text(entry, f"{{{ATOM}}}id", f"urn:squinney:node:{node['_id']}")
@@ -87,9 +98,12 @@ def _atom_entry(entry: ElementTree.Element, node: Node, url: str) -> None:
     _text(entry, f"{{{ATOM}}}updated", _iso(_latest(node)))
     _text(ElementTree.SubElement(entry, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", metadata["author"]["name"])
     ElementTree.SubElement(entry, f"{{{ATOM}}}link", href=url, rel="alternate", type="text/html")
+    if file := _file(node):
+        about = {"href": feed.asset_url(node), "length": str(file["length"]), "type": file["content_type"]}
+        ElementTree.SubElement(entry, f"{{{ATOM}}}link", rel="enclosure", **about)
     for tag in metadata["tags"]:
         ElementTree.SubElement(entry, f"{{{ATOM}}}category", term=_clean(tag))
-    _text(entry, f"{{{ATOM}}}content", _html(node, url)).set("type", "html")
+    _text(entry, f"{{{ATOM}}}content", _html(feed, node, url)).set("type", "html")
 
 
 def _written(root: ElementTree.Element) -> bytes:
@@ -97,9 +111,28 @@ def _written(root: ElementTree.Element) -> bytes:
     return written
 
 
-def _html(node: Node, url: str) -> str:
-    """Read elsewhere, so its links name the site."""
-    return render.markdown(node["metadata"]["detail"].get("text", ""), base_url=url)
+def _html(feed: Feed, node: Node, url: str) -> str:
+    """The picture, if it is one, and the text. Read elsewhere, so its links name the site."""
+    return _picture(feed, node) + render.markdown(node["metadata"]["detail"].get("text", ""), base_url=url)
+
+
+def _picture(feed: Feed, node: Node) -> str:
+    metadata, file = node["metadata"], _file(node)
+    if not file:
+        return ""
+    where = html.escape(feed.asset_url(node))
+    if metadata["type"] != "photo":
+        return f'<p><a href="{where}">{html.escape(metadata["title"])}</a></p>\n'
+    alt = html.escape(metadata["detail"].get("alt") or metadata["title"])
+    return f'<p><img src="{where}" alt="{alt}" width="{file["width"]}" height="{file["height"]}"></p>\n'
+
+
+def _file(node: Node) -> Document | None:
+    """What everyone may have of a photo or video: length, type, and of a photo its size."""
+    detail = node["metadata"]["detail"]
+    if not detail.get("file_id"):
+        return None
+    return cast(Document, detail["web"] or detail)
 
 
 def _published(node: Node) -> datetime:
@@ -111,7 +144,8 @@ def _latest(node: Node) -> datetime:
 
 
 def _iso(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    utc = at.astimezone(UTC)
+    return f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"  # %Y gives a year below 1000 less than the four digits it needs
 
 
 def _text(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:

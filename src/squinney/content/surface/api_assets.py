@@ -90,6 +90,12 @@ def feed_for(request: Request, tree: Nodes, node: Node, kind: Literal["rss", "at
     path = tree.path_of(node)
     recent = tree.recent(node, limit=30, viewer=Viewer()).items
     entries = [(entry, f"{site}/site{path}/{entry['metadata']['slug']}") for entry in recent]
-    feed = feeds.Feed(node["metadata"]["title"], f"{site}/site{path}", str(request.url), entries)
+    feed = feeds.Feed(
+        node["metadata"]["title"],
+        f"{site}/site{path}",
+        str(request.url),
+        entries,
+        asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
+    )
     body = feeds.rss(feed) if kind == "rss" else feeds.atom(feed)
     return feed_response(request, body, f"application/{kind}+xml", feed.updated)

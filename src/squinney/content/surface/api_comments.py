@@ -168,6 +168,7 @@ class Erased(BaseModel):
 
     comments: int
     flags: int
+    names: int
 
 
 def _out(comment: Comment) -> Any:
@@ -325,7 +326,7 @@ def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
 
 @router.post("/authors/{author_id}/erase", response_model=Erased, responses=responses(Forbidden))
 def erase_person(persons: Persons, viewer: As, author_id: str) -> Any:
-    """Delete every comment of a person."""
+    """Delete every comment of a person, and their name where they wrote, saved or decided anything else."""
     _require_own_name(viewer, author_id)
     done = persons.erase(author_id)
-    return {"comments": done["comments"], "flags": done["flags"]}
+    return {name: done[name] for name in ("comments", "flags", "names")}

@@ -63,9 +63,12 @@ def show_tag(request: Request, tree: Tree, tag: str, cursor: str | None = None) 
 
 @site.get("/-/asset/{node_id}", response_class=Response)
 def show_asset(request: Request, albums: Albums, node_id: str, rendition: Rendition = "web") -> Response:
-    """A photo's or video's bytes."""
-    asset = albums.open(node_id, rendition, viewer=viewer_of(request))
-    return asset_response(request, asset, cache="private, no-cache")
+    """A photo's or video's bytes. What a stranger may see, other sites may show: readers of feeds do."""
+    viewer = viewer_of(request)
+    response = asset_response(request, albums.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
+    if viewer.user_id is None:
+        response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    return response
 
 
 @site.get("/-/feed/{node_id}.{kind}", response_class=Response)

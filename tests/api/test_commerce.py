@@ -80,10 +80,14 @@ def test_a_program_buys(shop: TestClient) -> None:
     assert refused(shop.post(f"{API}/carts/{cart}/items", json={"sku": "b", "qty": 2})) == (409, "inadequate-inventory")
     assert ok(shop.put(f"{API}/carts/{cart}/items/a", json={"qty": 3}))["items"][0]["qty"] == 3
     assert ok(shop.get(f"{API}/stock/a"))["carted"] == 3
-    order = ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"}))
+    order = ok(shop.post(f"{API}/carts/{cart}/checkout", headers={"Idempotency-Key": "k"}))
     assert (order["id"], order["total"], order["customer"]) == (cart, 2_400, "ada")
-    assert ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"})) == order
-    assert refused(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "other"})) == (409, "cart-closed")
+    assert ok(shop.post(f"{API}/carts/{cart}/checkout", headers={"Idempotency-Key": "k"})) == order
+    assert refused(shop.post(f"{API}/carts/{cart}/checkout", headers={"Idempotency-Key": "other"})) == (
+        409,
+        "cart-closed",
+    )
+    assert shop.post(f"{API}/carts/{cart}/checkout").status_code == 422, "without a key nothing is charged"
     assert ok(shop.get(f"{API}/orders", params={"customer": "ada"}))["items"] == [order]
     assert refused(shop.put(f"{API}/orders/{cart}/items/a", json={"qty": 1})) == (409, "order-fixed")
     assert ok(shop.post(f"{API}/orders/{cart}/cancel"))["status"] == "cancelled"

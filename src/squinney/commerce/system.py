@@ -6,12 +6,14 @@ from typing import Any
 
 from squinney import commerce
 from squinney.commerce import proof
+from squinney.commerce.jobs import keep_seconds_for
 from squinney.mongo.schema import Db
 from squinney.system import Proof, System
 from squinney.transactions import Transactions
 
 
 def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
+    keep_seconds_for()  # what the job could not use is refused at the start, and not at night
     gateway = commerce.gateway_for(db)
     orders = commerce.Orders(db, payments=gateway, transactions=transactions)
     catalog = commerce.Catalog(db, transactions=transactions)

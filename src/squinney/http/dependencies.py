@@ -37,13 +37,13 @@ async def caller(request: Request) -> str:
 
 
 Caller = Annotated[str, Depends(caller)]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        min_length=1,
-        max_length=200,
-        pattern=r"^[\x21-\x7e]+$",
-        description="Repeat a request with the same key and it happens once",
-        examples=["5f0c6f0e-0b0e-4c55-9d6c-0a3e6a1b7f11"],
-    ),
-]
+_KEY = Header(
+    alias="Idempotency-Key",
+    min_length=1,
+    max_length=200,
+    pattern=r"^[\x21-\x7e]+$",
+    description="Repeat a request with the same key and it happens once",
+    examples=["5f0c6f0e-0b0e-4c55-9d6c-0a3e6a1b7f11"],
+)
+IdempotencyKey = Annotated[str | None, _KEY]
+NeededKey = Annotated[str, _KEY]

@@ -15,15 +15,21 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
+from squinney.http.query_strings import known_queries_only
+
 
 class OneThreadRoute(APIRoute):
-    """The framework would send each result to a second thread to be checked and written: a third of a read's time."""
+    """The framework would send each result to a second thread to be checked and written: a third of a read's time.
+
+    It also refuses query parameters that nobody reads.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         model = options.get("response_model")
         described = model is not None and not isinstance(model, DefaultPlaceholder)
         if described and not inspect.iscoroutinefunction(endpoint):
             endpoint = _answering(endpoint, model, options.get("status_code") or 200)
+        options["dependencies"] = [*(options.get("dependencies") or ()), known_queries_only]
         super().__init__(path, endpoint, **options)
 
 

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from squinney.errors import SquinneyError
@@ -19,6 +20,7 @@ from squinney.http import pages, problems
 from squinney.http.dependencies import assembled
 from squinney.http.options import Options
 from squinney.http.pages import render, way_back
+from squinney.http.query_strings import known_queries_only
 from squinney.http.security import SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.visitor import Visiting
 from squinney.service import admin
@@ -35,6 +37,7 @@ from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
 TEMPLATES = Path(__file__).parent / "templates"
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # What the framework says in two words.
 TOLD = {404: "There is no such page.", 405: "That cannot be done here."}
 
@@ -45,10 +48,12 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
     """The application that `squinney serve` runs: the API, and the pages of each system that has some."""
     app = create_app(systems, options=options)
     found = surfaces(systems.systems, "web")
-    app.include_router(home)
-    app.include_router(admin.router, include_in_schema=False, dependencies=[csrf_checked, needs("admin")])
+    app.include_router(home, dependencies=[known_queries_only])
+    for_admins = [csrf_checked, needs("admin"), known_queries_only]
+    app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
-        dependencies = [csrf_checked, writes_need(getattr(module, "WRITES_NEED", "member"))]
+        role = getattr(module, "WRITES_NEED", "member")
+        dependencies = [csrf_checked, writes_need(role), known_queries_only]
         app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
         if (static := _beside(module) / "static").is_dir():
             app.mount(f"/static/{system.name}", StaticFiles(directory=static))
@@ -138,10 +143,25 @@ def show_validation_error(request: Request, error: RequestValidationError) -> Re
 
 def show_http_error(request: Request, error: HTTPException) -> Response:
     """What the framework refuses: unknown pages, wrong methods."""
+    if error.status_code == 405:
+        error.headers = {"Allow": ", ".join(allowed_methods(request))}
     if not for_a_person(request):
         return problems.http_problem(request, error)
     message = TOLD.get(error.status_code, str(error.detail))
-    return render(request, "error.html", status=error.status_code, message=message, code="")
+    page = render(request, "error.html", status=error.status_code, message=message, code="")
+    page.headers.update(error.headers or {})
+    return page
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """What may be done at a path; the framework names the methods of one route, and several may share a path."""
+    scope = {name: value for name, value in request.scope.items() if name not in ("route", "endpoint")}
+    fits = [
+        method
+        for method in METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    ]
+    return sorted({*fits, "HEAD"} if "GET" in fits else fits)
 
 
 def show_failure(request: Request, error: Exception) -> Response:

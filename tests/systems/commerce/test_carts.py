@@ -9,6 +9,7 @@ import pytest
 from tests.racing import at_once
 from tests.systems.commerce.conftest import Shop
 
+from squinney import assembly
 from squinney.commerce import (
     CartClosed,
     CartLimit,
@@ -25,6 +26,7 @@ from squinney.commerce import (
 from squinney.commerce.documents import MOST_QTY
 from squinney.commerce.jobs import keep_seconds_for
 from squinney.errors import Invalid
+from squinney.mongo.schema import Db
 from squinney.transactions import Busy, KeyReused, Transactions
 
 
@@ -291,6 +293,12 @@ def test_how_long_carts_are_kept_can_be_set() -> None:
     for days in ("6", "-7", "7.5", "³", "36501", "9" * 5_000):
         with pytest.raises(Invalid, match="SQUINNEY_KEEP_CARTS_DAYS"):
             keep_seconds_for({"SQUINNEY_KEEP_CARTS_DAYS": days})
+
+
+def test_a_time_to_keep_that_cannot_be_used_is_refused_at_the_start(db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUINNEY_KEEP_CARTS_DAYS", "ninety")
+    with pytest.raises(Invalid, match="SQUINNEY_KEEP_CARTS_DAYS"):
+        assembly.assemble(db)
 
 
 def test_orphans_go_back_and_others_stay(shop: Shop) -> None:

@@ -48,6 +48,18 @@ class Categories:
         return self._get(slug, None)
 
     @operation(reads_only=True)
+    def by_id(self, category_id: str) -> Category:
+        """The category with this id, which stays the same when its slug is changed.
+
+        Raises: `UnknownCategory`.
+        """
+        checks.identifier(category_id, "category")
+        found = next(iter(queries.CATEGORIES_BY_ID.find(self._db, category_ids=[category_id])), None)
+        if found is None:
+            raise UnknownCategory(f"there is no category with the id {category_id}", category_id=category_id)
+        return cast(Category, found)
+
+    @operation(reads_only=True)
     def children(self, slug: str | None = None, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
         """The categories directly below one, or the roots, in their order.
 

@@ -42,13 +42,13 @@ from squinney.commerce.surface.models import (
     CategoryMove,
     CategoryPage,
     CategoryPatch,
-    Checkout,
     Facets,
     LineModel,
     MovementPage,
     NewCart,
     NewCategory,
     NewOrder,
+    NewProduct,
     OrderLineChange,
     OrderModel,
     OrderPage,
@@ -62,7 +62,7 @@ from squinney.commerce.surface.models import (
     StockModel,
 )
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.dependencies import Caller, IdempotencyKey, NeededKey, noun
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
 from squinney.patterns.ancestors import Cycle
@@ -91,9 +91,10 @@ def _page(page: Any, signed: Any) -> Any:
 # ---- products ----
 
 
-@router.get("/products", response_model=ProductPage, responses=responses())
+@router.get("/products", response_model=ProductPage, responses=responses(UnknownCategory))
 def find_products(
     catalog: Products,
+    tree: Tree,
     signed: Signing,
     filters: Filters,
     sort: Sort | Literal["relevance"] | None = None,
@@ -101,25 +102,38 @@ def find_products(
     limit: Limit = 50,
 ) -> Any:
     """Products that match all filters, in the order asked for."""
+    filters = _with_category_id(tree, filters)
     return _page(catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/facets", response_model=Facets, responses=responses())
+@router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
 def count_facets(
     catalog: Products,
+    tree: Tree,
     filters: Filters,
     by: Annotated[list[Facet], Query(min_length=1, max_length=7)],
 ) -> Any:
     """How many products match, and how many have each value."""
-    return catalog.facets(by=by, **filters)
+    return catalog.facets(by=by, **_with_category_id(tree, filters))
+
+
+def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, Any]:
+    """A category is named by its id or by its slug; one that is not there must not look like an empty one."""
+    if "category" not in filters:
+        return filters
+    try:
+        category = tree.by_id(filters["category"])
+    except UnknownCategory:
+        category = tree.get(filters["category"])
+    return {**filters, "category": category["_id"]}
 
 
 @router.post(
     "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
 )
-def add_product(catalog: Products, body: dict[str, Any], caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
-    """Add a product; `_id` is its SKU."""
-    return _out(catalog.add(body, key=idempotency_key, scope=caller))
+def add_product(catalog: Products, body: NewProduct, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+    """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
+    return _out(catalog.add(body.product(), key=idempotency_key, scope=caller))
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
@@ -321,9 +335,9 @@ def abandon_cart(carts: Baskets, cart_id: str) -> Any:
         UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
     ),
 )
-def check_out(carts: Baskets, cart_id: str, body: Checkout) -> Any:
-    """Charge for the cart and make its order, once per key."""
-    return _out(carts.checkout(cart_id, key=body.key))
+def check_out(carts: Baskets, cart_id: str, idempotency_key: NeededKey) -> Any:
+    """Charge for the cart and make its order, once per key: the same key again gives the same order."""
+    return _out(carts.checkout(cart_id, key=idempotency_key))
 
 
 @router.post(

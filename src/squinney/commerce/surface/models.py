@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from squinney.commerce.catalog.products import Common
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
@@ -29,6 +30,40 @@ class ProductPatch(Body):
     expected_version: int | None = Field(None, ge=1)
 
 
+class WithWhatGetGives(BaseModel):
+    """Passes over what GET gives and nobody can set, so that what GET gives can be sent as it is."""
+
+    NOT_SET: ClassVar[frozenset[str]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pass_over(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in cls.NOT_SET}
+
+
+class NewProduct(WithWhatGetGives, Common):
+    """A product. What varies by type is in `details`; `id` is its SKU."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=False)
+    NOT_SET = frozenset({"version", "categories", "score"})
+    sku: Annotated[str, Field(min_length=1, max_length=200, alias="id", examples=["album-0"])]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        """The library's own `_id` will do too."""
+        if not isinstance(given, dict):
+            return given
+        return {"id" if name == "_id" else name: value for name, value in given.items()}
+
+    def product(self) -> dict[str, Any]:
+        """As the catalog takes it."""
+        given = self.model_dump(exclude_unset=True, exclude={"sku"})
+        return {"_id": self.sku, **{name: value for name, value in given.items() if value is not None}}
+
+
 class Receipt(Body):
     """Units that arrived."""
 
@@ -43,9 +78,10 @@ class Adjustment(Body):
     reason: str = Field(min_length=1, max_length=500)
 
 
-class NewCategory(Body):
+class NewCategory(WithWhatGetGives, Body):
     """What adding a category takes; without a slug one is made of the name."""
 
+    NOT_SET = frozenset({"id", "parent_id", "ancestors", "position", "version"})
     name: Name
     slug: Slug | None = None
     parent: Slug | None = None
@@ -91,12 +127,6 @@ class Quantity(Body):
     qty: int = Field(ge=0, le=MOST_QTY)
 
 
-class Checkout(Body):
-    """The caller's key for this checkout: the same key again gives the same order."""
-
-    key: str = Field(min_length=1, max_length=200, examples=["5f0c6f0e"])
-
-
 class OrderLineModel(Body):
     """One line of an order."""
 
@@ -112,9 +142,10 @@ class OrderLineChange(OrderLineModel):
     currency: Currency | None = None
 
 
-class NewOrder(Body):
+class NewOrder(WithWhatGetGives, Body):
     """What an order without a cart takes."""
 
+    NOT_SET = frozenset({"id", "total", "status", "placed_at", "version", "payment_id"})
     items: list[OrderLineModel] = Field(min_length=1, max_length=MOST_LINES)
     currency: Currency = "EUR"
     customer: str | None = Field(None, min_length=1, max_length=200)
@@ -140,16 +171,31 @@ class ProductModel(BaseModel):
     version: int
 
 
+class AncestorModel(BaseModel):
+    """A category above another."""
+
+    id: str = Field(validation_alias="_id")
+    slug: str
+    name: str
+
+
 class CategoryModel(BaseModel):
-    """A category with its ancestors, nearest first."""
+    """A category with its ancestors, nearest first; `parent` is the slug of the nearest."""
 
     id: str = Field(validation_alias="_id")
     slug: str
     name: str
     parent: str | None
-    ancestors: list[dict[str, str]]
+    parent_id: str | None
+    ancestors: list[AncestorModel]
     position: int
     version: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def _parent_by_slug(cls, stored: Any) -> Any:
+        above = stored["ancestors"][0]["slug"] if stored["ancestors"] else None
+        return {**stored, "parent_id": stored["parent"], "parent": above}
 
 
 class StockModel(BaseModel):

@@ -1,0 +1,114 @@
+"""What holds for every route of the API: queries that nobody reads, methods, ids, and what GET gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.api.test_every_route import table
+
+from squinney import assembly
+
+API = "/api/commerce"
+PRICING = {"list": 1_500, "retail": 1_200, "currency": "EUR"}
+HEALTH = ("/healthz", "/readyz", "/metrics", "/api/openapi.json")
+
+
+def test_every_route_refuses_a_query_that_nobody_reads(site: TestClient) -> None:
+    for method, path in table(site.app):  # type: ignore[arg-type]
+        if path in HEALTH:
+            continue
+        answer = site.request(method, f"{path}?nobody_reads_this=1")
+        assert answer.status_code == 422, (method, path, answer.text)
+        assert "nobody_reads_this" in answer.text, (method, path)
+
+
+def test_a_filter_that_is_not_there_does_not_give_everything(site: TestClient) -> None:
+    for path in (f"{API}/products?brnd=Acme", f"{API}/orders?status=placed"):
+        answer = site.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert site.get(f"{API}/products?type=Film").status_code == 200
+
+
+def test_links_with_the_marks_of_campaigns_lead_to_pages_all_the_same(site: TestClient) -> None:
+    assert site.get("/shop?utm_source=letter&fbclid=1").status_code == 200
+    assert site.get(f"{API}/products?utm_source=letter").status_code == 422
+
+
+def test_405_names_every_method_of_the_path(site: TestClient) -> None:
+    methods: dict[str, set[str]] = {}
+    for method, path in table(site.app):  # type: ignore[arg-type]
+        methods.setdefault(path, set()).add(method)
+    tried = 0
+    for path in methods:
+        answer = site.request("TRACE", path)
+        if answer.status_code != 405:
+            continue
+        allowed = set(answer.headers["allow"].split(", "))
+        assert methods[path] <= allowed, path
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            tried += 1
+            assert (site.request(method, path).status_code == 405) == (method not in allowed), (method, path)
+        assert ("HEAD" in allowed) == ("GET" in allowed)
+    assert tried > 100
+    shared = site.request("PUT", f"{API}/products")
+    assert (shared.status_code, shared.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+def product(**more: Any) -> dict[str, Any]:
+    details = {"genre": ["Jazz"], "issue_date": "1959-08-17"}
+    return {"id": "album", "type": "Audio Album", "title": "Album", "pricing": PRICING, "details": details, **more}
+
+
+def test_a_category_is_named_by_id_or_slug_and_one_that_is_not_there_is_not_empty(site: TestClient) -> None:
+    jazz = site.post(f"{API}/categories", json={"name": "Jazz", "slug": "jazz"}).json()
+    site.post(f"{API}/products", json=product(category_ids=[jazz["id"]]))
+    for named in (jazz["id"], "jazz"):
+        found = site.get(f"{API}/products", params={"category": named}).json()
+        assert [item["id"] for item in found["items"]] == ["album"]
+        facets = site.get(f"{API}/facets", params={"category": named, "by": "type"})
+        assert facets.json()["total"] == 1
+    assert site.get(f"{API}/products", params={"category": "rock"}).status_code == 404
+    assert site.get(f"{API}/facets", params={"category": "rock", "by": "type"}).status_code == 404
+
+
+def test_what_get_gives_post_takes(site: TestClient, systems: assembly.Assembled) -> None:
+    music = site.post(f"{API}/categories", json={"name": "Music", "slug": "music"}).json()
+    site.post(f"{API}/categories", json={"name": "Jazz", "slug": "jazz", "parent": "music"})
+    jazz = site.get(f"{API}/categories/jazz").json()
+    assert (jazz["parent"], jazz["parent_id"], jazz["ancestors"][0]["id"]) == ("music", music["id"], music["id"])
+    assert site.post(f"{API}/categories", json={**jazz, "slug": "jazz-2"}).json()["parent"] == "music"
+
+    shown = product(category_ids=[jazz["id"]], properties=[{"n": "colour", "v": "blue"}])
+    assert site.post(f"{API}/products", json=shown).status_code == 201
+    given = site.get(f"{API}/products/album").json()
+    again = site.post(f"{API}/products", json={**given, "id": "album-2"})
+    assert again.status_code == 201, again.text
+    same = site.get(f"{API}/products/album-2").json()
+    assert {**same, "id": "album"} == given
+
+    line = {"sku": "album", "price": 1_200, "qty": 1, "title": "Album"}
+    placed = site.post(f"{API}/orders", json={"items": [line]}).json()
+    given = site.get(f"{API}/orders/{placed['id']}").json()
+    assert site.post(f"{API}/orders", json=given).json()["items"] == given["items"]
+
+
+def test_the_librarys_own_id_will_do_for_a_product(site: TestClient) -> None:
+    stored = product()
+    stored["_id"] = stored.pop("id")
+    assert site.post(f"{API}/products", json=stored).json()["id"] == "album"
+
+
+def test_the_shape_of_a_new_product_is_documented(site: TestClient) -> None:
+    document = site.get("/api/openapi.json").json()
+    body = document["paths"][f"{API}/products"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    shape = document["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+    assert {"id", "type", "title", "pricing", "details", "properties"} <= shape["properties"].keys()
+    assert set(shape["required"]) == {"id", "type", "title", "pricing"}
+
+
+@pytest.mark.parametrize("wrong", [{"id": {"$gt": ""}}, {"title": ""}, {"pricing": {}}, {"nothing": 1}, {"version": 7}])
+def test_a_new_product_is_checked(site: TestClient, wrong: dict[str, Any]) -> None:
+    answer = site.post(f"{API}/products", json=product(**wrong))
+    assert answer.status_code == (201 if "version" in wrong else 422), answer.text

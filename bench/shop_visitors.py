@@ -64,6 +64,7 @@ def _fill(db: Db, count: int) -> None:
 
 def _visit(url: str) -> list[View]:
     """Everybody begins at the same moment, with the shop's first page, of which nothing is kept yet."""
+    _view(url, "/healthz")  # answered once the process has started: what comes earlier waits for that
     together = Barrier(VISITORS)
 
     def visitor(number: int) -> list[View]:

@@ -181,6 +181,10 @@ def _forgotten(db: Db, cart_id: str) -> None:
 # ---- stock and products ----
 
 
+def _unstocked(db: Db) -> None:
+    Catalog(db).add({"_id": "film", "type": "Film", "title": "film", "pricing": PRICING})
+
+
 def _receive(db: Db, mode: Mode, state: Any) -> None:
     inventory(db, mode).receive("film", 5, key="k")
 
@@ -347,7 +351,7 @@ CASES = [
         covers=["job:forget-carts"],
     ),
     Case("Inventory.receive", "commerce", shop, _receive, _received_once),
-    Case("Inventory.receive first", "commerce", lambda db: None, _receive, _received_once),
+    Case("Inventory.receive first", "commerce", _unstocked, _receive, _received_once),
     Case("Inventory.adjust", "commerce", shop, _adjust, _adjusted_once),
     Case("Catalog.add", "commerce", lambda db: None, _add_product, _added_or_not, modes=["native"]),
     Case("Catalog.add with a key", "commerce", _removed, _add_with_key, _added_and_sellable, modes=["native"]),

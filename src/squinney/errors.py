@@ -26,6 +26,7 @@ SquinneyError
 │       └── SignInRefused    identity: the login or the password is wrong
 ├── Conflict                 the state of the data refuses it
 │   ├── Cycle                a node of a tree would come under itself
+│   ├── NotPrepared          an index is missing that the operation rests on; `squinney.prepare` makes it
 │   ├── EditConflict         another edit came first; carries their version, yours and the base
 │   ├── Unreadable           a stored document does not fit its type, or is newer than this program
 │   ├── AlreadyExists        an insert met a document with the same id or unique value
@@ -118,6 +119,12 @@ class Conflict(SquinneyError):
     """The state of the data refuses it."""
 
     code = "conflict"
+
+
+class NotPrepared(Conflict):
+    """The database lacks an index that this rests on."""
+
+    code = "not-prepared"
 
 
 class LimitReached(SquinneyError):

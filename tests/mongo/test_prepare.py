@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from tests.commands import watched
 
 import squinney
-from squinney import ledger, transactions
-from squinney.errors import Invalid
+from squinney import commerce, content, ledger, transactions
+from squinney.errors import Invalid, NotPrepared
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
+from squinney.patterns.buckets import Buckets
 
 
 def test_two_imports_are_enough(mongod: Embedded, db: Db):
@@ -44,3 +51,45 @@ def test_what_has_no_collections_is_refused(db: Db, part: object):
     with pytest.raises(Invalid, match=r"prepare takes systems, such as squinney\.ledger"):
         squinney.prepare(db, part)  # type: ignore[arg-type]
     assert db.list_collection_names() == []
+
+
+# ---- who forgets it ----
+
+PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==")
+ADA: Any = {"_id": "ada", "name": "Ada"}
+PAGES = Buckets("pages", owner=("node_id",), items="comments", key="slug")
+RESTING_ON_AN_INDEX: list[tuple[Any, Callable[[Db], object]]] = [
+    (content, lambda db: content.Nodes(db).create(None, "home", "folder", "Home", ADA)),
+    (content, lambda db: content.Photos(db).upload(io.BytesIO(PICTURE), None, "dawn", author=ADA)),
+    (commerce, lambda db: commerce.Categories(db).add("Music")),
+    (commerce, lambda db: commerce.Categories(db).add_paths([["Music", "Jazz"]])),
+    (commerce, lambda db: commerce.Catalog(db).find(words="prairie")),
+    (Collection("pages", indexes=PAGES.indexes()), lambda db: PAGES.append(db, {"node_id": 1}, {"slug": "a"})),
+]
+
+
+@pytest.mark.parametrize(("part", "act"), RESTING_ON_AN_INDEX)
+def test_what_rests_on_an_index_is_refused_without_it(db: Db, part: Any, act: Callable[[Db], object]):
+    with pytest.raises(NotPrepared, match=r"squinney\.prepare\(db"):
+        act(db)
+    assert [name for name in db.list_collection_names() if db[name].count_documents({})] == []
+    squinney.prepare(db, part)
+    act(db)
+
+
+def test_what_rests_on_no_index_works_without_them(db: Db):
+    accounts = ledger.Accounts(db)
+    ada, ben = accounts.open("EUR", 500)["_id"], accounts.open("EUR")["_id"]
+    accounts.transfer(ada, ben, 200, key="lunch")
+    squinney.prepare(db, ledger)
+    assert list(ledger.find_problems(db)) == []
+    assert accounts.total("EUR") == 500
+
+
+def test_the_indexes_are_asked_for_once(mongod: Embedded, db: Db):
+    squinney.prepare(db, commerce)
+    with watched(mongod.uri, db.name) as (seen, commands):
+        categories = commerce.Categories(seen)
+        categories.add("Music")
+        categories.add("Films")
+        assert commands.names.count("listIndexes") == 1

@@ -28,7 +28,8 @@ from pymongo.errors import (
     WriteConcernError,
 )
 
-from squinney.errors import Invalid, NoServer, Unavailable
+from squinney.errors import Invalid, NoServer, NotPrepared, Unavailable
+from squinney.mongo.prepared import ADVICE, lacks_an_index
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.unreachable import NOT_INITIATED, why
 from squinney.settings import VARIABLES, Settings
@@ -227,6 +228,8 @@ class operation:  # noqa: N801 - it reads as a statement
             slow = error.timeout and not isinstance(error, ServerSelectionTimeoutError)
             reason = "MongoDB took too long to answer" if slow else "MongoDB cannot be reached"
             raise Unavailable(reason, outcome_unknown=not self.reads_only) from error
+        elif lacks_an_index(error):
+            raise NotPrepared(f"an index is missing: {ADVICE}") from error
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function inside a bound of its own at each call."""

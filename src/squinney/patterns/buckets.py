@@ -18,8 +18,9 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
 from squinney.errors import Unavailable
+from squinney.mongo.prepared import require_unique
 from squinney.mongo.queries import Query
-from squinney.mongo.schema import Db, Document, Index
+from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns import paging
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
@@ -70,8 +71,9 @@ class Buckets:
 
         Atomic: one update, which also makes the page; the unique indexes decide between writers.
         After a crash: the item is there or not.
-        Raises: `Unavailable` if others were faster 200 times in a row.
+        Raises: `Unavailable` if others were faster 200 times in a row, `NotPrepared` without those indexes.
         """
+        require_unique(db, self.collection, [Collection(self.collection, indexes=self.indexes())])
         for _ in range(ATTEMPTS):
             there = self._page_holding(db, owner, item, session) if session else None
             if there is not None:

@@ -11,11 +11,12 @@ from squinney import checks
 from squinney.commerce import queries
 from squinney.commerce.categories.imports import add_paths
 from squinney.commerce.categories.tree import Once, change_tree, slug_for, take_from_products
-from squinney.commerce.documents import CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
+from squinney.commerce.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
+from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
@@ -106,12 +107,13 @@ class Categories:
 
         Atomic: one transaction, with the key's record in it.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `Unavailable`; with a key also
-        `KeyReused`.
+        Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `NotPrepared`, `Unavailable`; with a
+        key also `KeyReused`.
         """
         checks.text(name, "name", least=1, most=200)
         if slug is not None:
             checks.text(slug, "slug", least=1, most=100, pattern=SLUG)
+        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
 
         def change(session: ClientSession) -> Category:
             above = None if parent is None else self._get(parent, session)
@@ -185,6 +187,7 @@ class Categories:
         Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `Busy`, `Unavailable`.
         """
         checks.text(new_slug, "new_slug", least=1, most=100, pattern=SLUG)
+        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
         return change_tree(self._db, lambda s: self._rewrite(self._get(slug, s), {"slug": new_slug}, s))
 
     @operation(30)
@@ -209,6 +212,7 @@ class Categories:
         After a crash: run it again; what is there is found by its names.
         Raises: `Invalid`, `DepthLimit`, `Busy`, `Unavailable`.
         """
+        require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
         return add_paths(self._db, paths, self._most_depth)
 
     # ---- inside a transaction ----

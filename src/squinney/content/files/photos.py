@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.content import rules
-from squinney.content.documents import ASSETS, Author, Node
+from squinney.content.documents import ASSETS, COLLECTIONS, NODES, Author, Node
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.files.chunks import CHUNK_BYTES
 from squinney.content.files.uploads import Receiver, Stream, web_id
@@ -25,6 +25,7 @@ from squinney.content.nodes.nodes import Nodes
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
+from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan, Transactions
@@ -99,11 +100,12 @@ class Photos:
 
         Atomic: the node, its revision, its parent's count and the end of the upload record are one transaction.
         After a crash: a file that no node shows, under a record that `sweep-uploads` removes with it.
-        Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`.
+        Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`, `NotPrepared`.
         """
         kind = _checked_kind(type)
         node = rules.new_node(self._clock(), slug, kind, title or slug, author, detail or {}, tags, published)
         with operation():
+            require_unique(self._db, NODES, COLLECTIONS)
             self._require_free(self._nodes.parent_for(parent, viewer), slug)
         with self._receiving(author["_id"]) as receiver:
             node["metadata"]["detail"].update(receiver.receive(stream, kind, length=length, sha256=sha256))

@@ -12,7 +12,17 @@ from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.content import queries, rules
 from squinney.content.comments import conversion
-from squinney.content.documents import MOST_TAGS, NODES, REVISIONS, WITHOUT_COMMENTS, Access, Author, Node, Revision
+from squinney.content.documents import (
+    COLLECTIONS,
+    MOST_TAGS,
+    NODES,
+    REVISIONS,
+    WITHOUT_COMMENTS,
+    Access,
+    Author,
+    Node,
+    Revision,
+)
 from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
 from squinney.content.nodes import moving, versions
@@ -21,6 +31,7 @@ from squinney.content.nodes.sight import Sight, id_of
 from squinney.errors import Conflict, LimitReached
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
+from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
 from squinney.transactions import Plan, Transactions
@@ -67,8 +78,9 @@ class Nodes:
 
         Atomic: the node, its first revision and its parent's count of children are one transaction.
         After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
-        Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`.
+        Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`, `NotPrepared`.
         """
+        require_unique(self._db, NODES, COLLECTIONS)
         node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
 
         def build() -> Plan:

@@ -241,6 +241,7 @@ class Rollups:
         found = self.buckets_of({*slots, *(stretches.whole(at, size) for at in stored[self.steps[0].level])})
         return {level: begins | stored[level] for level, begins in found.items()}
 
+    @operation(SECONDS, reads_only=True)
     def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
         """When the buckets of a level begin that there are from `start` to before `end`."""
         stages: list[Document] = [{"$match": {"_id.d": {"$gte": start, "$lt": end}}}, {"$group": {"_id": "$_id.d"}}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,34 @@ def test_every_option_says_what_it_is_for():
     found = write_commands.commands(typer.main.get_command(app), "squinney")
     options = [(name, option) for name, command in found for option in command.params if option.opts[0].startswith("-")]
     assert [f"{name} {option.opts[0]}" for name, option in options if not getattr(option, "help", None)] == []
+
+
+SHELL = re.compile(r"^```(?:sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def shown_commands() -> list[tuple[str, list[str]]]:
+    """Every `squinney ...` in the README's and the docs' blocks for a shell, with its page."""
+    pages = [DOCS.parent / "README.md", *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+    lines = [
+        (page.name, line) for page in pages for block in SHELL.findall(page.read_text()) for line in block.splitlines()
+    ]
+    shown = [(page, line.removeprefix("$ ")) for page, line in lines]
+    return [(page, shlex.split(line, comments=True)[1:]) for page, line in shown if line.startswith("squinney ")]
+
+
+def test_commands_shown_in_the_docs_exist_with_their_options():
+    shown = shown_commands()
+    assert ("README.md", ["prove", "ledger", "--seconds", "110"]) in shown
+    for page, words in shown:
+        command = typer.main.get_command(app)
+        known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+        for word in words:
+            if word.startswith("-"):
+                assert word.partition("=")[0] in known, f"{page}: squinney {' '.join(words)}: no option {word}"
+            elif found := getattr(command, "commands", {}).get(word):
+                command = found
+                known |= {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+        assert not hasattr(command, "commands"), f"{page}: squinney {' '.join(words)}: no such command"
 
 
 # ---- jobs ----

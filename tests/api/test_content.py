@@ -79,7 +79,8 @@ def test_comments_obey_on_whose_behalf_one_asks(site: TestClient) -> None:
     assert len(site.get("/api/comments/queue").json()["items"]) == 1
     assert site.get("/api/comments/queue", headers=zoe).json()["items"] == []
     assert site.post(comment.format("decision"), json=verdict, headers=zoe).status_code == 403
-    assert site.post(comment.format("convert"), json={"to": "paged"}, headers=zoe).status_code == 403
+    convert = f"/api/comments/nodes/{page['id']}/convert"
+    assert site.post(convert, json={"to": "paged"}, headers=zoe).status_code == 403
     assert site.post(f"/api/comments/nodes/{page['id']}", json=said, headers=zoe).status_code == 403
     assert site.get("/api/comments/authors/ada/export", headers=zoe).status_code == 403
     assert site.post("/api/comments/authors/ada/erase", headers=zoe).status_code == 403

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
@@ -37,6 +37,7 @@ site = APIRouter(prefix="/site")
 
 Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
 Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Version = Annotated[str, Query(max_length=200)]
 Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
 
 COMMENTS_SHOWN = 50
@@ -62,8 +63,13 @@ def show_tag(request: Request, tree: Tree, tag: str, cursor: str | None = None) 
 
 
 @site.get("/-/asset/{node_id}", response_class=Response)
-def show_asset(request: Request, albums: Albums, node_id: str, rendition: Rendition = "web") -> Response:
-    """A photo's or video's bytes. What a stranger may see, other sites may show: readers of feeds do."""
+def show_asset(
+    request: Request, albums: Albums, node_id: str, rendition: Rendition = "web", v: Version = ""
+) -> Response:
+    """A photo's or video's bytes. What a stranger may see, other sites may show: readers of feeds do.
+
+    `v` makes a new address of each version, for whoever keeps what they once had.
+    """
     viewer = viewer_of(request)
     response = asset_response(request, albums.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
     if viewer.user_id is None:

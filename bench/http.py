@@ -66,8 +66,8 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     connection.client.drop_database(NAME)
     schema.apply(db, assembly.collections())
     systems = assembly.assemble(db)
-    ids = [systems.nouns["ledger"]["accounts"].open("EUR", 100, name="bench")["_id"] for _ in range(ACCOUNTS)]
-    _, key = systems.nouns["identity"]["keys"].create("bench", ["ledger:read"])
+    ids = [systems.services["ledger"]["accounts"].open("EUR", 100, name="bench")["_id"] for _ in range(ACCOUNTS)]
+    _, key = systems.services["identity"]["keys"].create("bench", ["ledger:read"])
     environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "SQUINNEY_RATE_PER_KEY": "0", "PORT": "0"}
     serve = ["-m", "squinney.service.commands.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
     with ExitStack() as stack:

@@ -78,9 +78,9 @@ class System:
 
 @dataclass(frozen=True)
 class Assembled:
-    """Systems, built on one database; `nouns` are their objects, by system and name."""
+    """Systems, built on one database; `services` are their objects, by system and name."""
 
     db: Db
     transactions: Transactions
-    nouns: Mapping[str, Mapping[str, Any]]
+    services: Mapping[str, Mapping[str, Any]]
     systems: Sequence[System]

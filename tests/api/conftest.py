@@ -34,11 +34,11 @@ def stranger(systems: assembly.Assembled) -> Iterator[TestClient]:
 @pytest.fixture
 def site(stranger: TestClient, systems: assembly.Assembled) -> TestClient:
     """A client that may do everything: it has an API key for all scopes, and is signed in as an admin."""
-    nouns = systems.nouns["identity"]
-    _, key = nouns["keys"].create("tests", ["*:write"])
+    services = systems.services["identity"]
+    _, key = services["keys"].create("tests", ["*:write"])
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
     systems.db["people"].insert_one(admin)
-    token = SIGNED_IN + nouns["sessions"].start(admin)
+    token = SIGNED_IN + services["sessions"].start(admin)
     stranger.cookies.set("squinney", token)
     stranger.headers["Authorization"] = f"Bearer {key}"
     stranger.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf

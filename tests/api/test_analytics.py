@@ -135,7 +135,7 @@ def test_bad_questions_are_one_problem(site: TestClient, path: str, parameters: 
 
 
 def test_the_page_shows_everything_and_its_charts_move(site: TestClient, systems: assembly.Assembled) -> None:
-    hits = systems.nouns["analytics"]["hits"]
+    hits = systems.services["analytics"]["hits"]
     hits.record("s", "/<b>", utcnow(), 3)
     page = site.get("/analytics", headers={"accept": "text/html"})
     assert page.status_code == 200
@@ -169,7 +169,7 @@ def test_the_ends_of_time_are_answered(site: TestClient, until: str) -> None:
 
 
 def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly.Assembled) -> None:
-    hits = systems.nouns["analytics"]["hits"]
+    hits = systems.services["analytics"]["hits"]
     hits.record("s", "", utcnow(), 2)
     hits.record("s", "/p", utcnow(), 3)
     assert "last hour, by minute, /p: 3 in all" in site.get("/analytics", params={"site": "s"}).text
@@ -179,7 +179,7 @@ def test_a_page_without_a_name_can_be_chosen(site: TestClient, systems: assembly
 
 
 def test_a_site_without_hits_stays_chosen(site: TestClient, systems: assembly.Assembled) -> None:
-    systems.nouns["analytics"]["hits"].record("s", "/", utcnow())
+    systems.services["analytics"]["hits"].record("s", "/", utcnow())
     assert '<option value="t" selected>t</option>' in site.get("/analytics", params={"site": "t"}).text
     assert '<option value="s" selected>s</option>' in site.get("/analytics").text
 
@@ -198,7 +198,7 @@ def test_an_old_log_is_found_from_the_page(site: TestClient, systems: assembly.A
 
 def test_csv_from_the_page(site: TestClient, systems: assembly.Assembled) -> None:
     now = utcnow()
-    systems.nouns["analytics"]["hits"].record("s", "/p", now)
+    systems.services["analytics"]["hits"].record("s", "/p", now)
     bounds = {"start": (now - timedelta(days=1)).isoformat(), "end": (now + timedelta(hours=1)).isoformat()}
     text = site.get("/analytics/series.csv", params={"site": "s", "page": "/p", "by": "day", **bounds}).text
     assert text.startswith("at,hits\r\n")

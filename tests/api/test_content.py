@@ -51,7 +51,7 @@ def test_an_upload_that_is_a_form_is_not_kept(site: TestClient) -> None:
 
 def test_one_scope_is_for_nodes_and_their_comments(site: TestClient, systems: assembly.Assembled) -> None:
     node = create(site, "talked-about")
-    _, key = systems.nouns["identity"]["keys"].create("site", ["content:read"])
+    _, key = systems.services["identity"]["keys"].create("site", ["content:read"])
     site.headers["Authorization"] = f"Bearer {key}"
     assert site.get(f"/api/comments/nodes/{node['id']}").status_code == 200
     assert site.post(f"/api/comments/nodes/{node['id']}", json={}).json()["details"] == {"scope": "content:write"}

@@ -65,7 +65,7 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
 def test_each_api_route_needs_a_key_with_its_scope(
     app: FastAPI, anybody: TestClient, systems: assembly.Assembled
 ) -> None:
-    keys = systems.nouns["identity"]["keys"]
+    keys = systems.services["identity"]["keys"]
     _, other = keys.create("of another system", ["nothing:write"])
     _, reader = keys.create("reads only", ["*:read"])
     for method, path in api(app):
@@ -100,7 +100,7 @@ def test_each_page_that_writes_needs_the_visitors_token(
 def _session(systems: assembly.Assembled, role: str) -> str:
     person = {"_id": role, "login": role, "name": role, "role": role}
     systems.db["people"].insert_one(person)
-    return SIGNED_IN + str(systems.nouns["identity"]["sessions"].start(person))
+    return SIGNED_IN + str(systems.services["identity"]["sessions"].start(person))
 
 
 def test_each_page_answers_strangers_without_failing_and_admin_pages_not_at_all(
@@ -133,7 +133,7 @@ def _is_refused(answer: object, accept: str) -> None:
 def test_each_route_refuses_a_body_that_is_too_large(
     app: FastAPI, anybody: TestClient, systems: assembly.Assembled
 ) -> None:
-    _, key = systems.nouns["identity"]["keys"].create("everything", ["*:write"])
+    _, key = systems.services["identity"]["keys"].create("everything", ["*:write"])
     anybody.headers["Authorization"] = f"Bearer {key}"
     small = create_site(systems, options=Options(secret=SECRET, body_limits={"/": 1_000}))
     allowed = _body_limits()
@@ -155,7 +155,7 @@ def _body_limits() -> tuple[str, ...]:
 
 def test_each_route_counts_against_a_rate(systems: assembly.Assembled) -> None:
     limited = create_site(systems, options=Options(secret=SECRET, rate_per_key=1e-9, rate_per_address=1e-9))
-    _, key = systems.nouns["identity"]["keys"].create("everything", ["*:write"])
+    _, key = systems.services["identity"]["keys"].create("everything", ["*:write"])
     with TestClient(limited, raise_server_exceptions=False) as client:
         assert client.get("/").status_code == 200
         assert client.get("/api/identity/key", headers={"Authorization": f"Bearer {key}"}).status_code == 200

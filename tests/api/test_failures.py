@@ -25,12 +25,12 @@ def app(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> Any:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a secret of the house")
 
-    monkeypatch.setattr(type(systems.nouns["ledger"]["accounts"]), "all", broken)
+    monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
     return create_site(systems, options=Options(secret=SECRET))
 
 
 def key_of(systems: assembly.Assembled) -> dict[str, str]:
-    _, key = systems.nouns["identity"]["keys"].create("test", ["*:read"])
+    _, key = systems.services["identity"]["keys"].create("test", ["*:read"])
     return {"Authorization": f"Bearer {key}"}
 
 

@@ -86,7 +86,7 @@ def test_a_form_whose_outcome_is_not_known_yet_is_sent_again_with_its_key(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, ben = opened(site, 1_000), opened(site)
-    accounts = systems.nouns["ledger"]["accounts"]
+    accounts = systems.services["ledger"]["accounts"]
     really = accounts.transfer
 
     def transfer_without_answer(*arguments: Any, **options: Any) -> None:
@@ -117,7 +117,7 @@ def test_forms_tell_what_they_did(site: TestClient, systems: assembly.Assembled)
 
 
 def test_money_moves_between_accounts_that_no_one_page_shows(site: TestClient, systems: assembly.Assembled) -> None:
-    accounts = systems.nouns["ledger"]["accounts"]
+    accounts = systems.services["ledger"]["accounts"]
     ids = [accounts.open("EUR", 100, name=f"Account {number}")["_id"] for number in range(51)]
     page = site.get("/ledger", headers={"Accept": "text/html"}).text
     assert '<select name="src"' not in page, "it could not hold them all"

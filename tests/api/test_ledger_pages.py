@@ -24,7 +24,7 @@ class Person:
     def __init__(self, systems: assembly.Assembled, name: str, role: str = "member") -> None:
         person = {"_id": name, "login": name, "name": name, "role": role}
         systems.db["people"].insert_one(person)
-        token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(person)
+        token = SIGNED_IN + systems.services["identity"]["sessions"].start(person)
         self.client = TestClient(create_site(systems, options=Options(secret=SECRET)), cookies={"squinney": token})
         self._headers = {**HTML, "X-CSRF-Token": Visitor(SECRET, token).csrf}
 
@@ -40,7 +40,7 @@ class Person:
 
 @pytest.fixture
 def ledger(systems: assembly.Assembled) -> Accounts:
-    found: Accounts = systems.nouns["ledger"]["accounts"]
+    found: Accounts = systems.services["ledger"]["accounts"]
     return found
 
 

@@ -105,9 +105,9 @@ def test_callers_get_503_in_time_and_service_resumes_by_itself(server: Embedded)
         db = client["squinney"]
         schema.apply(db, assembly.collections())
         systems = assembly.assemble(db)
-        ledger = systems.nouns["ledger"]["accounts"]
+        ledger = systems.services["ledger"]["accounts"]
         accounts = [ledger.open("EUR", 10_000)["_id"] for _ in range(2)]
-        _, key = systems.nouns["identity"]["keys"].create("callers", ["ledger:write"])
+        _, key = systems.services["identity"]["keys"].create("callers", ["ledger:write"])
         service = Service(server.uri)
         try:
             callers, before = _outage(server, service, key, accounts)

@@ -74,9 +74,9 @@ def while_waiting(crowd: Callable[[], list[Any]], begun: threading.Event, go: th
 def test_health_answers_though_every_thread_of_the_pages_waits(
     app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, key = systems.nouns["identity"]["keys"].create("test", ["ledger:read"])
+    _, key = systems.services["identity"]["keys"].create("test", ["ledger:read"])
     headers = {"authorization": f"Bearer {key}"}
-    systems.nouns["identity"]["keys"].find(key)
+    systems.services["identity"]["keys"].find(key)
 
     async def probes() -> list[Answer]:
         waiting = [asyncio.ensure_future(call(app, "GET", "/api/ledger/accounts", headers=headers)) for _ in range(60)]
@@ -88,7 +88,7 @@ def test_health_answers_though_every_thread_of_the_pages_waits(
             go.set()
             await asyncio.gather(*waiting)
 
-    kind = type(systems.nouns["ledger"]["accounts"])
+    kind = type(systems.services["ledger"]["accounts"])
     with held(monkeypatch, kind, "all", THREADS) as (begun, go):
         assert [answer.status for answer in asyncio.run(probes())] == [200, 200, 200]
 
@@ -144,13 +144,13 @@ def test_one_address_signs_up_so_often_and_no_more(app: Any, monkeypatch: pytest
 def signed_in(systems: assembly.Assembled) -> dict[str, str]:
     admin = {"_id": "admin", "login": "admin", "name": "Admin", "role": "admin", "created_at": utcnow()}
     systems.db["people"].insert_one(admin)
-    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(admin)
+    token = SIGNED_IN + systems.services["identity"]["sessions"].start(admin)
     return {"cookie": f"squinney={token}", "x-csrf-token": Visitor(SECRET, token).csrf}
 
 
 def test_uploads_that_stand_still_take_no_thread_of_the_pages(systems: assembly.Assembled) -> None:
     app = create_site(systems, options=Options(secret=SECRET, body_seconds=2))
-    nodes, author = systems.nouns["content"]["nodes"], {"_id": "admin", "name": "Admin"}
+    nodes, author = systems.services["content"]["nodes"], {"_id": "admin", "name": "Admin"}
     parent = nodes.create(None, "pictures", "gallery", "Pictures", author, viewer=Viewer("admin", ("admin",)))["_id"]
     headers = {**signed_in(systems), "content-length": "1000", "content-type": "image/png"}
 
@@ -257,8 +257,8 @@ def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
         clock.began -= 10  # as if it had waited for so long
         raise Unavailable("MongoDB took too long to answer")
 
-    nouns = systems.nouns["commerce"]
-    monkeypatch.setattr(type(nouns["catalog"]), "find", too_slow)
+    services = systems.services["commerce"]
+    monkeypatch.setattr(type(services["catalog"]), "find", too_slow)
     collection = type(systems.db["categories"])
     real = collection.find
 

@@ -129,7 +129,7 @@ def test_a_setting_closes_signing_up_and_an_invitation_still_opens(systems: asse
         assert client.get("/sign-up", headers=HTML).status_code == 403
         assert sign_up(client).status_code == 403
         assert systems.db["people"].count_documents({}) == 0
-        token = systems.nouns["identity"]["invitations"].create("member")
+        token = systems.services["identity"]["invitations"].create("member")
         assert "Welcome, ada." in send(client, "/welcome", token=token, login="ada", password=PASSWORD).text
 
 
@@ -251,7 +251,7 @@ def test_a_key_that_is_refused_is_shown_as_it_was_typed(site: TestClient) -> Non
 
 def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembly.Assembled) -> None:
     now = utcnow()
-    keys = systems.nouns["identity"]["keys"]
+    keys = systems.services["identity"]["keys"]
     keys.create("later", ["ledger:read"], expires_at=now + timedelta(days=3))
     key, _ = keys.create("sooner", ["ledger:read"], expires_at=now + timedelta(days=1))
     systems.db["api_keys"].update_one({"_id": key["_id"]}, {"$set": {"expires_at": now - timedelta(days=1)}})
@@ -262,7 +262,7 @@ def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembl
 
 
 def test_the_admin_changes_people_but_not_themselves(site: TestClient, systems: assembly.Assembled) -> None:
-    people = systems.nouns["identity"]["people"]
+    people = systems.services["identity"]["people"]
     ada = people.sign_up("ada", PASSWORD, name="<script>alert(1)</script>")
     page = site.post(f"/admin/people/{ada['_id']}", data={"role": "editor"}, headers=HTML)
     assert people.get(ada["_id"])["role"] == "editor"

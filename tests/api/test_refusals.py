@@ -22,7 +22,7 @@ INJECTIONS: list[Any] = [{"$gt": ""}, {"$ne": None}, ["$where"], {"$regex": ".*"
 
 
 def key_for(systems: assembly.Assembled, *scopes: str, **options: Any) -> dict[str, str]:
-    _, key = systems.nouns["identity"]["keys"].create("test", scopes or ["*:write"], **options)
+    _, key = systems.services["identity"]["keys"].create("test", scopes or ["*:write"], **options)
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -103,7 +103,7 @@ def test_expired_revoked_and_foreign_keys_are_refused_alike(
     stranger: TestClient, systems: assembly.Assembled, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "squinney")
-    keys = systems.nouns["identity"]["keys"]
+    keys = systems.services["identity"]["keys"]
     good, shown = keys.create("good", ["ledger:read"])
     revoked, gone = keys.create("gone", ["ledger:read"])
     keys.revoke(revoked["_id"])
@@ -146,7 +146,7 @@ def test_cursors_are_good_only_where_they_were_given(site: TestClient, systems: 
     cursor = page["next"]
     rest = site.get("/api/ledger/accounts", params={"limit": 2, "cursor": cursor}).json()
     assert [item["id"] for item in [*page["items"], *rest["items"]]] == accounts
-    plain = systems.nouns["ledger"]["accounts"].all(limit=2).next
+    plain = systems.services["ledger"]["accounts"].all(limit=2).next
     statement = f"/api/ledger/accounts/{accounts[0]}/statement"
     forged = [plain, cursor[:-2] + "zz", "zz" + cursor[2:], cursor[22:], cursor[:22], "é" * 30]
     for stolen in forged:
@@ -244,7 +244,7 @@ def test_a_fault_of_ours_says_nothing_of_itself(systems: assembly.Assembled, mon
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("a secret of the house")
 
-    monkeypatch.setattr(type(systems.nouns["ledger"]["accounts"]), "all", broken)
+    monkeypatch.setattr(type(systems.services["ledger"]["accounts"]), "all", broken)
     app = create_site(systems, options=Options(secret=SECRET))
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.get("/api/ledger/accounts", headers=key_for(systems))

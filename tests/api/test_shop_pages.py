@@ -30,7 +30,7 @@ def add(shop: TestClient, key: str = "k") -> Any:
 
 
 def carted(systems: assembly.Assembled) -> int:
-    return int(systems.nouns["commerce"]["inventory"].level(SKU)["carted"])
+    return int(systems.services["commerce"]["inventory"].level(SKU)["carted"])
 
 
 def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.Assembled) -> None:
@@ -45,7 +45,7 @@ def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.
 def test_the_same_page_serves_for_another_cart(shop: TestClient, systems: assembly.Assembled) -> None:
     """Once the first has come to its end."""
     first = add(shop).cookies["squinney-cart"]
-    systems.nouns["commerce"]["carts"].abandon(first)
+    systems.services["commerce"]["carts"].abandon(first)
     second = add(shop)
     assert (second.status_code, second.cookies["squinney-cart"] != first, carted(systems)) == (303, True, 1)
 
@@ -69,7 +69,9 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
 
 def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> None:
     """From now on the browser is signed in as somebody."""
-    token = SIGNED_IN + systems.nouns["identity"]["sessions"].start(systems.db["people"].find_one({"_id": person_id}))
+    token = SIGNED_IN + systems.services["identity"]["sessions"].start(
+        systems.db["people"].find_one({"_id": person_id})
+    )
     shop.cookies.set("squinney", token, domain="testserver.local")
     shop.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
 
@@ -90,21 +92,21 @@ def test_a_cart_is_not_the_next_persons_at_the_same_browser(shop: TestClient, sy
 
 
 def test_what_a_guest_filled_is_ordered_by_whom_they_sign_in_as(shop: TestClient, systems: assembly.Assembled) -> None:
-    cart_id = systems.nouns["commerce"]["carts"].new()["_id"]
-    systems.nouns["commerce"]["carts"].add_item(cart_id, SKU)
+    cart_id = systems.services["commerce"]["carts"].new()["_id"]
+    systems.services["commerce"]["carts"].add_item(cart_id, SKU)
     shop.cookies.set("squinney-cart", cart_id, domain="testserver.local")
     shop.post("/shop/cart/checkout", data={"key": "pay"})
     assert f"/shop/orders/{cart_id}" in shop.get("/shop/orders").text
 
 
 def test_a_hundred_and_more_categories_are_all_shown(shop: TestClient, systems: assembly.Assembled) -> None:
-    systems.nouns["commerce"]["categories"].add_paths([[f"Shelf {number}"] for number in range(120)])
+    systems.services["commerce"]["categories"].add_paths([[f"Shelf {number}"] for number in range(120)])
     assert "Shelf 119" in shop.get("/shop").text
 
 
 def test_the_admin_sees_the_upper_levels_of_a_large_tree(shop: TestClient, systems: assembly.Assembled) -> None:
     paths = [[f"Shelf {number // 200}", f"Box {number}", "Inside"] for number in range(600)]
-    systems.nouns["commerce"]["categories"].add_paths(paths)
+    systems.services["commerce"]["categories"].add_paths(paths)
     page = shop.get("/shop/admin").text
     assert page.count('draggable="true"') == 500
     assert f"{3 + 600 + 600 + 8 - 500} further down are not shown" in page
@@ -164,25 +166,25 @@ def test_products_are_shown_where_their_facets_cannot_be_counted(
 
 
 def test_a_broad_view_says_that_it_counted_only_so_many(shop: TestClient, systems: assembly.Assembled) -> None:
-    nouns: Any = systems.nouns["commerce"]
-    nouns["facets"] = KeptFacets(nouns["catalog"], up_to=3)
+    services: Any = systems.services["commerce"]
+    services["facets"] = KeptFacets(services["catalog"], up_to=3)
     shown = shop.get("/shop")
     assert ("3+ products" in shown.text, "Thirteen Lines" in shown.text) == (True, True)
 
 
 def test_what_is_sold_in_another_currency_can_be_bought(shop: TestClient, systems: assembly.Assembled) -> None:
-    nouns = systems.nouns["commerce"]
+    services = systems.services["commerce"]
     pricing = {"list": 900, "retail": 900, "currency": "USD"}
     details = {"ports": ["HDMI", "USB"], "smart": True}
-    nouns["catalog"].add({"_id": "tv", "type": "TV", "title": "A set", "pricing": pricing, "details": details})
-    nouns["inventory"].receive("tv", 5)
+    services["catalog"].add({"_id": "tv", "type": "TV", "title": "A set", "pricing": pricing, "details": details})
+    services["inventory"].receive("tv", 5)
     shown = shop.get("/shop/products/tv").text
     assert ("Put into the cart" in shown, "<dd>HDMI, USB</dd>" in shown, "<dd>yes</dd>" in shown) == (True, True, True)
     cart_id = shop.post("/shop/cart/items", data={"sku": "tv", "key": "usd"}).cookies["squinney-cart"]
-    assert (nouns["carts"].get(cart_id)["currency"], nouns["inventory"].level("tv")["carted"]) == ("USD", 1)
+    assert (services["carts"].get(cart_id)["currency"], services["inventory"].level("tv")["carted"]) == ("USD", 1)
     other = shop.get(f"/shop/products/{SKU}").text
     assert ("Put into the cart" in other, "your cart is in USD" in other) == (False, True)
     assert add(shop, "eur").status_code == 409
     shop.post("/shop/cart/quantity", data={"sku": "tv", "qty": "0"})
     assert "Put into the cart" in shop.get(f"/shop/products/{SKU}").text
-    assert nouns["carts"].get(add(shop, "eur 2").cookies["squinney-cart"])["currency"] == "EUR"
+    assert services["carts"].get(add(shop, "eur 2").cookies["squinney-cart"])["currency"] == "EUR"

@@ -11,7 +11,7 @@ from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups,
 from squinney.analytics.demo import demo, lines
 from squinney.analytics.events import retention
 from squinney.analytics.events.imports import Options, import_stream
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.hits import increments
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
@@ -42,7 +42,7 @@ def _nothing(db: Db) -> Any:
 
 def _import(db: Db, mode: Mode, state: Any) -> None:
     """In chunks of a few lines, so that there are several checkpoints."""
-    import_stream(Places(db), io.BytesIO(LOG), Options(name="log", site="s", chunk_bytes=400))
+    import_stream(EventPartitions(db), io.BytesIO(LOG), Options(name="log", site="s", chunk_bytes=400))
 
 
 def _imported_once(db: Db, state: Any) -> None:

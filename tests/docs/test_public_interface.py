@@ -103,10 +103,10 @@ def test_errors_of_different_names_have_different_codes():
 # ---- docstrings ----
 
 
-def nouns(db: Any) -> Iterator[type]:
-    for made in assemble(db).nouns.values():
-        for noun in made.values():
-            yield type(noun)
+def services(db: Any) -> Iterator[type]:
+    for made in assemble(db).services.values():
+        for service in made.values():
+            yield type(service)
 
 
 def bound_of(method: Any) -> operation | None:
@@ -119,10 +119,10 @@ def bound_of(method: Any) -> operation | None:
     return None
 
 
-def public_methods(noun: type) -> Iterator[tuple[str, Any]]:
-    for name, method in inspect.getmembers(noun, inspect.isfunction):
+def public_methods(service: type) -> Iterator[tuple[str, Any]]:
+    for name, method in inspect.getmembers(service, inspect.isfunction):
         if not name.startswith("_"):
-            yield f"{noun.__name__}.{name}", method
+            yield f"{service.__name__}.{name}", method
 
 
 ASKS = re.compile(r"self\._db\[|self\._db\.(?!client\.options)|self\._transactions\.run")
@@ -134,14 +134,14 @@ def asks_mongodb(method: Any) -> bool:
 
 
 def test_every_public_method_says_what_it_does_and_is_bounded_in_time(db):
-    for noun in {*nouns(db)}:
-        for name, method in public_methods(noun):
+    for service in {*services(db)}:
+        for name, method in public_methods(service):
             assert method.__doc__, f"{name} has no docstring"
             assert bound_of(method) or not asks_mongodb(method), f"{name} is not decorated with `operation`"
 
 
 def test_every_public_method_that_writes_says_what_decides_and_what_a_crash_leaves(db):
-    methods = [found for noun in {*nouns(db)} for found in public_methods(noun)]
+    methods = [found for service in {*services(db)} for found in public_methods(service)]
     writers = [*public_methods(transactions.Transactions)]
     for name, method in methods:
         bound = bound_of(method)

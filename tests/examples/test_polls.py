@@ -93,9 +93,9 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
     """It gets a menu entry, a card and a page, and who has signed in votes there."""
     systems = (*assembly.SYSTEMS, SYSTEM)
     made = assembly.assemble(prepared(assembly.collections(systems)), systems=systems)
-    poll = made.nouns["polls"]["polls"].open("Tea or coffee?", ["tea", "coffee"])
-    person = made.nouns["identity"]["people"].sign_up("ann", "correct horse battery", name="Ann")
-    token = made.nouns["identity"]["sessions"].start(person)
+    poll = made.services["polls"]["polls"].open("Tea or coffee?", ["tea", "coffee"])
+    person = made.services["identity"]["people"].sign_up("ann", "correct horse battery", name="Ann")
+    token = made.services["identity"]["sessions"].start(person)
     csrf = Visitor(SECRET, SIGNED_IN + token).csrf
     cookies = {"squinney": SIGNED_IN + token}
     with TestClient(create_site(made, options=Options(secret=SECRET)), cookies=cookies) as browser:
@@ -103,7 +103,7 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
         for flash in ("Thank you for your vote.", "This person has voted"):
             form = {"option": "tea", "csrf": csrf}
             assert flash in browser.post(f"/polls/{poll['_id']}/votes", data=form, headers={"accept": "text/html"}).text
-    assert made.nouns["polls"]["polls"].get(poll["_id"])["options"][0]["votes"] == 1
+    assert made.services["polls"]["polls"].get(poll["_id"])["options"][0]["votes"] == 1
 
 
 def squinney(

@@ -70,20 +70,20 @@ class WriteCounts:
             object.__setattr__(job, "run", self.counted(f"job:{job.name}", job.run))
         carry_calls_into_threads()
 
-    def wrap_class(self, noun: type) -> None:
+    def wrap_class(self, service: type) -> None:
         """Count in every public method: its own and those it inherits, static ones, properties and generators."""
-        for name in dir(noun):
-            owner = next((one for one in noun.__mro__ if name in vars(one)), None)
+        for name in dir(service):
+            owner = next((one for one in service.__mro__ if name in vars(one)), None)
             if name.startswith("_") or owner is None or not owner.__module__.startswith(("squinney.", "tests.")):
                 continue
             held = vars(owner)[name]
-            title = f"{noun.__name__}.{name}"
+            title = f"{service.__name__}.{name}"
             if inspect.isfunction(held):
-                setattr(noun, name, self.counted(title, held))
+                setattr(service, name, self.counted(title, held))
             elif isinstance(held, staticmethod | classmethod):
-                setattr(noun, name, type(held)(self.counted(title, held.__func__)))
+                setattr(service, name, type(held)(self.counted(title, held.__func__)))
             elif isinstance(held, property) and held.fget:
-                setattr(noun, name, held.getter(self.counted(title, held.fget)))
+                setattr(service, name, held.getter(self.counted(title, held.fget)))
 
     def wrap_function(self, title: str, function: Callable[..., Any]) -> None:
         """Wherever it was imported to by now, and in what the systems declare."""

@@ -14,7 +14,7 @@ app = typer.Typer(help="Questions with a few options.", no_args_is_help=True)
 
 
 def _polls(systems: Assembled) -> Polls:
-    return cast(Polls, systems.nouns["polls"]["polls"])
+    return cast(Polls, systems.services["polls"]["polls"])
 
 
 @app.command("open")

@@ -10,14 +10,14 @@ from starlette.responses import Response
 
 from polls.polls import Polls
 from squinney.errors import SquinneyError
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 
 router = APIRouter(prefix="/polls")  # writes need somebody who has signed in, unless WRITES_NEED says otherwise
 
-AllPolls = Annotated[Polls, Depends(noun("polls", "polls", Polls))]
+AllPolls = Annotated[Polls, Depends(service("polls", "polls", Polls))]
 
 
 @router.get("", response_class=HTMLResponse)

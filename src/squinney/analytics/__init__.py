@@ -38,7 +38,7 @@ QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
 
 
 def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
-    """The nouns of this system, by name."""
+    """The services of this system, by name."""
     return {
         "events": EventLog(db, transactions=transactions),
         "hits": Hits(db),

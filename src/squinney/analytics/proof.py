@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from squinney.analytics.documents import Import
 from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.log import EventLog
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.repair import find_problems
 from squinney.analytics.rollups.rollups import Rollups
@@ -56,7 +56,7 @@ def _import(db: Db, name: str) -> None:
 
     options = Options(name=name, title=name, site=SITE, chunk_bytes=4_096)
     try:
-        import_stream(Places(db), io.BytesIO(log_of(name)), options, after_checkpoint=count)
+        import_stream(EventPartitions(db), io.BytesIO(log_of(name)), options, after_checkpoint=count)
     except Conflict:  # another worker settles the same log
         return
 

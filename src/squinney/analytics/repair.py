@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 
 from squinney.analytics import queries
 from squinney.analytics.documents import DAILY_HITS, MONTHLY_HITS
-from squinney.analytics.hits.increments import place_of, transact
+from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify
 from squinney.mongo.pinned import pinned
@@ -87,7 +87,7 @@ def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
     days = db[DAILY_HITS].find(where, {"metadata.date": 1, "total": 1}, session=session)
     daily = {str(day["metadata"]["date"].day): day["total"] for day in days}
     values = {"daily": daily, "total": sum(daily.values())}
-    updated = db[MONTHLY_HITS].update_one(place_of(first, site, page), {"$set": values}, upsert=True, session=session)
+    updated = db[MONTHLY_HITS].update_one(filter_for(first, site, page), {"$set": values}, upsert=True, session=session)
     return updated.modified_count or int(updated.upserted_id is not None)
 
 

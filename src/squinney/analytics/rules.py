@@ -53,7 +53,7 @@ def checked_time(value: Any, field: str) -> datetime:
 
 
 def checked_moment(value: Any, field: str) -> datetime:
-    """The time of an event or hit: one that every calendar can place.
+    """The time of an event or hit: one that every calendar has.
 
     Raises: `Invalid`.
     """

@@ -1,4 +1,4 @@
-"""All nouns of content on one database."""
+"""All services of content on one database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.transactions import Transactions
 
 
 def build(db: Db, transactions: Transactions) -> dict[str, Any]:
-    """The nouns, by name."""
+    """The services, by name."""
     nodes = Nodes(db, transactions=transactions)
     comments = Comments(db, transactions=transactions)
     return {

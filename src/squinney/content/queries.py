@@ -232,7 +232,7 @@ BY_AUTHOR = Query(
 
 
 def _embedded_page(
-    place: Document, sort: str, behind: str | None, limit: int, from_: str | None = None
+    node: Document, sort: str, behind: str | None, limit: int, from_: str | None = None
 ) -> list[Document]:
     """Some of a node's comments, cut out on the server."""
     items: Any = {"$sortArray": {"input": {"$ifNull": ["$metadata.comments", []]}, "sortBy": {sort: 1}}}
@@ -240,7 +240,7 @@ def _embedded_page(
     if bound is not None:
         items = {"$filter": {"input": items, "as": "c", "cond": {operator: [f"$$c.{sort}", {"$literal": bound}]}}}
     return [
-        {"$match": visible(place)},
+        {"$match": visible(node)},
         {"$project": {"items": {"$slice": [items, limit]}}},
     ]
 
@@ -250,7 +250,7 @@ EMBEDDED_PAGE = Pipeline(
     NODES,
     stages=_embedded_page,
     example={
-        "place": {"_id": "n", "metadata.parent_id": "p", "metadata.slug": "s"},
+        "node": {"_id": "n", "metadata.parent_id": "p", "metadata.slug": "s"},
         "sort": "_id",
         "behind": None,
         "limit": 51,

@@ -20,12 +20,12 @@ async def assembled(request: Request) -> Assembled:
     return cast(Assembled, request.app.state.assembled)
 
 
-def noun(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
-    """A dependency that gives a system's noun, which is built once per process."""
+def service(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+    """A dependency that gives a system's service, which is built once per process."""
 
     async def give(request: Request) -> T:
         systems = cast(Assembled, request.app.state.assembled)
-        return cast(T, systems.nouns[system][name])
+        return cast(T, systems.services[system][name])
 
     return give
 

@@ -101,7 +101,7 @@ def visitor_of(connection: HTTPConnection) -> Visitor:
     return found if found is not None else Visitor(b"nobody's")
 
 
-class Visiting:
+class VisitorMiddleware:
     """Finds the visitor before a page is made, and sets their cookies with its answer."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, secret: bytes) -> None:

@@ -244,7 +244,7 @@ class Queue:
         Atomic: one update.
         After a crash: the task is due again when its time has run out.
         """
-        told = {
+        outcome = {
             "error": {"$literal": checks.storable(error, most=LONGEST_ERROR)},
             "failed_at": "$$NOW",
             "receipt": None,
@@ -255,7 +255,7 @@ class Queue:
         renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, with all its tries
         spent = task["tries"] >= self._most_tries
         change = {"$cond": ["$again", renewed, dead if spent else later]}
-        update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", told, change]}}]
+        update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", outcome, change]}}]
         return self._tasks.update_one(self._mine(task), update).matched_count > 0
 
     def _pause(self, task: Task) -> float:

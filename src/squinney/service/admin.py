@@ -11,7 +11,7 @@ from starlette.responses import Response
 from squinney import assembly
 from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError
-from squinney.http.dependencies import assembled, noun
+from squinney.http.dependencies import assembled, service
 from squinney.http.pages import render
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
@@ -23,8 +23,8 @@ from squinney.system import Assembled
 router = APIRouter(prefix="/admin")
 
 Systems = Annotated[Assembled, Depends(assembled)]
-Everybody = Annotated[People, Depends(noun("identity", "people", People))]
-AllKeys = Annotated[Keys, Depends(noun("identity", "keys", Keys))]
+Everybody = Annotated[People, Depends(service("identity", "people", People))]
+AllKeys = Annotated[Keys, Depends(service("identity", "keys", Keys))]
 Text = Annotated[str, Form(max_length=1_000)]
 LEVELS = ("read", "write")
 
@@ -119,8 +119,8 @@ def repair_problems(request: Request, systems: Systems) -> Response:
     """Mend what can be mended."""
     try:
         done = doctor.repair(systems.db, systems=systems.systems)
-        told = ", ".join(f"{what}: {count}" for what, count in done.items()) or "there was nothing to mend"
-        visitor_of(request).flash(f"Repaired: {told}.")
+        summary = ", ".join(f"{what}: {count}" for what, count in done.items()) or "there was nothing to mend"
+        visitor_of(request).flash(f"Repaired: {summary}.")
     except SquinneyError as error:
         visitor_of(request).flash(error.message, "bad")
     return RedirectResponse("/admin/problems", status_code=303)

@@ -17,7 +17,7 @@ from squinney.http.options import Options
 from squinney.service import health, openapi
 from squinney.service.dispatch import SystemRoutes, paths_of
 from squinney.service.metrics import Metrics
-from squinney.service.middleware.gate import first_part
+from squinney.service.middleware.api_keys import first_part
 from squinney.system import Assembled, System
 
 

@@ -128,11 +128,11 @@ def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
     for job in jobs:
         if job.failures:
             level: Level = "problem" if job.failures >= FAILURES_THAT_COUNT else "notice"
-            told = f"{job.name} failed {job.failures} times in a row: {job.last.get('error', '')}"
-            yield Finding(level, "jobs", told, f"see the log; `squinney jobs run {job.name}` tries it now")
+            message = f"{job.name} failed {job.failures} times in a row: {job.last.get('error', '')}"
+            yield Finding(level, "jobs", message, f"see the log; `squinney jobs run {job.name}` tries it now")
         elif job.state == "late":
-            told = f"{job.name} has been due for {job.late_seconds:.0f} s"
-            yield Finding("notice", "jobs", told, "run `squinney serve` or `squinney worker`")
+            message = f"{job.name} has been due for {job.late_seconds:.0f} s"
+            yield Finding("notice", "jobs", message, "run `squinney serve` or `squinney worker`")
     if not any(job.failures or job.state == "late" for job in jobs):
         yield Finding("ok", "jobs", "none is late or fails")
 

@@ -36,9 +36,9 @@ def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
             jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all(systems.systems))}
     except Unavailable:
         writable, jobs = False, {}
-    told = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
+    state = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
     headers = None if writable else {"Retry-After": "2"}
-    return JSONResponse(told, status_code=200 if writable else 503, headers=headers)
+    return JSONResponse(state, status_code=200 if writable else 503, headers=headers)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

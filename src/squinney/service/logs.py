@@ -18,12 +18,12 @@ class Human(logging.Formatter):
         """The line, with the request's id where there is one."""
         at = datetime.fromtimestamp(record.created, UTC)
         fields: dict[str, Any] = getattr(record, "fields", {})
-        told = f"{at:%H:%M:%S} {record.levelname.lower():7} {record.getMessage()}"
+        line = f"{at:%H:%M:%S} {record.levelname.lower():7} {record.getMessage()}"
         if "ms" in fields:
-            told += f" {fields['ms']} ms"
+            line += f" {fields['ms']} ms"
         if request_id.get():
-            told += f" [{request_id.get()}]"
-        return told + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+            line += f" [{request_id.get()}]"
+        return line + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
 
 
 class Json(logging.Formatter):
@@ -31,7 +31,7 @@ class Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The object."""
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -40,8 +40,8 @@ class Json(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
@@ -49,6 +49,6 @@ def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Json() if how == "json" else Human())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # nobody is told them
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # nobody reads them
     # The driver's own debug lines could hold documents; they stay off whatever the level.
     logging.getLogger("pymongo").setLevel(logging.WARNING)

@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from squinney.http.problems import MEDIA_TYPE
 from squinney.service.dispatch import flat
-from squinney.service.middleware.gate import OPEN, PREFIX, scope_for
+from squinney.service.middleware.api_keys import OPEN, PREFIX, scope_for
 
 PROBLEM = {"$ref": "#/components/schemas/ProblemModel"}
 SECURITY = {

@@ -22,24 +22,24 @@ from squinney.http.options import Options
 from squinney.http.pages import render, way_back
 from squinney.http.query_strings import known_queries_only
 from squinney.http.security import SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
-from squinney.http.visitor import Visiting
+from squinney.http.visitor import VisitorMiddleware
 from squinney.service import admin
 from squinney.service.app import create_app, surfaces
 from squinney.service.dispatch import paths_of
 from squinney.service.logs import request_id
+from squinney.service.middleware.api_keys import ApiKeyMiddleware
 from squinney.service.middleware.failures import Failures
 from squinney.service.middleware.forwarded import Forwarded
-from squinney.service.middleware.gate import Gate
-from squinney.service.middleware.head import Head
-from squinney.service.middleware.limits import BodyLimit, Shedding, TimeLimit
-from squinney.service.middleware.observe import Observe
+from squinney.service.middleware.head import HeadMiddleware
+from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimit
+from squinney.service.middleware.observe import RequestLogMiddleware
 from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
 TEMPLATES = Path(__file__).parent / "templates"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # What the framework says in two words.
-TOLD = {404: "There is no such page.", 405: "That cannot be done here."}
+MESSAGES = {404: "There is no such page.", 405: "That cannot be done here."}
 
 home = APIRouter(include_in_schema=False)
 
@@ -82,16 +82,16 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     limits = dict(options.body_limits)
     for module in modules:
         limits.update(getattr(module, "BODY_LIMITS", {}))
-    nouns = app.state.assembled.nouns["identity"]
-    app.add_middleware(Head)
-    app.add_middleware(Visiting, sessions=nouns["sessions"], secret=options.secret)
-    app.add_middleware(BodyLimit, limits=limits, seconds=options.body_seconds)
-    app.add_middleware(Gate, keys=nouns["keys"], scopes=app.state.scopes, options=options)
+    services = app.state.assembled.services["identity"]
+    app.add_middleware(HeadMiddleware)
+    app.add_middleware(VisitorMiddleware, sessions=services["sessions"], secret=options.secret)
+    app.add_middleware(BodyLimitMiddleware, limits=limits, seconds=options.body_seconds)
+    app.add_middleware(ApiKeyMiddleware, keys=services["keys"], scopes=app.state.scopes, options=options)
     app.add_middleware(TimeLimit)
-    app.add_middleware(Shedding, options=options)
+    app.add_middleware(SheddingMiddleware, options=options)
     app.add_middleware(Failures, answer=show_failure)
     app.add_middleware(SecurityMiddleware)
-    app.add_middleware(Observe, metrics=app.state.metrics)
+    app.add_middleware(RequestLogMiddleware, metrics=app.state.metrics)
     if options.trusted_proxies:
         app.add_middleware(Forwarded, trusted=options.trusted_proxies)
 
@@ -121,14 +121,14 @@ def for_a_person(request: Request) -> bool:
 
 def show_error(request: Request, error: SquinneyError) -> Response:
     """Our own errors, as a page or as a problem."""
-    told = problems.squinney_problem(request, error)
+    answer = problems.squinney_problem(request, error)
     if not for_a_person(request):
-        return told
+        return answer
     if isinstance(error, SignInNeeded):
         return RedirectResponse(f"/sign-in?next={quote(way_back(request))}", status_code=303)
-    page = render(request, "error.html", status=told.status_code, message=error.message, code=error.code)
-    if "retry-after" in told.headers:
-        page.headers["Retry-After"] = told.headers["retry-after"]
+    page = render(request, "error.html", status=answer.status_code, message=error.message, code=error.code)
+    if "retry-after" in answer.headers:
+        page.headers["Retry-After"] = answer.headers["retry-after"]
     return page
 
 
@@ -137,8 +137,8 @@ def show_validation_error(request: Request, error: RequestValidationError) -> Re
     if not for_a_person(request):
         return problems.validation_problem(request, error)
     message = "Something in that request is not right."
-    told = problems.in_short(problems.wrong_fields(error))
-    return render(request, "error.html", status=422, message=message, code="invalid", told=told)
+    more = problems.in_short(problems.wrong_fields(error))
+    return render(request, "error.html", status=422, message=message, code="invalid", more=more)
 
 
 def show_http_error(request: Request, error: HTTPException) -> Response:
@@ -147,7 +147,7 @@ def show_http_error(request: Request, error: HTTPException) -> Response:
         error.headers = {"Allow": ", ".join(allowed_methods(request))}
     if not for_a_person(request):
         return problems.http_problem(request, error)
-    message = TOLD.get(error.status_code, str(error.detail))
+    message = MESSAGES.get(error.status_code, str(error.detail))
     page = render(request, "error.html", status=error.status_code, message=message, code="")
     page.headers.update(error.headers or {})
     return page
@@ -168,7 +168,7 @@ def show_failure(request: Request, error: Exception) -> Response:
     """A fault of ours: the log has the traceback, the answer says nothing of it but the id by which to find it."""
     identifier = request_id.get()
     if for_a_person(request):
-        message, told = "Something went wrong on our side.", f"If you tell us of it, give us this id: {identifier}"
-        return render(request, "error.html", status=500, message=message, code="internal", told=told)
+        message, more = "Something went wrong on our side.", f"If you tell us of it, give us this id: {identifier}"
+        return render(request, "error.html", status=500, message=message, code="internal", more=more)
     details = {"request_id": identifier}
     return problems.problem(500, "Internal error", "something went wrong on our side", "internal", details)

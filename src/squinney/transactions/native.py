@@ -14,8 +14,8 @@ from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, records, verdicts
 from squinney.transactions.attempts import may_try_again, pause
+from squinney.transactions.contention import CONTENTION, names_of
 from squinney.transactions.errors import WriteRefused
-from squinney.transactions.meetings import MEETINGS, names_of
 from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
@@ -51,7 +51,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
     with db.client.start_session() as session:
         for number in range(1_000_000):
             try:
-                with MEETINGS.in_turn(names):
+                with CONTENTION.in_turn(names):
                     attempts.attempt(session, partial(_send_all, db, send, plan.steps, record, keep_keys_seconds))
                 return Outcome(txn, plan.result)
             except Unmatched as unmatched:
@@ -66,7 +66,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_ke
             except PyMongoError as error:
                 if not may_try_again(error):
                     raise
-                MEETINGS.met(names)
+                CONTENTION.met(names)
                 pause(number, until, error)
     raise AssertionError("unreachable")
 

@@ -19,7 +19,7 @@ from tests.systems.analytics.conftest import JUNE, MAY, line
 from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import imports, sources
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import utcnow
 from squinney.errors import Invalid
@@ -304,7 +304,7 @@ def test_the_fields_of_a_log_may_change_between_chunks(log: EventLog, analytics_
     content = "\n".join([*first, *second]) + "\n"
     options = imports.Options(chunk_bytes=500)
     for stream in (content, content + "2015-05-17 11:00:00 /c h\n"):
-        imports.import_stream(Places(analytics_db), io.BytesIO(stream.encode()), options)
+        imports.import_stream(EventPartitions(analytics_db), io.BytesIO(stream.encode()), options)
     events = list(log.between(MAY, JUNE))
     assert {event["host"] for event in events} == {"h"}
     assert len(events) == 401

@@ -14,7 +14,7 @@ from bson.timestamp import Timestamp
 
 from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, repair, verify
 from squinney.analytics.events import moving
-from squinney.analytics.events.places import Places, Policy
+from squinney.analytics.events.partitions import EventPartitions, Policy
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, Unavailable
 from squinney.mongo.schema import Db, apply
@@ -43,7 +43,7 @@ def _drop_databases(analytics_db: Db) -> Iterator[None]:
 @pytest.fixture
 def events(analytics_db: Db) -> EventLog:
     """The log, which sees every change of policy at once."""
-    return EventLog(analytics_db, places=Places(analytics_db, refresh_seconds=0))
+    return EventLog(analytics_db, partitions=EventPartitions(analytics_db, refresh_seconds=0))
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ class Traffic:
             self.wrong.append(error)
 
     def _log(self, refresh_seconds: float = 0) -> EventLog:
-        return EventLog(self._db, places=Places(self._db, refresh_seconds=refresh_seconds))
+        return EventLog(self._db, partitions=EventPartitions(self._db, refresh_seconds=refresh_seconds))
 
     def _write(self) -> None:
         log = self._log(refresh_seconds=0.05)
@@ -190,7 +190,7 @@ def test_a_move_that_ends_does_not_end_a_later_one(
     later = threading.Thread(target=lambda: Retention(analytics_db, settle_seconds=0).switch("keep"))
     move_all = moving.move_all
 
-    def slowly(places: Places, policy: Policy) -> int:
+    def slowly(places: EventPartitions, policy: Policy) -> int:
         if policy.strategy == "keep":
             under_way.set()
             assert go_on.wait(30)
@@ -235,7 +235,7 @@ def test_a_stream_that_breaks_says_so(own_db: Db, failing: Failing, strategy: st
 def test_readers_open_only_the_days_they_need(analytics_db: Db, events: EventLog, retention: Retention) -> None:
     retention.switch("rotate")
     fill(events)
-    places = Places(analytics_db).spanning(START + timedelta(days=1), START + timedelta(days=3))
+    places = EventPartitions(analytics_db).spanning(START + timedelta(days=1), START + timedelta(days=3))
     assert [place.name for place in places] == ["events", "events.d20260131", "events.d20260201"]
 
 
@@ -284,7 +284,7 @@ def test_what_was_closed_but_not_dropped_is_kept_by_a_longer_policy(
     closed = retention.policy()
     retention.switch("rotate", keep_seconds=30 * 86_400)
     assert retention.apply() == {}
-    (place,) = Places(analytics_db).partitions()
+    (place,) = EventPartitions(analytics_db).partitions()
     assert not retention.drop(place, closed_at=closed.closed_at)  # by a worker that read the older policy
     events.record({"time": old, "path": "/", "bytes": 2})
     assert sorted(event["bytes"] for event in events.by_path("/")) == [1, 2]
@@ -310,7 +310,7 @@ def test_nothing_is_dropped_before_it_is_rolled_up(analytics_db: Db, events: Eve
     assert retention.apply() == {"waiting for roll-ups": 1}
     rollups.run()
     long_ago = Timestamp(1, 1)  # the overlap has passed
-    for place in Places(analytics_db).partitions():
+    for place in EventPartitions(analytics_db).partitions():
         place.update_many({}, {"$set": {"arrived": long_ago}})
     wait_until(lambda: rollups.run() and retention.apply() == {"dropped": 1})
     later = list(events.between(old - timedelta(days=1), now))
@@ -332,7 +332,7 @@ def test_roll_ups_are_mended_beside_dropped_days(analytics_db: Db, events: Event
     rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
     rollups.run()
     retention.switch("rotate")
-    (old, *_) = Places(analytics_db).partitions()
+    (old, *_) = EventPartitions(analytics_db).partitions()
     old.update_many({}, {"$set": {"arrived": Timestamp(1, 1)}})  # the overlap has passed
     analytics_db["retention"].update_one({}, {"$set": {"closed_at": START}})
     assert retention.drop(old, closed_at=START)
@@ -378,7 +378,7 @@ def test_roll_ups_span_more_days_than_a_pipeline_has_stages(
     events.record({"time": START, "path": "/", "bytes": 1})
     days = [START + timedelta(days=n) for n in range(1_100)]  # whose collections are empty: making them takes long
     partitions = [analytics_db[f"events.{day:d%Y%m%d}"] for day in days]
-    monkeypatch.setattr(Places, "spanning", lambda *_: [analytics_db["events"], *partitions])
+    monkeypatch.setattr(EventPartitions, "spanning", lambda *_: [analytics_db["events"], *partitions])
     rollups = Rollups(analytics_db, key="path", value="bytes", time="time")
     rollups.run()
     assert list(verify(analytics_db)) == []

@@ -19,10 +19,10 @@ from squinney.analytics import parsers
 from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
-from squinney.analytics.events.crew import Crew, Given, Job
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks, decompressed, read, read_head
 from squinney.analytics.events.storing import Counts, as_text
+from squinney.analytics.events.workers import Given, ImportWorkers, Job
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
@@ -67,7 +67,7 @@ class Options:
 
 
 def import_stream(
-    places: Places,
+    partitions: EventPartitions,
     raw: BinaryIO,
     options: Options,
     *,
@@ -82,7 +82,9 @@ def import_stream(
         return Imported(None, note="it is empty")
     _refuse_binary(head)
     with operation(60):
-        source = sources.begin(places.db, head, name=options.name, title=options.title, site=options.site, clock=clock)
+        source = sources.begin(
+            partitions.db, head, name=options.name, title=options.title, site=options.site, clock=clock
+        )
     offset = source["offset"]
     start = _go_to(stream, offset, head, compressed)
     if start is None:
@@ -96,7 +98,7 @@ def import_stream(
         start=start,
         size=options.chunk_bytes,
     )
-    run = _Run(places, source, options, clock, after_checkpoint, _reporter(raw, progress))
+    run = _Run(partitions, source, options, clock, after_checkpoint, _reporter(raw, progress))
     return run.over(found)
 
 
@@ -150,15 +152,15 @@ class _Run:
 
     def __init__(
         self,
-        places: Places,
+        partitions: EventPartitions,
         source: Import,
         options: Options,
         clock: Clock,
         after_checkpoint: Callable[[Import], None] | None,
         report: Callable[[Counts], None],
     ) -> None:
-        self._places = places
-        self._db = places.db
+        self._partitions = partitions
+        self._db = partitions.db
         self._source = source
         self._options = options
         self._clock = clock
@@ -191,7 +193,7 @@ class _Run:
         with self._crew() as crew:
             self._in_order(crew, _followed_by(first, found))
 
-    def _in_order(self, crew: Crew, found: Iterator[Chunk]) -> None:
+    def _in_order(self, crew: ImportWorkers, found: Iterator[Chunk]) -> None:
         """Keep the crew busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
         under_way: deque[Given] = deque()
         next_line = self._source["lines"] + 1
@@ -227,11 +229,11 @@ class _Run:
         self._format = last_header(chunk)
         return chunk
 
-    def _crew(self) -> Crew:
+    def _crew(self) -> ImportWorkers:
         options, source = self._options, self._source["_id"]
         with operation(60):
             first_id = sources.event_id(source, self._source["offset"])
-            known = {sources.offset_in(one) for one in self._places.stored_behind(source, first_id)}
+            known = {sources.offset_in(one) for one in self._partitions.stored_behind(source, first_id)}
         job = Job(
             source,
             self._format or "auto",
@@ -243,8 +245,8 @@ class _Run:
             self._db.name,
             self._source["site"],
         )
-        storer = job.storer(self._places, continues_a_line=bool(self._source.get("unterminated")))
-        return Crew(storer, job, options.processes)
+        storer = job.storer(self._partitions, continues_a_line=bool(self._source.get("unterminated")))
+        return ImportWorkers(storer, job, options.processes)
 
     def _checkpoint(self, chunk: Chunk, counts: Counts) -> None:
         """Move the checkpoint behind a stored chunk, unless another process has moved it.

@@ -21,7 +21,7 @@ from squinney.analytics.events import imports, reports
 from squinney.analytics.events.durability import Durability
 from squinney.analytics.events.follow import Follower
 from squinney.analytics.events.imports import Imported, Options, Progress
-from squinney.analytics.events.places import Events, Failure, Places
+from squinney.analytics.events.partitions import EventPartitions, Events, Failure
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.reading import LONGEST_LINE
 from squinney.analytics.events.storing import as_text, made_ready
@@ -41,7 +41,7 @@ MOST_A_PAGE = 1_000
 
 @dataclass(frozen=True)
 class Recorded:
-    """How many events were stored, and each one that was not, by its place in the call."""
+    """How many events were stored, and each one that was not, by its position in the call."""
 
     stored: int
     failures: list[Failure] = field(default_factory=list)
@@ -54,14 +54,14 @@ class EventLog:
         self,
         db: Db,
         *,
-        places: Places | None = None,
+        partitions: EventPartitions | None = None,
         transactions: Transactions | None = None,
         clock: Clock = utcnow,
     ) -> None:
         self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
-        self._places = places or Places(db)
-        self._readers = Readers(self._places)
+        self._partitions = partitions or EventPartitions(db)
+        self._readers = Readers(self._partitions)
         self._clock = clock
 
     # ---- writing ----
@@ -83,7 +83,7 @@ class EventLog:
         """
         concern = levels.write_concern(durability)
         (document,) = self._identified([rules.checked_event(event)], key, scope)
-        failures = self._places.insert([document], concern)
+        failures = self._partitions.insert([document], concern)
         if failures:
             raise Invalid(failures[0].reason, field="event")
         return cast(Event, document)
@@ -115,7 +115,7 @@ class EventLog:
             except Invalid as error:
                 failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
         documents = self._identified([event for _, event in checked], key, scope)
-        refused = self._places.insert(documents, concern) if documents else []
+        refused = self._partitions.insert(documents, concern) if documents else []
         failures += [Failure(checked[failure.index][0], failure.reason, failure.document) for failure in refused]
         return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
@@ -177,7 +177,7 @@ class EventLog:
             raise Invalid(f"{min(unknown)} is none of {', '.join(parsers.FIELDS)}", field="fields")
         with _opened(path) as raw:
             return imports.import_stream(
-                self._places, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
+                self._partitions, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
             )
 
     @operation(None)
@@ -296,14 +296,14 @@ class EventLog:
     @operation(reads_only=True)
     def count(self) -> int:
         """How many events there are, from the collections' own figures."""
-        return sum(place.estimated_document_count() for place in self._places.spanning())
+        return sum(partition.estimated_document_count() for partition in self._partitions.spanning())
 
     @operation(reads_only=True)
     def index_sizes(self) -> dict[str, int]:
-        """The bytes of each index, over all places of the events."""
+        """The bytes of each index, over all partitions of the events."""
         sizes: Counter[str] = Counter()
-        for place in self._places.spanning():
-            for row in place.aggregate([{"$collStats": {"storageStats": {}}}]):
+        for partition in self._partitions.spanning():
+            for row in partition.aggregate([{"$collStats": {"storageStats": {}}}]):
                 sizes.update(row["storageStats"]["indexSizes"])
         return dict(sizes)
 

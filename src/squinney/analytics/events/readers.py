@@ -1,4 +1,4 @@
-"""Reading events from all their places at once: merged by time, each once, also while they move from one to another."""
+"""Reading events from all partitions at once: merged by time, each once, also while they move to another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney.analytics.documents import Event
-from squinney.analytics.events.places import CAPPED, Events, Places, Policy
+from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
 from squinney.errors import Unavailable
 from squinney.mongo.connect import is_away
 from squinney.mongo.queries import Query
@@ -22,29 +22,29 @@ from squinney.mongo.schema import Document
 SNAPSHOT_UNAVAILABLE = 246
 K = TypeVar("K", bound=Hashable)
 
-# Reads one place, within a session or without.
+# Reads one partition, within a session or without.
 Read = Callable[[Events, ClientSession | None], Iterator[Document]]
 
 
 class Readers:
-    """Streams and counts over the places of a time range."""
+    """Streams and counts over the partitions of a time range."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, partitions: EventPartitions) -> None:
+        self._partitions = partitions
 
     def stream(
         self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
     ) -> Iterator[Event]:
-        """The places' streams, merged by time here; an event that is just being moved between two comes once."""
+        """The partitions' streams, merged by time here; an event that is just being moved between two comes once."""
 
-        def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
+        def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
             where = query(start=start, end=end, **arguments)
-            return place.find(where, limit=limit, session=session).sort(list(query.sort))
+            return partition.find(where, limit=limit, session=session).sort(list(query.sort))
 
         streams = self.streams(read, start, end)
         if len(streams) == 1:
-            return _told(cast(Iterable[Event], streams[0]))
-        return _told(_each_once(heapq.merge(*streams, key=lambda event: event["time"])))
+            return _with_clear_errors(cast(Iterable[Event], streams[0]))
+        return _with_clear_errors(_each_once(heapq.merge(*streams, key=lambda event: event["time"])))
 
     def count(
         self,
@@ -56,26 +56,28 @@ class Readers:
         of_row: Callable[[Any], K],
         of_event: Callable[[Event], K],
     ) -> Counter[K]:
-        """How many events there are of each kind: the pipeline's `count`s on the server, summed over the places.
+        """How many events there are of each kind: the pipeline's `count`s on the server, summed over the partitions.
 
-        While events move to or from a capped place some are in both, so they are counted here one by one. Where a move
-        began or ended meanwhile, they are counted again.
+        While events move to or from a capped partition some are in both, so they are counted here one by one, and once
+        more where a move began or ended meanwhile.
         """
         while True:
-            policy = self._places.policy()
+            policy = self._partitions.policy()
             if policy.moving and self._is_capped_part_of_it(policy, start, end):
                 counts = Counter(of_event(event) for event in self.stream(query, start, end))
             else:
                 counts = self._sum(pipeline, start, end, of_row)
-            if self._places.policy() == policy:
+            if self._partitions.policy() == policy:
                 return counts
 
     def _is_capped_part_of_it(self, policy: Policy, start: datetime, end: datetime) -> bool:
-        return policy.strategy == "capped" or any(place.name == CAPPED for place in self._places.spanning(start, end))
+        return policy.strategy == "capped" or any(
+            partition.name == CAPPED for partition in self._partitions.spanning(start, end)
+        )
 
     def _sum(self, pipeline: list[Document], start: datetime, end: datetime, of_row: Callable[[Any], K]) -> Counter[K]:
-        def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
-            return iter(place.aggregate(pipeline, allowDiskUse=True, session=session))
+        def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
+            return iter(partition.aggregate(pipeline, allowDiskUse=True, session=session))
 
         counts: Counter[K] = Counter()
         for row in chain.from_iterable(self.streams(read, start, end)):
@@ -85,32 +87,32 @@ class Readers:
     def streams(
         self, read: Read, start: datetime | None = None, end: datetime | None = None
     ) -> list[Iterable[Document]]:
-        """What `read` finds in each place; while events move, one that is being moved is in one of them, or in two."""
-        if not self._places.policy().moving:
-            return [read(place, None) for place in self._places.spanning(start, end)]
+        """What `read` finds in each partition; while events move, one that is being moved is in one or two."""
+        if not self._partitions.policy().moving:
+            return [read(partition, None) for partition in self._partitions.spanning(start, end)]
         while True:
             try:
-                places = self._places.spanning(start, end)
-                streams = self._as_of_one_moment(read, places)
-            except OperationFailure as error:  # a place is being made at this moment
+                partitions = self._partitions.spanning(start, end)
+                streams = self._as_of_one_moment(read, partitions)
+            except OperationFailure as error:  # a partition is being made at this moment
                 if error.code != SNAPSHOT_UNAVAILABLE:
                     raise
                 continue
-            # What moved, before that moment, to a place that was made after the list would be missed.
-            if set(self._places.spanning(start, end)) <= set(places):
+            # What moved, before that moment, to a partition that was made after the list would be missed.
+            if set(self._partitions.spanning(start, end)) <= set(partitions):
                 return streams
 
-    def _as_of_one_moment(self, read: Read, places: list[Events]) -> list[Iterable[Document]]:
-        """All places as of one moment. A capped one cannot be, but events are always inserted before they are deleted.
+    def _as_of_one_moment(self, read: Read, partitions: list[Events]) -> list[Iterable[Document]]:
+        """All partitions as of one moment. A capped one cannot be, but events are inserted before they are deleted.
 
         So those that leave it are read, all of them, before that moment, and those that come to it after.
         """
-        capped = [place for place in places if place.name == CAPPED]
-        leaving = self._places.policy().strategy != "capped"
-        left: list[Iterable[Document]] = [list(read(place, None)) for place in capped] if leaving else []
-        session = self._places.db.client.start_session(snapshot=True)
-        moment = [_begun(read(place, session)) for place in places if place.name != CAPPED]
-        came: list[Iterable[Document]] = [] if leaving else [read(place, None) for place in capped]
+        capped = [partition for partition in partitions if partition.name == CAPPED]
+        leaving = self._partitions.policy().strategy != "capped"
+        left: list[Iterable[Document]] = [list(read(partition, None)) for partition in capped] if leaving else []
+        session = self._partitions.db.client.start_session(snapshot=True)
+        moment = [_begun(read(partition, session)) for partition in partitions if partition.name != CAPPED]
+        came: list[Iterable[Document]] = [] if leaving else [read(partition, None) for partition in capped]
         return [*left, *moment, *came]
 
 
@@ -120,7 +122,7 @@ def _begun(stream: Iterator[Document]) -> Iterable[Document]:
     return [] if first is None else chain([first], stream)
 
 
-def _told(events: Iterable[Event]) -> Iterator[Event]:
+def _with_clear_errors(events: Iterable[Event]) -> Iterator[Event]:
     """The events; what fails when more of them are fetched, long after the call that asked for them, is told alike."""
     try:
         yield from events

@@ -14,7 +14,16 @@ from squinney import checks
 from squinney.analytics.documents import RUNS
 from squinney.analytics.errors import NotRolledUp
 from squinney.analytics.events import moving
-from squinney.analytics.events.places import CAPPED, EVENTS, Events, Places, Policy, Strategy, Unit, span_of
+from squinney.analytics.events.partitions import (
+    CAPPED,
+    EVENTS,
+    EventPartitions,
+    Events,
+    Policy,
+    Strategy,
+    Unit,
+    span_of,
+)
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now
@@ -25,7 +34,7 @@ LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
 LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
 # Writers learn of a closed time within 1 s and write for at most 60 s: then nothing of it can arrive any more.
 GRACE_SECONDS = 70
-# Readers learn within 1 s that events move, and read all places as of one moment from then on.
+# Readers learn within 1 s that events move, and read all partitions as of one moment from then on.
 SETTLE_SECONDS = 2.0
 # A second index on time, the other way round: TTL cannot be added to one that exists and is declared without.
 TTL_INDEX = "time_-1"
@@ -45,14 +54,14 @@ class Retention:
 
     def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float | None = None) -> None:
         self._db = pinned(db)
-        self._places = Places(db, refresh_seconds=0)
+        self._partitions = EventPartitions(db, refresh_seconds=0)
         self._grace_seconds = grace_seconds
         self._settle_seconds = SETTLE_SECONDS if settle_seconds is None else settle_seconds
 
     @operation(reads_only=True)
     def policy(self) -> Policy:
         """The policy in force."""
-        return self._places.policy(fresh=True)
+        return self._partitions.policy(fresh=True)
 
     @operation(SECONDS)
     def switch(
@@ -67,8 +76,8 @@ class Retention:
 
         A stream of events that began before, and is still read two seconds later, may miss what moves meanwhile.
 
-        Atomic: the policy's update, from which on new events go to the new place; each batch of moved events.
-        After a crash: the rest has not moved yet; readers see both places, and the retention job goes on.
+        Atomic: the policy's update, from which on new events go to the new partition; each batch of moved events.
+        After a crash: the rest has not moved yet; readers see both partitions, and the retention job goes on.
         Raises: `Invalid`; `Conflict` for a strategy that would take events from under roll-ups.
         """
         _check(strategy, unit, keep_seconds, size_bytes)
@@ -111,7 +120,7 @@ class Retention:
         if policy.strategy == "ttl":
             self._set_ttl(policy.keep_seconds or 0)
         if policy.strategy == "capped":
-            self._places.make_ready(server_now(self._db), policy)
+            self._partitions.make_ready(server_now(self._db), policy)
             self._db.command("collMod", CAPPED, cappedSize=policy.size_bytes)
 
     def _set_ttl(self, seconds: int) -> None:
@@ -131,11 +140,11 @@ class Retention:
     def _move(self) -> int:
         """Move what is not where the policy wants it, when all readers know that it moves."""
         moved, policy = 0, self.policy()
-        if moving.anything_to_move(self._places, policy):
+        if moving.anything_to_move(self._partitions, policy):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
             policy = self.policy()
-            moved = moving.move_all(self._places, policy)
+            moved = moving.move_all(self._partitions, policy)
         # Under a policy that came meanwhile another moves on; what was never set is as the policy has it.
         unchanged = {name: {"$in": [getattr(policy, name), None]} for name in ("strategy", "unit")}
         self._db["retention"].update_one({"_id": EVENTS, "moving": True, **unchanged}, {"$set": {"moving": False}})
@@ -148,7 +157,11 @@ class Retention:
             return 0
         now = server_now(self._db)
         oldest = now - timedelta(seconds=policy.keep_seconds)
-        due = [end for _, end in (span_of(place, self._db) for place in self._places.partitions()) if end <= oldest]
+        due = [
+            end
+            for _, end in (span_of(partition, self._db) for partition in self._partitions.partitions())
+            if end <= oldest
+        ]
         if not due or (policy.closed_before and max(due) <= policy.closed_before):
             return 0
         unchanged = {"_id": EVENTS, "closed_before": policy.closed_before}
@@ -162,16 +175,16 @@ class Retention:
         if server_now(self._db) < policy.closed_at + timedelta(seconds=self._grace_seconds):
             return 0
         dropped = 0
-        for place in self._places.partitions():
-            if span_of(place, self._db)[1] <= policy.closed_before:
+        for partition in self._partitions.partitions():
+            if span_of(partition, self._db)[1] <= policy.closed_before:
                 try:
-                    dropped += self.drop(place, closed_at=policy.closed_at)
+                    dropped += self.drop(partition, closed_at=policy.closed_at)
                 except NotRolledUp:
                     done["waiting for roll-ups"] += 1
         return dropped
 
     @operation(SECONDS)
-    def drop(self, place: Events, *, closed_at: datetime) -> bool:
+    def drop(self, partition: Events, *, closed_at: datetime) -> bool:
         """Drop a day's or month's events, unless a roll-up has not counted them all; false where they are open again.
 
         Atomic: the policy's update, from which on no roll-up looks at that time any more, while it is the one that
@@ -181,22 +194,22 @@ class Retention:
         """
         for rollup in self._db[RUNS].find({"config.source": EVENTS, "stopped": None}):
             watermark = rollup.get("watermark") or Timestamp(0, 0)
-            if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(place, watermark):
-                raise NotRolledUp(f"{rollup['_id']} has not counted all of {place.full_name} yet")
-        frozen = {"frozen_before": span_of(place, self._db)[1]}
+            if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(partition, watermark):
+                raise NotRolledUp(f"{rollup['_id']} has not counted all of {partition.full_name} yet")
+        frozen = {"frozen_before": span_of(partition, self._db)[1]}
         closed = {"_id": EVENTS, "closed_at": closed_at}
         if not self._db["retention"].update_one(closed, {"$max": frozen}).matched_count:
             return False
-        if place.database.name == self._db.name:
-            place.drop()
+        if partition.database.name == self._db.name:
+            partition.drop()
         else:
-            self._db.client.drop_database(place.database.name)
-        self._places.forget(place)
+            self._db.client.drop_database(partition.database.name)
+        self._partitions.forget(partition)
         return True
 
 
-def _has_newer(place: Events, watermark: Timestamp) -> bool:
-    return place.find_one({"arrived": {"$gt": Timestamp(max(0, watermark.time - OVERLAP_SECONDS), 0)}}) is not None
+def _has_newer(partition: Events, watermark: Timestamp) -> bool:
+    return partition.find_one({"arrived": {"$gt": Timestamp(max(0, watermark.time - OVERLAP_SECONDS), 0)}}) is not None
 
 
 def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None:

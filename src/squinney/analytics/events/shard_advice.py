@@ -12,7 +12,7 @@ from bson.timestamp import Timestamp
 from squinney import checks
 from squinney.analytics import queries
 from squinney.analytics.documents import EVENT_SHARD_KEY
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.sources import log_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -52,7 +52,7 @@ class Advice:
 
 @operation(60, reads_only=True)
 def advise_shard_key(
-    db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE, places: Places | None = None
+    db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE, partitions: EventPartitions | None = None
 ) -> list[Advice]:
     """Judge shard keys for the events by a sample of them and the declared queries.
 
@@ -60,21 +60,21 @@ def advise_shard_key(
     """
     checks.integer(sample, "sample", least=100, most=1_000_000)
     keys = [_checked(key) for key in candidates]
-    found = list(_sampled(places or Places(db), sample))
+    found = list(_sampled(partitions or EventPartitions(db), sample))
     if not found:
         raise Invalid("there are no events yet to judge by", field="sample")
     streams = _streams(found)
     return [_judged(key, found, streams) for key in keys]
 
 
-def _sampled(places: Places, sample: int) -> Iterator[Document]:
-    """About so many events: of each place its share of them, so that a rotated log is judged like any other."""
-    sizes = {place: place.estimated_document_count() for place in places.spanning()}
+def _sampled(partitions: EventPartitions, sample: int) -> Iterator[Document]:
+    """About so many events: of each partition its share of them, so that a rotated log is judged like any other."""
+    sizes = {partition: partition.estimated_document_count() for partition in partitions.spanning()}
     total = sum(sizes.values())
-    for place, size in sizes.items():
+    for partition, size in sizes.items():
         if size:
             share = -(-sample * size // total)
-            yield from place.aggregate([{"$sample": {"size": share}}], allowDiskUse=True)
+            yield from partition.aggregate([{"$sample": {"size": share}}], allowDiskUse=True)
 
 
 def _streams(events: Iterable[Document]) -> list[list[Document]]:
@@ -85,10 +85,10 @@ def _streams(events: Iterable[Document]) -> list[list[Document]]:
     streams: dict[str, list[Document]] = defaultdict(list)
     for event in events:
         streams[log_of(event["_id"])].append(event)
-    return [sorted(stream, key=_place_in_stream) for stream in streams.values()]
+    return [sorted(stream, key=_position_in_stream) for stream in streams.values()]
 
 
-def _place_in_stream(event: Document) -> tuple[Timestamp, Any]:
+def _position_in_stream(event: Document) -> tuple[Timestamp, Any]:
     return Timestamp(0, 0) if log_of(event["_id"]) else event["arrived"], event["_id"]
 
 

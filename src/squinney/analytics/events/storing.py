@@ -10,7 +10,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.write_concern import WriteConcern
 
-from squinney.analytics.events.places import Places, Storable, insert_once
+from squinney.analytics.events.partitions import EventPartitions, Storable, insert_once
 from squinney.analytics.events.reading import LONGEST_LINE, Chunk
 from squinney.analytics.events.sources import event_id, offset_in
 from squinney.analytics.parsers import Malformed, Parser, parser_for
@@ -50,7 +50,7 @@ class Storer:
     `encode` takes the lines that it can, in half the time that `parse` does.
     """
 
-    places: Places
+    partitions: EventPartitions
     source: str
     parse: Parser
     concern: WriteConcern
@@ -92,7 +92,7 @@ class Storer:
         with operation(SECONDS):
             rejects += self._insert(events, chunk, first_line)
             if rejects:
-                insert_once(self.places.db["rejects"], rejects)
+                insert_once(self.partitions.db["rejects"], rejects)
         return Counts(lines, lines - blank - len(rejects), len(rejects), blank)
 
     def _encode_for(self, chunk: Chunk) -> Encode:
@@ -128,7 +128,7 @@ class Storer:
 
     def _insert(self, events: list[Storable], chunk: Chunk, first_line: int) -> list[Document]:
         """Insert the events; what the server or the policy refuses is a reject."""
-        failures = self.places.insert(events, self.concern) if events else []
+        failures = self.partitions.insert(events, self.concern) if events else []
         if not failures:
             return []
         reasons = {offset_in(failure.document["_id"]): failure.reason for failure in failures}

@@ -71,21 +71,21 @@ class BufferedHits:
         """
         if type(at) is not datetime or at.tzinfo is None or type(count) is not int or not 0 < count <= MOST_HITS:
             checked(site, page, at, count)  # says what is wrong, or lets a subclass pass
-        place = site, page, at.timestamp() // 60
+        minute = site, page, at.timestamp() // 60
         with self._lock:
             try:
-                self._pending[place] += count  # names that are there were checked before
+                self._pending[minute] += count  # names that are there were checked before
                 return
             except (KeyError, TypeError):
-                self._add(place, checked(site, page, at, count))
+                self._add(minute, checked(site, page, at, count))
         if len(self._pending) >= self._most_documents:
             self._wake.set()
 
-    def _add(self, place: tuple[str, str, float], hit: Hit) -> None:
+    def _add(self, minute: tuple[str, str, float], hit: Hit) -> None:
         if self._closed:
             raise RuntimeError("these hits are closed")
         if len(self._pending) < self._most_kept:
-            self._pending[place] = hit.views
+            self._pending[minute] = hit.views
         else:
             self.lost += hit.views
 
@@ -122,8 +122,8 @@ class BufferedHits:
         with self._lock:
             for part in parts:
                 for site, page, at, views in part:
-                    place = site, page, at.timestamp() // 60
-                    self._pending[place] = self._pending.get(place, 0) + views
+                    minute = site, page, at.timestamp() // 60
+                    self._pending[minute] = self._pending.get(minute, 0) + views
 
     def close(self) -> None:
         """Flush, and take no more."""

@@ -16,7 +16,7 @@ from pymongo.client_session import ClientSession
 from squinney.analytics import queries
 from squinney.analytics.documents import LONGEST_PAGE, Import
 from squinney.analytics.errors import UnknownSource
-from squinney.analytics.events.places import Events, Places
+from squinney.analytics.events.partitions import EventPartitions, Events
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.sources import offset_in
 from squinney.analytics.hits.increments import Hit, Increments, transact
@@ -28,7 +28,7 @@ BATCH = 2_000
 SECONDS = 60
 
 
-def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: int = BATCH) -> int:
+def feed_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = None, batch: int = BATCH) -> int:
     """Count a source's stored events that are not counted yet as hits of its site; returns how many were.
 
     Events that were recorded singly belong to no source and are never fed: whoever records a view live counts it live.
@@ -38,7 +38,7 @@ def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: in
     Raises: `UnknownSource`, `Unavailable`.
     """
     db = pinned(db)
-    places = places or Places(db)
+    partitions = partitions or EventPartitions(db)
     fed = 0
     while True:
         with operation(SECONDS):
@@ -48,20 +48,20 @@ def feed_hits(db: Db, source_id: str, *, places: Places | None = None, batch: in
             done = source.get("hits_offset", 0)
             if done >= source["offset"]:
                 return fed
-            events = list(islice(_events(places, source_id, done, source["offset"], batch + 1), batch + 1))
+            events = list(islice(_events(partitions, source_id, done, source["offset"], batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else source["offset"]
             fed += _count(db, source, events[:batch], done, until)
 
 
-def _events(places: Places, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
+def _events(partitions: EventPartitions, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
     """The source's first `most` events in the order of the file, wherever they are kept."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
 
-    def read(place: Events, session: ClientSession | None) -> Iterator[Document]:
-        found = place.find(where, {"path": 1, "time": 1}, limit=most, batch_size=most, session=session)
+    def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
+        found = partition.find(where, {"path": 1, "time": 1}, limit=most, batch_size=most, session=session)
         return found.sort("_id", 1)
 
-    merged = heapq.merge(*Readers(places).streams(read), key=_id)
+    merged = heapq.merge(*Readers(partitions).streams(read), key=_id)
     return (next(same) for _, same in groupby(merged, key=_id))
 
 

@@ -15,7 +15,7 @@ from squinney.analytics import queries, rules
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
 from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
 from squinney.analytics.hits import increments, series
-from squinney.analytics.hits.increments import Hit, Increments, checked, place_of
+from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
 from squinney.analytics.hits.series import Frame, Point
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
@@ -85,7 +85,7 @@ class Hits:
     def _perhaps_preallocate(self, hit: Hit) -> None:
         """About twice in a day's worth of the page's hits, whatever its rate: yesterday's total says which."""
         yesterday = hit.at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
-        found = self._db[DAILY_HITS].find_one(place_of(yesterday, hit.site, hit.page), {"total": 1})
+        found = self._db[DAILY_HITS].find_one(filter_for(yesterday, hit.site, hit.page), {"total": 1})
         rate = max(1, found["total"]) if found else 1
         if self._chance.random() < PREALLOCATIONS_A_DAY * hit.views / rate:
             self.preallocate(hit.site, hit.page, hit.at + timedelta(days=1))
@@ -108,9 +108,9 @@ class Hits:
         self._set_on_insert(MONTHLY_HITS, first, hit, {"total": 0, "daily": daily})
 
     def _set_on_insert(self, name: str, date: datetime, hit: Hit, zeros: dict[str, Any]) -> None:
-        place = place_of(date, hit.site, hit.page)
+        where = filter_for(date, hit.site, hit.page)
         with suppress(DuplicateKeyError):  # another made it at the same moment
-            self._db[name].update_one(place, {"$setOnInsert": zeros}, upsert=True)
+            self._db[name].update_one(where, {"$setOnInsert": zeros}, upsert=True)
 
     # ---- reading ----
 

@@ -92,8 +92,8 @@ class Increments:
 
     def parts(self, size: int) -> Iterator[Increments]:
         """The same in portions of up to `size` pages and days."""
-        places = iter(self._minutes.items())
-        while chosen := dict(islice(places, size)):
+        partitions = iter(self._minutes.items())
+        while chosen := dict(islice(partitions, size)):
             part = Increments()
             part._minutes = chosen
             part.hits = sum(sum(minutes.values()) for minutes in chosen.values())
@@ -130,10 +130,10 @@ class Increments:
 
 
 def _upsert(date: datetime, site: str, page: str, increments: dict[str, int]) -> UpdateOne:
-    return UpdateOne(place_of(date, site, page), {"$inc": increments}, upsert=True)
+    return UpdateOne(filter_for(date, site, page), {"$inc": increments}, upsert=True)
 
 
-def place_of(date: datetime, site: str, page: str) -> Document:
+def filter_for(date: datetime, site: str, page: str) -> Document:
     """The filter that finds a page's document of a day or month, or makes it with these very fields."""
     return {
         "_id": id_of(date, site, page),

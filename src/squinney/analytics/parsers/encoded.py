@@ -58,12 +58,12 @@ def encoder(source: str, fields: Fields = None, site: str = "") -> Encode:
         try:
             who_and_when, request, answer, origin = line.split(b'"', 3)
             at = who_and_when[-_TIME_LENGTH:]
-            place = b"%012x" % offset
-            ssk = crc32(place, begin_hash)
+            position = b"%012x" % offset
+            ssk = crc32(position, begin_hash)
             body = join(
                 (
                     begin,
-                    place,
+                    position,
                     b"\0\x09time\0",
                     _int64(minutes[at[:20] + at[22:]] + _SECONDS[at[20:22]]),
                     visitors[who_and_when[:-_TIME_LENGTH]],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, placed, put_request, put_target, site_of
+from squinney.analytics.parsers.lines import Malformed, clf_time, in_calendar, put_request, put_target, site_of
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -57,10 +57,10 @@ class FieldMap:
         Raises: `Malformed`.
         """
         entry = json_object(line)
-        places = {name: self._place(entry, name) for name in FIELDS}
-        if places["site"] == places["host"]:
-            places["site"] = None
-        found = {name: entry[place] for name, place in places.items() if place is not None}
+        partitions = {name: self._place(entry, name) for name in FIELDS}
+        if partitions["site"] == partitions["host"]:
+            partitions["site"] = None
+        found = {name: entry[partition] for name, partition in partitions.items() if partition is not None}
         if "time" not in found:
             looked = ", ".join(self._names["time"])
             raise Malformed(f"it has no time (looked for {looked}); a field map says where it is")
@@ -115,7 +115,7 @@ def as_time(value: Any) -> datetime:
         return clf_time(str(value))
     if at.tzinfo is None:
         raise Malformed("the time does not say its zone")
-    return placed(at)
+    return in_calendar(at)
 
 
 def as_count(value: Any, field: str) -> int:

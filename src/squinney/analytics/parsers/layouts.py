@@ -7,7 +7,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from squinney.analytics.parsers.fields import as_count, as_time
-from squinney.analytics.parsers.lines import Malformed, checked_user, clf_time, placed, put_request, put_target, site_of
+from squinney.analytics.parsers.lines import (
+    Malformed,
+    checked_user,
+    clf_time,
+    in_calendar,
+    put_request,
+    put_target,
+    site_of,
+)
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -195,7 +203,7 @@ def _parts(text: str, spans: list[tuple[int, int]], names: list[str]) -> list[Pa
 
 def _since_1970(text: str, unit: int) -> datetime:
     try:
-        return placed(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(text) / unit))
+        return in_calendar(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(text) / unit))
     except (ValueError, OverflowError):
         raise Malformed("there is no such time") from None
 

@@ -43,12 +43,12 @@ def _clf_time(text: str) -> datetime:
     try:
         zone = timezone(-offset if sign == "-" else offset)
         at = datetime(int(year), MONTHS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=zone)
-        return placed(at)
+        return in_calendar(at)
     except (ValueError, KeyError):
         raise Malformed("there is no such time") from None
 
 
-def placed(at: datetime) -> datetime:
+def in_calendar(at: datetime) -> datetime:
     """The time in UTC.
 
     Raises: `Malformed` for a year in which no event can be.

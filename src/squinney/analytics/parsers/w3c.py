@@ -55,8 +55,8 @@ def _event(found: dict[str, str], tabs: bool) -> Document:
     if "date" not in found or "time" not in found:
         raise Malformed("it has no date or no time")
     event: Document = {"time": as_time(f"{found['date']}T{found['time']}+00:00")}
-    for ours, places in _PLACES.items():
-        if value := next((found[place] for place in places if place in found), None):
+    for ours, partitions in _PLACES.items():
+        if value := next((found[partition] for partition in partitions if partition in found), None):
             event[ours] = site_of(value) if ours == "site" else value
     for ours in ("referer", "user_agent"):
         if ours in event:  # CloudFront writes a space as %20, IIS as +

@@ -24,7 +24,7 @@ from squinney.analytics import rules
 from squinney.analytics.calendar import Unit, floor, zone
 from squinney.analytics.documents import ROLLUPS, RUNS, Bucket
 from squinney.analytics.errors import Frozen
-from squinney.analytics.events.places import EVENTS, Places
+from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines, stretches
 from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, SIZES, Level, Source, Step
 from squinney.analytics.rollups.stretches import Stretch
@@ -92,7 +92,7 @@ class Rollups:
         self._finest = finest
         self.steps = HOURLY if finest == "hour" else QUARTER_HOURLY
         self._overlap_seconds = checks.integer(overlap_seconds, "overlap_seconds", least=0)
-        self._places = Places(db, refresh_seconds=0)
+        self._partitions = EventPartitions(db, refresh_seconds=0)
         self._may_begin = True
         _require_whole_offsets(time_zone, finest)
 
@@ -204,7 +204,7 @@ class Rollups:
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
 
     def _require_kept(self) -> None:
-        if self.source.collection == EVENTS and self._places.policy().strategy not in ("keep", "rotate"):
+        if self.source.collection == EVENTS and self._partitions.policy().strategy not in ("keep", "rotate"):
             raise Conflict("roll-ups need retention that keeps or rotates events: others lose them unseen")
 
     def buckets_of(self, slots: Iterable[datetime]) -> Buckets:
@@ -288,12 +288,12 @@ class Rollups:
     def _collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
         if self.source.collection != EVENTS:
             return [self.source.collection]
-        return self._places.together(start, end)
+        return self._partitions.together(start, end)
 
     @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:
         """Before when raw events are gone, if any are: buckets of the finest level stay as they are there."""
-        return self._places.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None
+        return self._partitions.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None
 
     # ---- reading ----
 

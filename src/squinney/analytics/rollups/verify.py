@@ -9,7 +9,7 @@ from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.documents import RUNS
-from squinney.analytics.events.places import EVENTS, Places
+from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines
 from squinney.analytics.rollups.pipelines import Step, union
 from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
@@ -60,9 +60,9 @@ class _Comparison:
         self._rollups = rollups
         self._source = rollups.source
         ours = self._source.collection == EVENTS
-        self._frozen = Places(db).policy(fresh=True).frozen_before if ours else None
+        self._frozen = EventPartitions(db).policy(fresh=True).frozen_before if ours else None
         self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
-        self._first, *self._others = Places(db).together() if ours else [self._source.collection]
+        self._first, *self._others = EventPartitions(db).together() if ours else [self._source.collection]
         slots = pipelines.touched(self._source, rollups.steps[0].unit, self._match(), self._others)
         self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
 

@@ -20,16 +20,16 @@ from squinney.analytics.hits.series import Point
 from squinney.analytics.rollups.pipelines import Level
 from squinney.errors import Invalid, LimitReached
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
 
-Log = Annotated[EventLog, Depends(noun("analytics", "events", EventLog))]
-Counters = Annotated[Hits, Depends(noun("analytics", "hits", Hits))]
-Rolled = Annotated[Rollups, Depends(noun("analytics", "rollups", Rollups))]
+Log = Annotated[EventLog, Depends(service("analytics", "events", EventLog))]
+Counters = Annotated[Hits, Depends(service("analytics", "hits", Hits))]
+Rolled = Annotated[Rollups, Depends(service("analytics", "rollups", Rollups))]
 
 Start = Annotated[AwareDatetime, Query(examples=["2026-11-01T00:00:00Z"])]
 End = Annotated[AwareDatetime, Query(description="Not included", examples=["2026-12-01T00:00:00Z"])]

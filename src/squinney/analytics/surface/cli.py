@@ -19,7 +19,7 @@ from squinney.analytics import (
 )
 from squinney.analytics import verify as verify_rollups
 from squinney.analytics.calendar import zone
-from squinney.analytics.events.places import Strategy, Unit
+from squinney.analytics.events.partitions import Strategy, Unit
 from squinney.analytics.events.shard_advice import CANDIDATES
 from squinney.analytics.rollups.rollups import Finest
 from squinney.analytics.surface import cli_logs as logs

@@ -18,15 +18,15 @@ from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.security import needs
 
 router = APIRouter(prefix="/analytics")
 
-Log = Annotated[EventLog, Depends(noun("analytics", "events", EventLog))]
-Counters = Annotated[Hits, Depends(noun("analytics", "hits", Hits))]
-Rolled = Annotated[Rollups, Depends(noun("analytics", "rollups", Rollups))]
+Log = Annotated[EventLog, Depends(service("analytics", "events", EventLog))]
+Counters = Annotated[Hits, Depends(service("analytics", "hits", Hits))]
+Rolled = Annotated[Rollups, Depends(service("analytics", "rollups", Rollups))]
 Unit = Literal["minute", "hour", "day", "month"]
 Site = Annotated[str | None, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str | None, Query(max_length=LONGEST_PAGE)]

@@ -17,7 +17,7 @@ from pymongo.errors import BulkWriteError
 
 from squinney import checks
 from squinney.analytics.documents import VISIT_RUNS, VISITS
-from squinney.analytics.events.places import DUPLICATE_KEY, Places, refusals
+from squinney.analytics.events.partitions import DUPLICATE_KEY, EventPartitions, refusals
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Rollups
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation
@@ -53,7 +53,7 @@ class Sessions:
         self, db: Db, *, silence_seconds: int = SILENCE_SECONDS, overlap_seconds: int = OVERLAP_SECONDS
     ) -> None:
         self._db = pinned(db)
-        self._places = Places(db, refresh_seconds=0)
+        self._partitions = EventPartitions(db, refresh_seconds=0)
         self._silence_seconds = checks.integer(silence_seconds, "silence_seconds", least=1, most=MOST_SILENCE_SECONDS)
         self._silence = timedelta(seconds=silence_seconds)
         self._overlap_seconds = overlap_seconds
@@ -106,8 +106,8 @@ class Sessions:
         return sorted(
             {
                 row["_id"]
-                for place in self._places.spanning()
-                for row in place.aggregate(stages, session=session, allowDiskUse=True)
+                for partition in self._partitions.spanning()
+                for row in partition.aggregate(stages, session=session, allowDiskUse=True)
             }
         )
 
@@ -130,8 +130,8 @@ class Sessions:
         """When each visitor of these hosts made requests, in order."""
         times: dict[Visitor, list[datetime]] = defaultdict(list)
         fields = {"time": 1, "host": 1, "user": 1, "user_agent": 1}
-        for place in self._places.spanning():
-            for event in place.find({"host": {"$in": hosts}}, fields, session=session):
+        for partition in self._partitions.spanning():
+            for event in partition.find({"host": {"$in": hosts}}, fields, session=session):
                 times[event["host"], _visitor(event)].append(event["time"])
         return {visitor: sorted(moments) for visitor, moments in times.items()}
 

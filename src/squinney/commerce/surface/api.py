@@ -62,7 +62,7 @@ from squinney.commerce.surface.models import (
     StockModel,
 )
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, NeededKey, noun
+from squinney.http.dependencies import Caller, IdempotencyKey, NeededKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
 from squinney.patterns.ancestors import Cycle
@@ -70,11 +70,11 @@ from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRu
 
 router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPartRoute)
 
-Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]

@@ -29,8 +29,8 @@ app.add_typer(cli_lists.app)
 Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 
 
-def _noun(systems: Assembled, name: str) -> Any:
-    return systems.nouns["commerce"][name]
+def _service(systems: Assembled, name: str) -> Any:
+    return systems.services["commerce"][name]
 
 
 def _show(value: Any, line: str, as_json: bool) -> None:
@@ -55,7 +55,7 @@ def import_products(
     Ctrl-C stops between two lines; run it again to go on where it was.
     """
     with ready(context) as systems, _lines(file, quiet=as_json) as lines:
-        report = _noun(systems, "catalog").import_products(lines, existing=existing)
+        report = _service(systems, "catalog").import_products(lines, existing=existing)
     for number, reason in report.bad[:100]:
         errors.print(f"line {number}: {reason}", highlight=False, markup=False, soft_wrap=True)
     summary = f"{report.imported} imported, {report.replaced} replaced, {report.skipped} skipped, {report.refused} bad"
@@ -112,7 +112,7 @@ def stock(
     if receive and adjust:
         raise Invalid("give --receive or --adjust, not both", field="adjust")
     with ready(context) as systems:
-        inventory = _noun(systems, "inventory")
+        inventory = _service(systems, "inventory")
         if receive:
             inventory.receive(sku, receive, reason=reason, key=key, scope="cli")
         if adjust:
@@ -136,7 +136,7 @@ def stock(
 def tree(context: typer.Context, as_json: Json = False) -> None:
     """Show the whole category tree."""
     with ready(context) as systems:
-        roots = _noun(systems, "categories").tree()
+        roots = _service(systems, "categories").tree()
     if as_json:
         print_json(roots)
         return
@@ -159,7 +159,7 @@ def move(
 ) -> None:
     """Move a category with everything below it."""
     with ready(context) as systems:
-        moved = _noun(systems, "categories").move(slug, None if parent == "/" else parent, position)
+        moved = _service(systems, "categories").move(slug, None if parent == "/" else parent, position)
     _show(moved, _trail(moved), as_json)
 
 
@@ -167,7 +167,7 @@ def move(
 def rename(context: typer.Context, slug: str, name: str, as_json: Json = False) -> None:
     """Rename a category, in every breadcrumb."""
     with ready(context) as systems:
-        renamed = _noun(systems, "categories").rename(slug, name)
+        renamed = _service(systems, "categories").rename(slug, name)
     _show(renamed, _trail(renamed), as_json)
 
 
@@ -189,7 +189,7 @@ def carts(
 ) -> None:
     """List carts in a status, the longest untouched first."""
     with ready(context) as systems:
-        page = _noun(systems, "carts").all(status, cursor=cursor, limit=limit)
+        page = _service(systems, "carts").all(status, cursor=cursor, limit=limit)
     if as_json:
         print_json({"items": page.items, "next": page.next})
         return
@@ -211,10 +211,10 @@ def expire(
 ) -> None:
     """End idle carts, return orphaned reservations and settle stalled payments; the background jobs do this too."""
     with ready(context) as systems:
-        nouns = _noun(systems, "carts")
+        services = _service(systems, "carts")
         counts = {
-            "expired": nouns.expire_carts(seconds)["expired"],
-            "orphans returned": nouns.return_orphans(seconds)["returned"],
-            "payments": dict(nouns.settle_payments(STALLED_SECONDS)),
+            "expired": services.expire_carts(seconds)["expired"],
+            "orphans returned": services.return_orphans(seconds)["returned"],
+            "payments": dict(services.settle_payments(STALLED_SECONDS)),
         }
     _show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)

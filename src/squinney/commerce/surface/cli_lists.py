@@ -19,8 +19,8 @@ Limit = Annotated[int, typer.Option(help="How many.", min=1, max=200)]
 Slug = Annotated[str, typer.Argument(help="The category's slug.")]
 
 
-def _noun(systems: Assembled, name: str) -> Any:
-    return systems.nouns["commerce"][name]
+def _service(systems: Assembled, name: str) -> Any:
+    return systems.services["commerce"][name]
 
 
 def _say(line: str) -> None:
@@ -55,12 +55,12 @@ def products(
     if category is not None and filters:
         raise Invalid("--category goes with --type alone: give the one or the others", field="category")
     with ready(context) as systems:
-        catalog, paged = _noun(systems, "catalog"), {"cursor": cursor, "limit": limit}
+        catalog, paged = _service(systems, "catalog"), {"cursor": cursor, "limit": limit}
         if category is not None:
             page = catalog.subtree(category, type=type_, sort=sort or "title", **paged)
         else:
             page = catalog.find(sort=sort, **paged, **filters, **({"type": type_} if type_ else {}))
-        levels = _noun(systems, "inventory").levels([product["_id"] for product in page.items])
+        levels = _service(systems, "inventory").levels([product["_id"] for product in page.items])
     if as_json:
         print_json({"items": page.items, "next": page.next})
         return
@@ -82,8 +82,8 @@ def products(
 def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     """Show a product with its categories and stock."""
     with ready(context) as systems:
-        found = _noun(systems, "catalog").get_with_categories(sku)
-        level = _noun(systems, "inventory").levels([sku]).get(sku)
+        found = _service(systems, "catalog").get_with_categories(sku)
+        level = _service(systems, "inventory").levels([sku]).get(sku)
     if as_json:
         print_json({**found, "stock": level})
         return
@@ -116,8 +116,8 @@ def orders(
 ) -> None:
     """List orders, the newest first."""
     with ready(context) as systems:
-        noun, paged = _noun(systems, "orders"), {"cursor": cursor, "limit": limit}
-        page = noun.all(**paged) if customer is None else noun.by_customer(customer, **paged)
+        service, paged = _service(systems, "orders"), {"cursor": cursor, "limit": limit}
+        page = service.all(**paged) if customer is None else service.by_customer(customer, **paged)
     if as_json:
         print_json({"items": page.items, "next": page.next})
         return
@@ -133,7 +133,7 @@ def orders(
 def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Show an order with its lines."""
     with ready(context) as systems:
-        found = _noun(systems, "orders").get(order_id)
+        found = _service(systems, "orders").get(order_id)
     _show_order(found, as_json)
 
 
@@ -141,7 +141,7 @@ def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
 def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Cancel an order: what was paid is given back, and its goods are available again."""
     with ready(context) as systems:
-        found = _noun(systems, "orders").cancel(order_id)
+        found = _service(systems, "orders").cancel(order_id)
     _show_order(found, as_json)
 
 
@@ -162,7 +162,7 @@ def settle(
 ) -> None:
     """Ask the provider how a payment stands, and act on it: make the order, reopen the cart, or cancel and restock."""
     with ready(context) as systems:
-        payment = _noun(systems, "carts").settle(payment_id)
+        payment = _service(systems, "carts").settle(payment_id)
     if as_json:
         print_json(payment)
     else:
@@ -184,7 +184,7 @@ def add_category(
 ) -> None:
     """Add a category as the last one below its parent."""
     with ready(context) as systems:
-        added = _noun(systems, "categories").add(name, slug, parent)
+        added = _service(systems, "categories").add(name, slug, parent)
     if as_json:
         print_json(added)
     else:
@@ -195,7 +195,7 @@ def add_category(
 def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
     """Show a category: where it is, and what is directly below it."""
     with ready(context) as systems:
-        tree = _noun(systems, "categories")
+        tree = _service(systems, "categories")
         found, below = tree.get(slug), tree.children(slug, limit=200).items
     if as_json:
         print_json({**found, "children": below})
@@ -215,7 +215,7 @@ def remove_category(
 ) -> None:
     """Remove a category."""
     with ready(context) as systems:
-        removed = _noun(systems, "categories").remove(slug, children=children)
+        removed = _service(systems, "categories").remove(slug, children=children)
     if as_json:
         print_json({"removed": removed})
     else:

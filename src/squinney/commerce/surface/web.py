@@ -29,7 +29,7 @@ from squinney.commerce.rules import total
 from squinney.commerce.surface import web_admin as commerce_admin
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.dependencies import assembled, noun
+from squinney.http.dependencies import assembled, service
 from squinney.http.pages import render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
@@ -42,12 +42,12 @@ router = APIRouter(prefix="/shop")
 router.include_router(commerce_admin.router)
 WRITES_NEED = "visitor"
 
-Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
-Counts = Annotated[KeptFacets, Depends(noun("commerce", "facets", KeptFacets))]
+Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
+Counts = Annotated[KeptFacets, Depends(service("commerce", "facets", KeptFacets))]
 Text = Annotated[str, Form(max_length=200)]
 Word = Annotated[str, Query(max_length=200)]
 

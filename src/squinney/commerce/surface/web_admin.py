@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
@@ -21,11 +21,11 @@ from squinney.patterns.ids import new_id
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
 
-Products = Annotated[Catalog, Depends(noun("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(noun("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(noun("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(noun("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(noun("commerce", "orders", Orders))]
+Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
+Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
+Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
+Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
+Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
 Text = Annotated[str, Form(max_length=500)]
 MOST_SHOWN = 500
 
@@ -80,11 +80,11 @@ def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
     return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
-def _done_or_told(request: Request, nouns: Any, change: Callable[[], object], done: str) -> Response:
+def _done_or_told(request: Request, services: Any, change: Callable[[], object], done: str) -> Response:
     try:
         change()
     except SquinneyError as error:
-        return _admin(request, *nouns, error=error)
+        return _admin(request, *services, error=error)
     visitor_of(request).flash(done)
     return RedirectResponse("/shop/admin", status_code=303)
 
@@ -93,12 +93,12 @@ async def _nouns(catalog: Products, tree: Tree, inventory: Stock, orders: Sales)
     return catalog, tree, inventory, orders
 
 
-Nouns = Annotated[Any, Depends(_nouns)]
+Services = Annotated[Any, Depends(_nouns)]
 
 
 @router.post("/stock", response_class=HTMLResponse)
 def change_stock(
-    request: Request, nouns: Nouns, inventory: Stock, sku: Text, units: Text, key: Text, reason: Text = ""
+    request: Request, services: Services, inventory: Stock, sku: Text, units: Text, key: Text, reason: Text = ""
 ) -> Response:
     """Receive units; with a minus sign, and a reason, write some off."""
 
@@ -110,39 +110,43 @@ def change_stock(
         else:
             inventory.adjust(sku, int(units), reason or "written off", key=key, scope="web")
 
-    return _done_or_told(request, nouns, change, f"{units} of {sku} booked.")
+    return _done_or_told(request, services, change, f"{units} of {sku} booked.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
-def add_category(request: Request, nouns: Nouns, tree: Tree, name: Text, key: Text, parent: Text = "") -> Response:
+def add_category(
+    request: Request, services: Services, tree: Tree, name: Text, key: Text, parent: Text = ""
+) -> Response:
     """Add a category; a form sent twice adds one."""
     add = partial(tree.add, name, parent=parent or None, key=key, scope="web")
-    return _done_or_told(request, nouns, add, f"“{name}” is added.")
+    return _done_or_told(request, services, add, f"“{name}” is added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
 def move_category(
-    request: Request, nouns: Nouns, tree: Tree, slug: Text, parent: Text = "", position: Text = ""
+    request: Request, services: Services, tree: Tree, slug: Text, parent: Text = "", position: Text = ""
 ) -> Response:
     """Move a category: by the form, or dragged."""
     place = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_told(request, nouns, lambda: tree.move(slug, parent or None, place), f"“{slug}” is moved.")
+    return _done_or_told(request, services, lambda: tree.move(slug, parent or None, place), f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
-def rename_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, name: Text) -> Response:
+def rename_category(request: Request, services: Services, tree: Tree, slug: Text, name: Text) -> Response:
     """Rename a category."""
-    return _done_or_told(request, nouns, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
+    return _done_or_told(request, services, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
-def remove_category(request: Request, nouns: Nouns, tree: Tree, slug: Text, children: Text = "refuse") -> Response:
+def remove_category(
+    request: Request, services: Services, tree: Tree, slug: Text, children: Text = "refuse"
+) -> Response:
     """Remove a category."""
     remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
-    return _done_or_told(request, nouns, remove, f"“{slug}” is removed.")
+    return _done_or_told(request, services, remove, f"“{slug}” is removed.")
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
-def cancel_order(request: Request, nouns: Nouns, orders: Sales, order_id: Text) -> Response:
+def cancel_order(request: Request, services: Services, orders: Sales, order_id: Text) -> Response:
     """Cancel an order: refund and restock."""
-    return _done_or_told(request, nouns, lambda: orders.cancel(order_id), "The order is cancelled.")
+    return _done_or_told(request, services, lambda: orders.cancel(order_id), "The order is cancelled.")

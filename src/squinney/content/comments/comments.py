@@ -12,7 +12,7 @@ from squinney import checks
 from squinney.clock import Clock
 from squinney.content import markup, queries, rules
 from squinney.content.comments import conversion, discussions
-from squinney.content.comments.discussions import CAPABILITIES, Order, Place, Storage, precise_now
+from squinney.content.comments.discussions import CAPABILITIES, DiscussedNode, Order, Storage, precise_now
 from squinney.content.comments.embedded import Embedded
 from squinney.content.comments.paged import Paged
 from squinney.content.comments.separate import Separate
@@ -89,24 +89,24 @@ class Comments:
         own = discussions.own_slug(_id_of(node), key, scope) if key is not None else None
         tried = False
 
-        def attempt(place: Place, storage: Storage) -> Comment:
+        def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
             nonlocal tried
-            parent = self._parent(place, storage, reply_to) if reply_to is not None else None
-            comment = discussions.new_comment(place.node_id, who, said, parent, self._clock(), own)
+            parent = self._parent(discussed, storage, reply_to) if reply_to is not None else None
+            comment = discussions.new_comment(discussed.node_id, who, said, parent, self._clock(), own)
             # The record of a key stays behind when a discussion is converted, and ends after a week: the slug does not.
-            if own is not None and (tried or place.discussion["epoch"] > 1):
-                if (taken := storage.get(place, comment["slug"])) and taken["author"]["_id"] == who["_id"]:
+            if own is not None and (tried or discussed.discussion["epoch"] > 1):
+                if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == who["_id"]:
                     return discussions.same(taken, comment)
                 if taken:
-                    comment = discussions.new_comment(place.node_id, who, said, parent, self._clock())
+                    comment = discussions.new_comment(discussed.node_id, who, said, parent, self._clock())
             tried = True
-            return storage.post(place, comment, parent, key, scope)
+            return storage.post(discussed, comment, parent, key, scope)
 
-        return self._at_its_place(node, attempt, begin=True)
+        return self._where_stored(node, attempt, begin=True)
 
-    def _parent(self, place: Place, storage: Storage, slug: str) -> Comment:
-        discussions.require(place.discussion["strategy"], "replies")
-        parent = self._found(storage.get(place, discussions.checked_slug(slug)), slug)
+    def _parent(self, discussed: DiscussedNode, storage: Storage, slug: str) -> Comment:
+        discussions.require(discussed.discussion["strategy"], "replies")
+        parent = self._found(storage.get(discussed, discussions.checked_slug(slug)), slug)
         if parent.get("deleted"):
             raise discussions.unanswerable(dict(parent))
         return parent
@@ -121,32 +121,32 @@ class Comments:
         """
         said = checked_text(text)
 
-        def attempt(place: Place, storage: Storage) -> Comment:
-            comment = self._own(storage.get(place, discussions.checked_slug(slug)), slug, by)
+        def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
+            comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
             fields = {"text": said, "edited": _milliseconds(self._clock())}
-            storage.change(place, comment, fields)
+            storage.change(discussed, comment, fields)
             return cast(Comment, {**comment, **fields, "version": comment["version"] + 1})
 
-        return self._at_its_place(node, attempt)
+        return self._where_stored(node, attempt)
 
     @operation(30)
     def delete(self, node: Node | str, slug: str, *, by: str | None = None) -> None:
-        """Delete a comment. One with replies keeps its place, without its text and author.
+        """Delete a comment. One with replies keeps its discussed, without its text and author.
 
         Atomic: as `post`.
         After a crash: as `post`.
         Raises: `UnknownComment`, also for one deleted before; `Forbidden`, `Invalid`.
         """
 
-        def attempt(place: Place, storage: Storage) -> None:
-            comment = self._own(storage.get(place, discussions.checked_slug(slug)), slug, by)
-            kept_from_a_thread = place.discussion["strategy"] == "paged" and comment["parent_id"]
+        def attempt(discussed: DiscussedNode, storage: Storage) -> None:
+            comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
+            kept_from_a_thread = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
             if comment["num_replies"] or kept_from_a_thread:
-                storage.change(place, comment, self._tombstone(), counted=-1)
+                storage.change(discussed, comment, self._tombstone(), counted=-1)
             else:
-                storage.remove(place, comment)
+                storage.remove(discussed, comment)
 
-        self._at_its_place(node, attempt)
+        self._where_stored(node, attempt)
 
     def _tombstone(self) -> Document:
         return {"text": "", "author": ERASED, "deleted": _milliseconds(self._clock())}
@@ -180,10 +180,10 @@ class Comments:
         checks.integer(limit, "limit", least=1, most=200)
         discussions.checked_order(order)
 
-        def attempt(place: Place, storage: Storage) -> Page[Comment]:
-            discussions.require(place.discussion["strategy"], order)
-            first = self._found(storage.get(place, discussions.checked_slug(at)), at) if at is not None else None
-            return storage.page(place, cursor, limit, order, first)
+        def attempt(discussed: DiscussedNode, storage: Storage) -> Page[Comment]:
+            discussions.require(discussed.discussion["strategy"], order)
+            first = self._found(storage.get(discussed, discussions.checked_slug(at)), at) if at is not None else None
+            return storage.page(discussed, cursor, limit, order, first)
 
         return self._read(node, attempt, Page([]))
 
@@ -222,8 +222,8 @@ class Comments:
         """
         wanted = discussions.checked_slug(slug)
 
-        def attempt(place: Place, storage: Storage) -> Comment | None:
-            return self._found(storage.get(place, wanted), slug)
+        def attempt(discussed: DiscussedNode, storage: Storage) -> Comment | None:
+            return self._found(storage.get(discussed, wanted), slug)
 
         return self._found(self._read(node, attempt, None), slug)
 
@@ -235,9 +235,9 @@ class Comments:
         """
         wanted = discussions.checked_slug(slug)
 
-        def attempt(place: Place, storage: Storage) -> list[Comment]:
-            discussions.require(place.discussion["strategy"], "discussion")
-            return storage.below(place, self._found(storage.get(place, wanted), slug), MOST_DISCUSSION)
+        def attempt(discussed: DiscussedNode, storage: Storage) -> list[Comment]:
+            discussions.require(discussed.discussion["strategy"], "discussion")
+            return storage.below(discussed, self._found(storage.get(discussed, wanted), slug), MOST_DISCUSSION)
 
         return self._read(node, attempt, [])
 
@@ -290,51 +290,53 @@ class Comments:
         """
         if to not in CAPABILITIES:
             raise Invalid(f"to must be one of {', '.join(CAPABILITIES)}", field="to")
-        place = self._place(_id_of(node), begin=True)
-        if place is not None and place.discussion["strategy"] != to:
-            source = self._storages[place.discussion["strategy"]]
-            conversion.convert(self._db, self._transactions, place, source, to)
+        discussed = self._discussed(_id_of(node), begin=True)
+        if discussed is not None and discussed.discussion["strategy"] != to:
+            source = self._storages[discussed.discussion["strategy"]]
+            conversion.convert(self._db, self._transactions, discussed, source, to)
         return to
 
     # ---- inside ----
 
-    def _at_its_place(self, node: Node | str, attempt: Callable[[Place, Storage], T], *, begin: bool = False) -> T:
+    def _where_stored(
+        self, node: Node | str, attempt: Callable[[DiscussedNode, Storage], T], *, begin: bool = False
+    ) -> T:
         """Try where the node says its comments are; where that has changed, look again."""
         until = time.monotonic() + WAIT_SECONDS
-        place = self._known_place(node) or self._place(_id_of(node), begin=begin)
+        discussed = self._known_place(node) or self._discussed(_id_of(node), begin=begin)
         while True:
-            if place is None:
+            if discussed is None:
                 raise UnknownComment("the node has no comments")
             try:
-                return attempt(place, self._storages[place.discussion["strategy"]])
+                return attempt(discussed, self._storages[discussed.discussion["strategy"]])
             except Stale:
                 if time.monotonic() > until:
                     raise Busy("the discussion stayed in use by other operations; try again") from None
                 time.sleep(random.uniform(0, 0.02))
-                place = self._place(_id_of(node), begin=begin)
+                discussed = self._discussed(_id_of(node), begin=begin)
             except UnknownComment:  # looked for where the discussion was a moment ago?
-                epoch = place.discussion["epoch"]
-                place = self._place(_id_of(node), begin=begin)
-                if place is None or place.discussion["epoch"] == epoch:
+                epoch = discussed.discussion["epoch"]
+                discussed = self._discussed(_id_of(node), begin=begin)
+                if discussed is None or discussed.discussion["epoch"] == epoch:
                     raise
 
-    def _read(self, node: Node | str, attempt: Callable[[Place, Storage], T], nothing: T) -> T:
+    def _read(self, node: Node | str, attempt: Callable[[DiscussedNode, Storage], T], nothing: T) -> T:
         """Like a write, but a node without a discussion gives `nothing`, and so does an old document a second look."""
-        place = self._known_place(node) or self._place(_id_of(node))
-        if place is None:
+        discussed = self._known_place(node) or self._discussed(_id_of(node))
+        if discussed is None:
             return nothing
         try:
-            return attempt(place, self._storages[place.discussion["strategy"]])
+            return attempt(discussed, self._storages[discussed.discussion["strategy"]])
         except (Stale, UnknownComment):
-            return self._at_its_place(_id_of(node), attempt)
+            return self._where_stored(_id_of(node), attempt)
 
-    def _known_place(self, node: Node | str) -> Place | None:
+    def _known_place(self, node: Node | str) -> DiscussedNode | None:
         _id_of(node)
         if isinstance(node, str) or "discussion" not in node.get("metadata", {}):
             return None
         return _as_place(node["_id"], cast(Document, node["metadata"]))
 
-    def _place(self, node_id: str, *, begin: bool = False) -> Place | None:
+    def _discussed(self, node_id: str, *, begin: bool = False) -> DiscussedNode | None:
         metadata = self._metadata(node_id)
         if "discussion" not in metadata:
             if not begin:
@@ -366,8 +368,8 @@ class Comments:
         return comment
 
 
-def _as_place(node_id: str, metadata: Mapping[str, Any]) -> Place:
-    return Place(node_id, rules.route(metadata), metadata["discussion"], metadata.get("num_comment_pages", 0))
+def _as_place(node_id: str, metadata: Mapping[str, Any]) -> DiscussedNode:
+    return DiscussedNode(node_id, rules.route(metadata), metadata["discussion"], metadata.get("num_comment_pages", 0))
 
 
 def _id_of(node: Node | str) -> str:

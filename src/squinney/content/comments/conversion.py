@@ -21,7 +21,7 @@ from pymongo import DeleteMany, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError
 
 from squinney.content import queries
-from squinney.content.comments.discussions import Place, Storage
+from squinney.content.comments.discussions import DiscussedNode, Storage
 from squinney.content.comments.paged import page_id
 from squinney.content.documents import (
     COMMENTS,
@@ -42,7 +42,7 @@ from squinney.transactions import AT_REST, Busy, Step, Transactions
 
 FREEZE_SECONDS = 60
 BATCH = 1_000
-# Readers that know the old place from a node read a moment ago still find everything there for so long.
+# Readers that know the old one from a node read a moment ago still find everything there for so long.
 KEEP_OLD_SECONDS = 600
 GIVEN_UP_SECONDS = 3_600
 
@@ -59,43 +59,43 @@ class Target(Protocol):
         ...
 
 
-def convert(db: Db, transactions: Transactions, place: Place, source: Storage, to: Strategy) -> None:
+def convert(db: Db, transactions: Transactions, discussed: DiscussedNode, source: Storage, to: Strategy) -> None:
     """Claim, copy, freeze, copy the rest, switch."""
-    epoch = _claim(db, place)
-    notice = _note_copies(db, place, to, epoch)
-    target = _target(db, to, place, epoch)
-    target.copy(source.all(place))
-    token = _freeze(db, place, epoch)
+    epoch = _claim(db, discussed)
+    notice = _note_copies(db, discussed, to, epoch)
+    target = _target(db, to, discussed, epoch)
+    target.copy(source.all(discussed))
+    token = _freeze(db, discussed, epoch)
     try:
-        target.copy(source.all(place))
-        _switch(db, transactions, place, to, epoch, token, target.fields(), notice)
+        target.copy(source.all(discussed))
+        _switch(db, transactions, discussed, to, epoch, token, target.fields(), notice)
     except BaseException:
         with suppress(Unavailable):  # a freeze that stays is lifted when its time is over
-            _thaw(db, place.node_id, token)
+            _thaw(db, discussed.node_id, token)
         raise
 
 
-def _claim(db: Db, place: Place) -> int:
+def _claim(db: Db, discussed: DiscussedNode) -> int:
     """An epoch that no other conversion has had."""
     update = {"$inc": {"metadata.discussion.claimed": 1}}
-    where = {**place.filter, **place.guard}
+    where = {**discussed.filter, **discussed.guard}
     found = db[NODES].find_one_and_update(where, update, {"metadata.discussion": 1}, return_document=True)
     if found is None:
         raise Busy("the discussion is being converted already, or has moved; try again")
     return int(found["metadata"]["discussion"]["claimed"])
 
 
-def _note_copies(db: Db, place: Place, to: Strategy, epoch: int) -> str | None:
+def _note_copies(db: Db, discussed: DiscussedNode, to: Strategy, epoch: int) -> str | None:
     """A notice for the sweep, in case this conversion dies; the switch takes it back. Embedding copies nothing."""
     if to == "embedded":
         return None
     due = server_now(db) + timedelta(seconds=GIVEN_UP_SECONDS)
-    step = removal_step("comments" if to == "separate" else "pages", place.node_id, due, epoch=epoch)
+    step = removal_step("comments" if to == "separate" else "pages", discussed.node_id, due, epoch=epoch)
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return str(step.id)
 
 
-def _freeze(db: Db, place: Place, epoch: int) -> str:
+def _freeze(db: Db, discussed: DiscussedNode, epoch: int) -> str:
     """From here on no comment is written until the switch, or until the freeze has lasted too long.
 
     Only the newest claim may: whoever claimed later deletes the copies of earlier claims.
@@ -104,7 +104,7 @@ def _freeze(db: Db, place: Place, epoch: int) -> str:
     until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
     # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
-    mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}
+    mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}
     for _ in range(600):
         if db[NODES].update_one({**mine, **AT_REST}, frozen).matched_count:
             return token
@@ -157,7 +157,7 @@ def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:
 def _switch(
     db: Db,
     transactions: Transactions,
-    place: Place,
+    discussed: DiscussedNode,
     to: Strategy,
     epoch: int,
     token: str,
@@ -170,32 +170,32 @@ def _switch(
         leaving["metadata.comments"] = ""
     switch = Step(
         NODES,
-        place.node_id,
-        route=place.route,
+        discussed.node_id,
+        route=discussed.route,
         guard={"metadata.discussion.frozen.token": token},
         give={"$set": {**discussion, **fields}, "$unset": leaving},
         refused=lambda _: Busy("the conversion took too long; try again"),
     )
     steps = [switch]
-    if place.discussion["strategy"] != "embedded":
+    if discussed.discussion["strategy"] != "embedded":
         due = server_now(db) + timedelta(seconds=KEEP_OLD_SECONDS)
-        kind = "comments" if place.discussion["strategy"] == "separate" else "pages"
-        steps.append(removal_step(kind, place.node_id, due, below_epoch=epoch))
+        kind = "comments" if discussed.discussion["strategy"] == "separate" else "pages"
+        steps.append(removal_step(kind, discussed.node_id, due, below_epoch=epoch))
     if notice is not None:
         late = Busy("the conversion took too long; try again")
         steps.append(Step(REMOVALS, notice, delete=True, refused=lambda _: late))
     transactions.run("convert-discussion", steps)
 
 
-def _target(db: Db, to: Strategy, place: Place, epoch: int) -> Target:
+def _target(db: Db, to: Strategy, discussed: DiscussedNode, epoch: int) -> Target:
     kinds: dict[Strategy, Any] = {"separate": _ToSeparate, "embedded": _ToEmbedded, "paged": _ToPaged}
-    return cast(Target, kinds[to](db, place, epoch))
+    return cast(Target, kinds[to](db, discussed, epoch))
 
 
 class _ToSeparate:
-    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
         self._collection = db[COMMENTS]
-        self._node_id = place.node_id
+        self._node_id = discussed.node_id
         self._epoch = epoch
 
     def copy(self, comments: Iterable[Comment]) -> None:
@@ -226,7 +226,7 @@ class _ToSeparate:
 
 
 class _ToEmbedded:
-    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
         self._comments: list[Comment] = []
 
     def copy(self, comments: Iterable[Comment]) -> None:
@@ -246,9 +246,9 @@ class _ToEmbedded:
 
 
 class _ToPaged:
-    def __init__(self, db: Db, place: Place, epoch: int) -> None:
+    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
         self._collection = db[PAGES]
-        self._node_id = place.node_id
+        self._node_id = discussed.node_id
         self._epoch = epoch
         self._pages = 0
 

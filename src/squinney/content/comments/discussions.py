@@ -34,7 +34,7 @@ CAPABILITIES: dict[Strategy, frozenset[str]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class DiscussedNode:
     """A node as its discussion sees it: where it is, and where its comments are."""
 
     node_id: str
@@ -61,40 +61,44 @@ class Place:
 class Storage(Protocol):
     """One strategy. Writes are guarded steps where several documents change, else one update."""
 
-    def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
+    def page(
+        self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
+    ) -> Page[Comment]:
         """Some comments in an order, behind a cursor or from one comment on."""
         ...
 
-    def get(self, place: Place, slug: str) -> Comment | None:
+    def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         """One comment."""
         ...
 
-    def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
+    def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """A comment and what is below it, in threaded order."""
         ...
 
-    def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
+    def post(
+        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
+    ) -> Comment:
         """Add a comment.
 
-        Raises: `Stale` where the place is not what it was.
+        Raises: `Stale` where the discussion is not where it was.
         """
         ...
 
-    def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
         """Set fields of a comment as it was read; `counted` is added to the number of comments.
 
         Raises: `Stale`.
         """
         ...
 
-    def remove(self, place: Place, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
         """Take a comment without replies out.
 
         Raises: `Stale`.
         """
         ...
 
-    def all(self, place: Place) -> Iterator[Comment]:
+    def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """Every comment, in the order of time."""
         ...
 
@@ -197,15 +201,17 @@ def checked_order(order: Any) -> Order:
     return cast(Order, order)
 
 
-def node_step(place: Place, change: int, *, guard: Mapping[str, Any] | None = None, **increments: int) -> Step:
+def node_step(
+    discussed: DiscussedNode, change: int, *, guard: Mapping[str, Any] | None = None, **increments: int
+) -> Step:
     """The node holds the discussion still, and counts its comments."""
     counters = {"metadata.num_comments": change, **{f"metadata.{name}": by for name, by in increments.items()}}
     nonzero = {name: by for name, by in counters.items() if by}
     return Step(
         NODES,
-        place.node_id,
-        route=place.route,
-        guard={**place.guard, **(guard or {})},
+        discussed.node_id,
+        route=discussed.route,
+        guard={**discussed.guard, **(guard or {})},
         give={"$inc": nonzero} if nonzero else None,
         refused=stale_or_gone,
     )

@@ -11,13 +11,13 @@ import bson
 from pymongo.errors import WriteError
 
 from squinney.content import queries
-from squinney.content.comments.discussions import SORTS, Order, Place, plain, same, unanswerable
+from squinney.content.comments.discussions import SORTS, DiscussedNode, Order, plain, same, unanswerable
 from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.transactions import Busy, Stale
-from squinney.transactions.turns import Turns
+from squinney.transactions.fair_locks import FairLocks
 
 WAIT_SECONDS = 5
 NO_ROOM_IN_CACHE = 388
@@ -28,40 +28,44 @@ class Embedded:
 
     def __init__(self, db: Db) -> None:
         self._db = db
-        self._turns = Turns()
+        self._fair_locks = FairLocks()
 
-    def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
+    def page(
+        self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
+    ) -> Page[Comment]:
         """One query; the server reads the one document and sends only the page."""
         sort = SORTS[order]
         behind = keys_of([(sort, 1)], cursor)[sort] if cursor else None
-        found = self._cut(place, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
+        found = self._cut(discussed, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
         items = found[:limit]
         return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)
 
-    def _cut(self, place: Place, sort: str, behind: Any, limit: int, from_: Any = None) -> list[Comment]:
-        here = {**place.filter, "metadata.discussion.epoch": place.discussion["epoch"]}
-        stages = queries.EMBEDDED_PAGE(place=here, sort=sort, behind=behind, limit=limit, from_=from_)
+    def _cut(self, discussed: DiscussedNode, sort: str, behind: Any, limit: int, from_: Any = None) -> list[Comment]:
+        here = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
+        stages = queries.EMBEDDED_PAGE(node=here, sort=sort, behind=behind, limit=limit, from_=from_)
         found = next(self._db[NODES].aggregate(stages), None)
         if found is None:
             raise Stale("the discussion has moved")
         return [plain(comment) for comment in found["items"]]
 
-    def get(self, place: Place, slug: str) -> Comment | None:
+    def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         """One query."""
-        return self._one(place, {"slug": slug})
+        return self._one(discussed, {"slug": slug})
 
-    def _one(self, place: Place, wanted: Document) -> Comment | None:
-        where = {**place.filter, "metadata.comments": {"$elemMatch": wanted}}
+    def _one(self, discussed: DiscussedNode, wanted: Document) -> Comment | None:
+        where = {**discussed.filter, "metadata.comments": {"$elemMatch": wanted}}
         found = self._db[NODES].find_one(where, {"metadata.comments.$": 1})
         return plain(found["metadata"]["comments"][0]) if found else None
 
-    def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
+    def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """One query; the document is sent from that comment on."""
-        found = self._cut(place, "full_slug", None, limit, comment["full_slug"])
+        found = self._cut(discussed, "full_slug", None, limit, comment["full_slug"])
         thread = f"{comment['full_slug']}/"
         return [other for other in found if f"{other['full_slug']}/".startswith(thread)]
 
-    def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
+    def post(
+        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
+    ) -> Comment:
         """One update, which requires room for it and, for a reply, the comment that it answers."""
         stored: Document = {**comment, **({"key": f"{scope}/{key}"} if key else {})}
         room = MOST_EMBEDDED_BYTES - len(bson.encode(stored))
@@ -72,32 +76,34 @@ class Embedded:
             update = _with_reply(stored, parent["slug"])
         if key:
             where["metadata.comments.key"] = {"$ne": stored["key"]}
-        if self._update(place, where, update):
+        if self._update(discussed, where, update):
             return comment
-        return self._why_not(place, stored, parent, key, room)
+        return self._why_not(discussed, stored, parent, key, room)
 
-    def _why_not(self, place: Place, stored: Document, parent: Comment | None, key: str | None, room: int) -> Comment:
-        if key and (earlier := self._one(place, {"key": stored["key"]})):
+    def _why_not(
+        self, discussed: DiscussedNode, stored: Document, parent: Comment | None, key: str | None, room: int
+    ) -> Comment:
+        if key and (earlier := self._one(discussed, {"key": stored["key"]})):
             return same(earlier, stored)
-        here = {**place.filter, **place.guard}
+        here = {**discussed.filter, **discussed.guard}
         if self._db[NODES].find_one(here, {"_id": 1}) is None:
             raise Stale("the discussion has moved")
-        self._require_room(place, room)
+        self._require_room(discussed, room)
         if parent:
-            current = self.get(place, parent["slug"])
+            current = self.get(discussed, parent["slug"])
             if current is None or current.get("deleted"):
                 raise unanswerable(dict(current) if current else None)
         raise Stale("the discussion has changed")
 
-    def _require_room(self, place: Place, room: int) -> None:
-        full = {**place.filter, **place.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
+    def _require_room(self, discussed: DiscussedNode, room: int) -> None:
+        full = {**discussed.filter, **discussed.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
         if self._db[NODES].find_one(full, {"_id": 1}):
             raise DiscussionFull(
                 f"an embedded discussion holds {MOST_EMBEDDED_BYTES // 2**20} MB; convert it to 'separate' or 'paged'",
                 limit=MOST_EMBEDDED_BYTES,
             )
 
-    def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
         """One update of the one element, found by its version; a longer text requires room for it."""
         update = {
             "$set": {f"metadata.comments.$.{name}": value for name, value in fields.items()},
@@ -110,24 +116,24 @@ class Embedded:
         room = MOST_EMBEDDED_BYTES - longer
         if longer > 0:
             where["$expr"] = {"$lt": [{"$bsonSize": "$$ROOT"}, room]}
-        if not self._update(place, where, update):
+        if not self._update(discussed, where, update):
             if longer > 0:
-                self._require_room(place, room)
+                self._require_room(discussed, room)
             raise Stale("the comment has changed")
 
-    def remove(self, place: Place, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
         """One update that takes the comment out and the reply off its parent's count."""
         unanswered = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
         update = _without(comment["slug"], comment["slug"].rpartition("/")[0])
-        if not self._update(place, {"metadata.comments": {"$elemMatch": unanswered}}, update):
+        if not self._update(discussed, {"metadata.comments": {"$elemMatch": unanswered}}, update):
             raise Stale("the comment has changed")
 
-    def _update(self, place: Place, where: Document, update: Any) -> bool:
+    def _update(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
         """Whether it was done; waits for a two-phase run that holds the node."""
         until = time.monotonic() + WAIT_SECONDS
-        wanted = {**place.filter, "$and": [place.guard, where]}
+        wanted = {**discussed.filter, "$and": [discussed.guard, where]}
         while True:
-            if self._update_once(place, {**wanted, "txn_lock": None}, update):
+            if self._update_once(discussed, {**wanted, "txn_lock": None}, update):
                 return True
             if self._db[NODES].find_one({**wanted, "txn_lock": {"$ne": None}}, {"_id": 1}) is None:
                 return False
@@ -135,18 +141,18 @@ class Embedded:
                 raise Busy("the node stayed in use by other operations; try again")
             time.sleep(random.uniform(0, 0.02))
 
-    def _update_once(self, place: Place, where: Document, update: Any) -> bool:
+    def _update_once(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
         try:
-            with self._turns.of(place.node_id):
+            with self._fair_locks.of(discussed.node_id):
                 return self._db[NODES].update_one(where, update).matched_count > 0
         except WriteError as error:
             if error.code == NO_ROOM_IN_CACHE:
                 raise Busy("the server has no room for a document of this size just now; try again") from error
             raise
 
-    def all(self, place: Place) -> Iterator[Comment]:
+    def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """The whole list, in the order of time."""
-        yield from self._cut(place, "_id", None, 2**31 - 1)
+        yield from self._cut(discussed, "_id", None, 2**31 - 1)
 
 
 def _with_reply(comment: Document, parent_slug: str) -> list[Document]:

@@ -17,7 +17,7 @@ from squinney.content.documents import FLAGS, Comment, Flag, Node
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.nodes.access import TRUSTED, Viewer
 from squinney.content.nodes.nodes import Nodes
-from squinney.content.nodes.sight import id_of
+from squinney.content.nodes.visible import id_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from squinney.content import queries
-from squinney.content.comments.discussions import Order, Place, node_step, plain, recorded, repeated, unanswerable
+from squinney.content.comments.discussions import (
+    DiscussedNode,
+    Order,
+    node_step,
+    plain,
+    recorded,
+    repeated,
+    unanswerable,
+)
 from squinney.content.documents import COMMENTS, Comment
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
@@ -22,60 +30,64 @@ class Separate:
         self._db = db
         self._transactions = transactions
 
-    def page(self, place: Place, cursor: str | None, limit: int, order: Order, at: Comment | None) -> Page[Comment]:
+    def page(
+        self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
+    ) -> Page[Comment]:
         """One query, whatever the page."""
-        query, from_here = _place_in(order, cursor, at)
-        found = query.find(self._db, limit=limit + 1, **place.key, **from_here)
+        query, from_here = _position_in(order, cursor, at)
+        found = query.find(self._db, limit=limit + 1, **discussed.key, **from_here)
         return cut(list(found), query.sort, limit=limit).map(plain)
 
-    def get(self, place: Place, slug: str) -> Comment | None:
+    def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         """One query."""
-        found = self._db[COMMENTS].find_one(queries.COMMENT(**place.key, slug=slug))
+        found = self._db[COMMENTS].find_one(queries.COMMENT(**discussed.key, slug=slug))
         return plain(found) if found else None
 
-    def below(self, place: Place, comment: Comment, limit: int) -> list[Comment]:
+    def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """One query over a range of the thread's index."""
-        found = queries.DISCUSSION.find(self._db, **place.key, full_slug=comment["full_slug"], limit=limit)
+        found = queries.DISCUSSION.find(self._db, **discussed.key, full_slug=comment["full_slug"], limit=limit)
         return [plain(comment) for comment in found]
 
-    def post(self, place: Place, comment: Comment, parent: Comment | None, key: str | None, scope: str) -> Comment:
+    def post(
+        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
+    ) -> Comment:
         """The node's guard, the comment, and one more reply for its parent, in one transaction."""
-        steps = [node_step(place, 1), self._insert(place, comment)]
+        steps = [node_step(discussed, 1), self._insert(discussed, comment)]
         if parent:
             steps.append(self._step(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=unanswerable))
-        arguments = {"node": place.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
+        arguments = {"node": discussed.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
         plan = Plan(steps, result=recorded(comment))
         outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
         return repeated(outcome.result, comment)
 
-    def _insert(self, place: Place, comment: Comment) -> Step:
+    def _insert(self, discussed: DiscussedNode, comment: Comment) -> Step:
         return Step(
             COMMENTS,
             comment["_id"],
-            insert={**comment, "epoch": place.discussion["epoch"]},
-            route={"node_id": place.node_id, "slug": comment["slug"]},
+            insert={**comment, "epoch": discussed.discussion["epoch"]},
+            route={"node_id": discussed.node_id, "slug": comment["slug"]},
             refused=lambda _: Stale("the slug is taken"),
         )
 
-    def change(self, place: Place, comment: Comment, fields: Document, *, counted: int = 0) -> None:
+    def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
         """The node's guard and the comment, found by its version, in one transaction."""
         update = {"$set": fields, "$inc": {"version": 1}}
-        steps = [node_step(place, counted), self._step(comment, {"version": comment["version"]}, update)]
+        steps = [node_step(discussed, counted), self._step(comment, {"version": comment["version"]}, update)]
         self._transactions.run("change-comment", steps)
 
-    def remove(self, place: Place, comment: Comment) -> None:
+    def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
         """The node's guard, the comment, and one reply less for its parent, in one transaction."""
         deletion = Step(
             COMMENTS,
             comment["_id"],
-            route={"node_id": place.node_id, "slug": comment["slug"]},
+            route={"node_id": discussed.node_id, "slug": comment["slug"]},
             guard={"version": comment["version"], "num_replies": 0},
             delete=True,
             refused=lambda _: Stale("the comment has changed"),
         )
-        steps = [node_step(place, -1), deletion]
+        steps = [node_step(discussed, -1), deletion]
         if comment["parent_id"]:
-            parent = self.get(place, comment["slug"].rpartition("/")[0])
+            parent = self.get(discussed, comment["slug"].rpartition("/")[0])
             if parent:
                 steps.append(self._step(parent, {}, {"$inc": {"num_replies": -1}}))
         self._transactions.run("remove-comment", steps)
@@ -90,13 +102,13 @@ class Separate:
             refused=refused or (lambda _: Stale("the comment has changed")),  # type: ignore[arg-type]
         )
 
-    def all(self, place: Place) -> Iterator[Comment]:
+    def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """By the index of times."""
-        for comment in queries.CHRONOLOGICAL.find(self._db, **place.key):
+        for comment in queries.CHRONOLOGICAL.find(self._db, **discussed.key):
             yield plain(comment)
 
 
-def _place_in(order: Order, cursor: str | None, at: Comment | None) -> tuple[Query, Document]:
+def _position_in(order: Order, cursor: str | None, at: Comment | None) -> tuple[Query, Document]:
     """The query for the order, from its beginning, from a comment on, or behind a cursor."""
     if order == "chronological":
         if not (at or cursor):

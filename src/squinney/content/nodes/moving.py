@@ -9,7 +9,7 @@ from squinney.content import queries, rules
 from squinney.content.documents import MOST_DEPTH, NODES, Author, Node
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.nodes.access import Viewer
-from squinney.content.nodes.sight import Sight
+from squinney.content.nodes.visible import VisibleNodes
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import new_nonce
@@ -34,7 +34,7 @@ def parts_of(path: str) -> list[str]:
 
 def plan(
     db: Db,
-    sight: Sight,
+    visible_nodes: VisibleNodes,
     node: Node | str,
     parent: Node | str | None,
     slug: str | None,
@@ -44,9 +44,9 @@ def plan(
     now: datetime,
 ) -> Plan:
     """The steps of a move."""
-    current = sight.editable(node, viewer)
-    above = sight.parent_for(parent, viewer)
-    chain = [above, *sight.ancestors(above)] if above else []
+    current = visible_nodes.editable(node, viewer)
+    above = visible_nodes.parent_for(parent, viewer)
+    chain = [above, *visible_nodes.ancestors(above)] if above else []
     if current["_id"] in [folder["_id"] for folder in chain]:
         raise Invalid("a node cannot be moved into itself", field="parent")
     if current["metadata"]["parent_id"] != (above["_id"] if above else None):
@@ -57,7 +57,7 @@ def plan(
     steps = [rules.move_step(current, after)]
     old_parent_id = current["metadata"]["parent_id"]
     if old_parent_id != place["parent_id"]:
-        steps += _count_steps(sight, old_parent_id, above)
+        steps += _count_steps(visible_nodes, old_parent_id, above)
     steps += rules.guard_steps(chain, without=[step.id for step in steps])
     steps.append(rules.revision_step(after, by or current["metadata"]["author"], now))
     return Plan(steps, result=after)
@@ -84,16 +84,16 @@ def _require_free(db: Db, place: Document, current: Node) -> None:
         raise SlugTaken(f"{place['slug']!r} is taken there", slug=place["slug"])
 
 
-def _count_steps(sight: Sight, old_parent_id: str | None, above: Node | None) -> list[Step]:
+def _count_steps(visible_nodes: VisibleNodes, old_parent_id: str | None, above: Node | None) -> list[Step]:
     steps = []
     if old_parent_id is not None:
-        steps.append(rules.children_step(sight.current(old_parent_id), -1))
+        steps.append(rules.children_step(visible_nodes.current(old_parent_id), -1))
     if above is not None:
         steps.append(rules.children_step(above, 1))
     return steps
 
 
-def once_at(db: Db, sight: Sight, path: str) -> Node:
+def once_at(db: Db, visible_nodes: VisibleNodes, path: str) -> Node:
     """What was at the path before it, or a folder above it, was moved.
 
     Every version says where its node was, so nothing but the history is asked, and only where a part is missing.
@@ -103,16 +103,16 @@ def once_at(db: Db, sight: Sight, path: str) -> Node:
     parent_id: str | None = None
     for part in parts_of(path):
         try:
-            node = sight.child(parent_id, part)
+            node = visible_nodes.child(parent_id, part)
         except UnknownNode:
-            node = _once_child(db, sight, parent_id, part)
+            node = _once_child(db, visible_nodes, parent_id, part)
         parent_id = node["_id"]
     return node
 
 
-def _once_child(db: Db, sight: Sight, parent_id: str | None, slug: str) -> Node:
+def _once_child(db: Db, visible_nodes: VisibleNodes, parent_id: str | None, slug: str) -> Node:
     """The node that was there last."""
     found = list(queries.ONCE_AT.find(db, parent_id=parent_id, slug=slug, limit=1, projection={"node_id": 1}))
     if not found:
         raise UnknownNode(f"there is no {slug!r} here", slug=slug)
-    return sight.current(found[0]["node_id"])
+    return visible_nodes.current(found[0]["node_id"])

@@ -27,7 +27,7 @@ from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
 from squinney.content.nodes import moving, versions
 from squinney.content.nodes.access import DEFAULT_ACCESS, TRUSTED, Viewer
-from squinney.content.nodes.sight import Sight, id_of
+from squinney.content.nodes.visible import VisibleNodes, id_of
 from squinney.errors import Conflict, LimitReached
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
@@ -56,7 +56,7 @@ class Nodes:
         self._db = pinned(db)
         self._transactions = transactions or Transactions(db)
         self._clock = clock
-        self._sight = Sight(self._db, clock, access_rules.checked(top_access))
+        self._visible = VisibleNodes(self._db, clock, access_rules.checked(top_access))
 
     # ---- create and read ----
 
@@ -84,7 +84,7 @@ class Nodes:
         node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
 
         def build() -> Plan:
-            above = self._sight.parent_for(parent, viewer)
+            above = self._visible.parent_for(parent, viewer)
             node["metadata"]["parent_id"] = above["_id"] if above else None
             return Plan(rules.create_steps(node, above), result=node)
 
@@ -96,7 +96,7 @@ class Nodes:
 
         Raises: `UnknownNode`, `Forbidden`, `LimitReached` where the tree would become too deep.
         """
-        return self._sight.parent_for(parent, viewer)
+        return self._visible.parent_for(parent, viewer)
 
     @operation(reads_only=True)
     def get(self, parent: Node | str | None, slug: str, *, viewer: Viewer = TRUSTED) -> Node:
@@ -105,7 +105,7 @@ class Nodes:
         Raises: `UnknownNode`, `Invalid`.
         """
         parent_id = id_of(parent) if parent is not None else None
-        return self._sight.readable(self._sight.child(parent_id, rules.checked_slug(slug)), viewer)
+        return self._visible.readable(self._visible.child(parent_id, rules.checked_slug(slug)), viewer)
 
     @operation(reads_only=True)
     def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
@@ -113,7 +113,7 @@ class Nodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        return self._sight.readable(self._sight.current(node_id), viewer)
+        return self._visible.readable(self._visible.current(node_id), viewer)
 
     @operation(reads_only=True)
     def by_path(self, path: str, *, viewer: Viewer = TRUSTED) -> Node:
@@ -121,8 +121,8 @@ class Nodes:
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        *above, node = self._sight.along(moving.parts_of(path))
-        return self._sight.shown(node, self._sight.access_below(above, node), viewer)
+        *above, node = self._visible.along(moving.parts_of(path))
+        return self._visible.shown(node, self._visible.access_below(above, node), viewer)
 
     @operation(reads_only=True)
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
@@ -130,7 +130,7 @@ class Nodes:
 
         Raises: `UnknownNode`, also where the viewer may not see it; `Invalid`.
         """
-        return self._sight.path_of(self._sight.readable(moving.once_at(self._db, self._sight, path), viewer))
+        return self._visible.path_of(self._visible.readable(moving.once_at(self._db, self._visible, path), viewer))
 
     @operation(reads_only=True)
     def path_of(self, node: Node | str) -> str:
@@ -138,22 +138,22 @@ class Nodes:
 
         Raises: `UnknownNode`.
         """
-        return self._sight.path_of(self._sight.current(node))
+        return self._visible.path_of(self._visible.current(node))
 
     @operation(reads_only=True)
     def ancestors(self, node: Node) -> list[Node]:
         """The nodes above it, the nearest first, whoever may see them."""
-        return self._sight.ancestors(node)
+        return self._visible.ancestors(node)
 
     @operation(reads_only=True)
     def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
         """Those of the nodes that the viewer may see."""
-        return self._sight.those_shown(nodes, viewer)
+        return self._visible.those_shown(nodes, viewer)
 
     @operation(reads_only=True)
     def moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
         """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
-        return self._sight.those_moderated(node_ids, viewer)
+        return self._visible.those_moderated(node_ids, viewer)
 
     # ---- lists ----
 
@@ -166,7 +166,7 @@ class Nodes:
         Raises: `Invalid`.
         """
         parent_id = id_of(parent) if parent is not None else None
-        return self._sight.page(queries.CHILDREN, viewer, cursor, limit, parent_id=parent_id)
+        return self._visible.page(queries.CHILDREN, viewer, cursor, limit, parent_id=parent_id)
 
     @operation(reads_only=True)
     def recent(
@@ -178,7 +178,7 @@ class Nodes:
         """
         parent_id = id_of(parent) if parent is not None else None
         now = self._clock()
-        return self._sight.page(queries.RECENT, viewer, cursor, limit, parent_id=parent_id, now=now)
+        return self._visible.page(queries.RECENT, viewer, cursor, limit, parent_id=parent_id, now=now)
 
     @operation(reads_only=True)
     def tagged(self, tag: str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED) -> Page[Node]:
@@ -187,7 +187,7 @@ class Nodes:
         Raises: `Invalid`.
         """
         tags = rules.checked_tags([tag])
-        return self._sight.page(queries.TAGGED, viewer, cursor, limit, tag=tags[0], now=self._clock())
+        return self._visible.page(queries.TAGGED, viewer, cursor, limit, tag=tags[0], now=self._clock())
 
     @operation(reads_only=True)
     def unpublished(
@@ -199,7 +199,7 @@ class Nodes:
         """
         parent_id = id_of(parent) if parent is not None else None
         now = self._clock()
-        return self._sight.page(queries.UNPUBLISHED, viewer, cursor, limit, parent_id=parent_id, now=now)
+        return self._visible.page(queries.UNPUBLISHED, viewer, cursor, limit, parent_id=parent_id, now=now)
 
     # ---- edit ----
 
@@ -229,7 +229,7 @@ class Nodes:
             checks.text(session, "session", least=1, most=64)
 
         def build() -> Plan:
-            current = self._sight.editable(node, viewer)
+            current = self._visible.editable(node, viewer)
             checked = rules.checked_changes(current["metadata"]["type"], changes)
             if current["metadata"]["nonce"] != nonce:
                 versions.require_own_saves_since(self._db, current, nonce, checked, session)
@@ -245,7 +245,7 @@ class Nodes:
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
-        current = self._sight.editable(node, viewer)
+        current = self._visible.editable(node, viewer)
         return cast(Page[Revision], page(self._db, queries.HISTORY, cursor=cursor, limit=limit, node_id=current["_id"]))
 
     @operation(30)
@@ -260,7 +260,7 @@ class Nodes:
         editor = rules.checked_author(by, "by") if by else None
 
         def build() -> Plan:
-            current = self._sight.editable(node, viewer)
+            current = self._visible.editable(node, viewer)
             earlier = self._db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
             if earlier is None:
                 raise UnknownNode(f"the node has no version {nonce}", nonce=nonce)
@@ -306,7 +306,7 @@ class Nodes:
         try:
             return self._set(node, [{"$set": {"metadata.tags": tags}}], viewer, room)
         except Conflict:
-            current = self._sight.editable(node, viewer)["metadata"]["tags"]
+            current = self._visible.editable(node, viewer)["metadata"]["tags"]
             if len({*current, *more} - ({*less} - {*more})) <= MOST_TAGS:
                 raise
             raise LimitReached(f"a node has at most {MOST_TAGS} tags", limit=MOST_TAGS) from None
@@ -349,7 +349,7 @@ class Nodes:
         return self._set(node, {"$set": {"metadata.access": access_rules.checked(access)}}, viewer)
 
     def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
-        current = self._sight.editable(node, viewer)
+        current = self._visible.editable(node, viewer)
         while True:
             place = rules.place(current)
             found = self._db[NODES].find_one_and_update(
@@ -360,7 +360,7 @@ class Nodes:
             )
             if found is not None:
                 return cast(Node, found)
-            current = self._sight.editable(node, viewer)  # a node that was moved meanwhile is followed
+            current = self._visible.editable(node, viewer)  # a node that was moved meanwhile is followed
             if rules.place(current) == place:
                 raise Conflict("the node refuses this as it is")
 
@@ -389,7 +389,7 @@ class Nodes:
 
         def build() -> Plan:
             now = self._clock()
-            return moving.plan(self._db, self._sight, node, parent, slug, by=editor, viewer=viewer, now=now)
+            return moving.plan(self._db, self._visible, node, parent, slug, by=editor, viewer=viewer, now=now)
 
         return cast(Node, self._transactions.run("move-node", build).result)
 
@@ -404,9 +404,9 @@ class Nodes:
         """
 
         def build() -> Plan:
-            current = self._sight.editable(node, viewer)
+            current = self._visible.editable(node, viewer)
             parent_id = current["metadata"]["parent_id"]
-            parent = self._sight.current(parent_id) if parent_id is not None else None
+            parent = self._visible.current(parent_id) if parent_id is not None else None
             if frozen := current["metadata"].get("discussion", {}).get("frozen"):
                 conversion.thaw_if_expired(self._db, current["_id"], frozen, server_now(self._db))
             return Plan(rules.remove_steps(current, parent, self._clock()))
@@ -421,9 +421,9 @@ class Nodes:
 
         Raises: `UnknownNode`, `Forbidden`.
         """
-        return self._sight.editable(node, viewer)
+        return self._visible.editable(node, viewer)
 
     @operation(reads_only=True)
     def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
         """Whether the viewer may edit the node (None: add to the top)."""
-        return viewer.may("edit", self._sight.access_of(node), node)
+        return viewer.may("edit", self._visible.access_of(node), node)

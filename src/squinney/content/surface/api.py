@@ -33,7 +33,7 @@ from squinney.content.surface.models import (
 )
 from squinney.errors import Forbidden, LimitReached
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
@@ -45,7 +45,7 @@ BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"], "/api/content/n
 content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 router = APIRouter()
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 
 

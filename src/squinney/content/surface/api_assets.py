@@ -14,15 +14,15 @@ from squinney.content.nodes import feeds
 from squinney.content.surface.assets import Body, asset_response, feed_response
 from squinney.content.surface.models import As, NodeModel, node_out
 from squinney.errors import Forbidden
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.http.work import UPLOADS
 
 router = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 READ = responses(UnknownNode)
 Digest = Annotated[str | None, Query(pattern="^[0-9a-f]{64}$")]
 UPLOADED: dict[int | str, Any] = responses(UnknownNode, Forbidden, SlugTaken, BadMedia, UploadLost)

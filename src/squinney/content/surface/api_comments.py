@@ -29,7 +29,7 @@ from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
@@ -37,10 +37,10 @@ from squinney.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
-Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
-Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
-Persons = Annotated[People, Depends(noun("content", "people", People))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
+Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
+Persons = Annotated[People, Depends(service("content", "people", People))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
 

@@ -32,9 +32,9 @@ def import_folder(
 ) -> None:
     """Make pages, folders and photos of a folder; run again, it brings them up to date."""
     with ready(context) as systems:
-        nouns = systems.nouns["content"]
-        importer = Importer(nouns["nodes"], nouns["photos"], {"_id": author, "name": author})
-        importer.import_folder(folder, find_parent(nouns["nodes"], under))
+        services = systems.services["content"]
+        importer = Importer(services["nodes"], services["photos"], {"_id": author, "name": author})
+        importer.import_folder(folder, find_parent(services["nodes"], under))
     for name in importer.skipped:
         typer.echo(f"skipped: {name} is neither Markdown nor a picture or film that is accepted", err=True)
     _show(importer.counts, as_json)
@@ -49,8 +49,8 @@ def export(
 ) -> None:
     """Write the site, drafts too, as files that `import` reads."""
     with ready(context) as systems:
-        nouns = systems.nouns["content"]
-        counts = export_folder(nouns["nodes"], nouns["photos"], find_parent(nouns["nodes"], under), folder)
+        services = systems.services["content"]
+        counts = export_folder(services["nodes"], services["photos"], find_parent(services["nodes"], under), folder)
     _show(counts, as_json)
 
 

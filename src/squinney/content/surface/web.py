@@ -20,7 +20,7 @@ from squinney.content.surface.assets import asset_response
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.errors import Invalid
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.patterns.ids import new_id
@@ -35,10 +35,10 @@ WRITES_NEED = "member"
 router = APIRouter()
 site = APIRouter(prefix="/site")
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 Version = Annotated[str, Query(max_length=200)]
-Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
+Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
 
 COMMENTS_SHOWN = 50
 TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")

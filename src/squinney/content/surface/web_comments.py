@@ -12,7 +12,7 @@ from starlette.responses import Response
 from squinney.content import Comments, Moderation, Node, Nodes
 from squinney.content.surface.viewer import as_typed, author_of, comment_html, viewer_of
 from squinney.errors import Invalid, LimitReached, SquinneyError
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.pages import render as render_page
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
@@ -22,9 +22,9 @@ from squinney.transactions import Busy
 
 router = APIRouter(prefix="/site/-")
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
-Talk = Annotated[Comments, Depends(noun("content", "comments", Comments))]
-Queue = Annotated[Moderation, Depends(noun("content", "moderation", Moderation))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
+Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
 Text = Annotated[str, Form(max_length=1 << 20)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 

@@ -17,7 +17,7 @@ from squinney.content.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.statuses import status_of
@@ -42,8 +42,8 @@ class LongFormRoute(APIRoute):
 
 router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
-Tree = Annotated[Nodes, Depends(noun("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(noun("content", "photos", Photos))]
+Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]

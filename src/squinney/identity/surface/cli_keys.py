@@ -17,7 +17,7 @@ app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
 
 def _keys(systems: Assembled) -> Keys:
-    return cast(Keys, systems.nouns["identity"]["keys"])
+    return cast(Keys, systems.services["identity"]["keys"])
 
 
 @app.command()

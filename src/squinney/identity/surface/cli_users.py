@@ -22,10 +22,10 @@ Role = Annotated[str, typer.Option(help="member, editor or admin.")]
 
 
 def _people(systems: Assembled) -> People:
-    return cast(People, systems.nouns["identity"]["people"])
+    return cast(People, systems.services["identity"]["people"])
 
 
-def _told(person: object, sentence: str, as_json: bool) -> None:
+def _print(person: object, sentence: str, as_json: bool) -> None:
     if as_json:
         print_json(person)
     else:
@@ -44,7 +44,7 @@ def add(
     """Add a person."""
     with ready(context) as systems:
         person = _people(systems).sign_up(login, password, name=name, role=role)
-    _told(person, f"{person['login']} may sign in as {person['role']}", as_json)
+    _print(person, f"{person['login']} may sign in as {person['role']}", as_json)
 
 
 @app.command()
@@ -55,7 +55,7 @@ def invite(
 ) -> None:
     """Print a one-time link with which somebody signs up with this role, within a day."""
     with ready(context) as systems:
-        token = cast(Invitations, systems.nouns["identity"]["invitations"]).create(role)
+        token = cast(Invitations, systems.services["identity"]["invitations"]).create(role)
     console.print(f"{base.rstrip('/')}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -88,7 +88,7 @@ def role(
     with ready(context) as systems:
         people = _people(systems)
         person = people.set_role(people.by_login(login)["_id"], role)
-    _told(person, f"{person['login']} is {person['role']} now", as_json)
+    _print(person, f"{person['login']} is {person['role']} now", as_json)
 
 
 @app.command()
@@ -97,7 +97,7 @@ def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
     with ready(context) as systems:
         people = _people(systems)
         person = people.disable(people.by_login(login)["_id"])
-    _told(person, f"{person['login']} may not sign in any more", as_json)
+    _print(person, f"{person['login']} may not sign in any more", as_json)
 
 
 @app.command()
@@ -106,7 +106,7 @@ def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
     with ready(context) as systems:
         people = _people(systems)
         person = people.enable(people.by_login(login)["_id"])
-    _told(person, f"{person['login']} may sign in again", as_json)
+    _print(person, f"{person['login']} may sign in again", as_json)
 
 
 @app.command()
@@ -115,4 +115,4 @@ def password(context: typer.Context, login: str, password: Password, as_json: Js
     with ready(context) as systems:
         people = _people(systems)
         person = people.set_password(people.by_login(login)["_id"], password)
-    _told(person, f"{person['login']} has another password; all sessions have ended", as_json)
+    _print(person, f"{person['login']} has another password; all sessions have ended", as_json)

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.headers import address_of
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.security import needs
@@ -21,9 +21,9 @@ from squinney.identity import Invitations, People, Person, Sessions, SignInRefus
 router = APIRouter()
 WRITES_NEED = "visitor"
 
-Everybody = Annotated[People, Depends(noun("identity", "people", People))]
-Signed = Annotated[Sessions, Depends(noun("identity", "sessions", Sessions))]
-Links = Annotated[Invitations, Depends(noun("identity", "invitations", Invitations))]
+Everybody = Annotated[People, Depends(service("identity", "people", People))]
+Signed = Annotated[Sessions, Depends(service("identity", "sessions", Sessions))]
+Links = Annotated[Invitations, Depends(service("identity", "invitations", Invitations))]
 Text = Annotated[str, Form(max_length=1_000)]
 Next = Annotated[str, Query(max_length=LONGEST_NEXT)]
 REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)

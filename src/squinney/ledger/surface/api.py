@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.errors import Conflict
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, noun
+from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.ledger import (
@@ -28,7 +28,7 @@ from squinney.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadRoute)
 
-Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
+Ledger = Annotated[Accounts, Depends(service("ledger", "accounts", Accounts))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]

@@ -18,7 +18,7 @@ Key = Annotated[str | None, typer.Option(help="Repeat the command with the same 
 
 
 def _accounts(systems: Assembled) -> Accounts:
-    return cast(Accounts, systems.nouns["ledger"]["accounts"])
+    return cast(Accounts, systems.services["ledger"]["accounts"])
 
 
 def _show(value: Any, line: str, as_json: bool) -> None:

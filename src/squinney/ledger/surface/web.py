@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.errors import Forbidden, Invalid, SquinneyError
-from squinney.http.dependencies import noun
+from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
@@ -23,7 +23,7 @@ from squinney.transactions import KeyReused
 router = APIRouter(prefix="/ledger")
 WRITES_NEED = "member"
 
-Ledger = Annotated[Accounts, Depends(noun("ledger", "accounts", Accounts))]
+Ledger = Annotated[Accounts, Depends(service("ledger", "accounts", Accounts))]
 Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 

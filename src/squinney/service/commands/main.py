@@ -91,8 +91,8 @@ def main() -> None:
     except (SquinneyError, PyMongoError, OSError) as error:
         if "--debug" in sys.argv:
             raise
-        told, exit_code = _told(error)
-        errors.print(f"squinney: {told}", highlight=False, markup=False, soft_wrap=True)
+        message, exit_code = _message(error)
+        errors.print(f"squinney: {message}", highlight=False, markup=False, soft_wrap=True)
         sys.exit(exit_code)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
@@ -101,7 +101,7 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
-def _told(error: SquinneyError | PyMongoError | OSError) -> tuple[str, int]:
+def _message(error: SquinneyError | PyMongoError | OSError) -> tuple[str, int]:
     """The sentence and the exit code: for our errors, what MongoDB refuses, and a file or disk that will not do."""
     if isinstance(error, PyMongoError) and is_away(error):
         error = Unavailable("MongoDB cannot be reached, or is too slow")

@@ -63,7 +63,7 @@ def prove(
         try:
             schema.apply(db, [*assembly.CORE_COLLECTIONS, *found.collections])
             found.proof.prepare(db)
-            crew = Crew(system, uri, db.name, workers)
+            crew = ProofWorkers(system, uri, db.name, workers)
             figures = _run(found.proof, db, crew, seconds, operations, kill_every, quiet=as_json)
             figures.server = connection.client.admin.command("buildInfo")["version"]
             verdict = dict(found.proof.check(db))
@@ -72,7 +72,7 @@ def prove(
     _report(figures, verdict, as_json)
 
 
-class Crew:
+class ProofWorkers:
     """Worker processes that are replaced when they are killed."""
 
     def __init__(self, system: str, uri: str, database: str, size: int) -> None:
@@ -108,7 +108,7 @@ class Crew:
 
 
 def _run(
-    proof: Proof, db: Db, crew: Crew, seconds: float, operations: int, kill_every: float, *, quiet: bool
+    proof: Proof, db: Db, crew: ProofWorkers, seconds: float, operations: int, kill_every: float, *, quiet: bool
 ) -> Figures:
     figures = Figures()
     began = time.monotonic()

@@ -101,7 +101,7 @@ def _say_where(listener: socket.socket, systems: Assembled) -> None:
     listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    if token := systems.nouns["identity"]["invitations"].first_admin():
+    if token := systems.services["identity"]["invitations"].first_admin():
         console.print(
             f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
         )

@@ -10,9 +10,9 @@ from squinney.http.commands import ready
 
 
 def shell(context: typer.Context) -> None:
-    """Open Python with `db`, `transactions` and every system's nouns."""
+    """Open Python with `db`, `transactions` and every system's services."""
     with ready(context) as systems:
         names = {"db": systems.db, "transactions": systems.transactions}
-        for nouns in systems.nouns.values():
-            names.update(nouns)
+        for services in systems.services.values():
+            names.update(services)
         code.interact(banner=f"Here are: {', '.join(names)}.", local=names, exitmsg="")

@@ -162,8 +162,8 @@ class Worker:
             change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
         except Exception as error:
             self._tell_of_failure(job, error)
-            told = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
-            outcome, change = "failed", {"error": {"$literal": told}}
+            message = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
+            outcome, change = "failed", {"error": {"$literal": message}}
         seconds = time.monotonic() - started
         self._observe(job.name, outcome, seconds)
         self._record(job, lease, {"outcome": outcome, "duration_seconds": round(seconds, 3), **change})

@@ -15,7 +15,7 @@ log = logging.getLogger("squinney.failures")
 
 
 class Failures:
-    """Turns what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
+    """FairLocks what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
 
     def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Response]) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class Failures:
 
 
 def _tell(scope: Scope, error: Exception) -> None:
-    told = f"{scope['method']} {quoted(scope['path'])} failed: {type(error).__name__}"
+    message = f"{scope['method']} {quoted(scope['path'])} failed: {type(error).__name__}"
     route = getattr(scope.get("route"), "path", "unmatched")
     fields = {"method": scope["method"], "path": scope["path"], "route": route, "error": type(error).__name__}
-    log.error(told, exc_info=error, extra={"fields": fields})
+    log.error(message, exc_info=error, extra={"fields": fields})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Head:
+class HeadMiddleware:
     """Lets every GET route answer HEAD too; a route whose body is costly sees `request.state.head` and makes none."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -23,7 +23,7 @@ AWAY_SECONDS = 1.0
 ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
-class BodyLimit:
+class BodyLimitMiddleware:
     """Refuses bodies that are too large or come too slowly, before they are kept anywhere."""
 
     def __init__(self, app: ASGIApp, *, limits: Mapping[str, int], seconds: float) -> None:
@@ -107,7 +107,7 @@ def _start_clock_again() -> None:
         clock.began = time.monotonic()
 
 
-class Shedding:
+class SheddingMiddleware:
     """Answers 503 at once when too many wait already, or when MongoDB was found away a moment ago.
 
     While it is away one request a second is let through to see; so callers do not queue up behind time-outs, and
@@ -189,7 +189,7 @@ class Shedding:
 class _Place:
     """Where one request stands: it sends its body, waits for its answer, or neither any more."""
 
-    def __init__(self, shedding: Shedding, address: str, *, sending: bool) -> None:
+    def __init__(self, shedding: SheddingMiddleware, address: str, *, sending: bool) -> None:
         self._shedding = shedding
         self._address = address
         self._state = "sending" if sending else "waiting"

@@ -20,7 +20,7 @@ GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
-class Observe:
+class RequestLogMiddleware:
     """The outermost layer. The log has paths without their queries, which may hold what is nobody's business."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:

@@ -16,7 +16,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
-from squinney.transactions.turns import Turns
+from squinney.transactions.fair_locks import FairLocks
 
 Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
 Arrival = tuple["Actor", Status]
@@ -166,17 +166,17 @@ def as_processes() -> Iterator[None]:
 
     They do not queue for each other inside this process, and a sleep lets others go on.
     """
-    in_turn = Turns.of
+    in_turn = FairLocks.of
 
     @contextmanager
-    def out_of_turn(self: Turns, name: Hashable) -> Iterator[bool]:
+    def out_of_turn(self: FairLocks, name: Hashable) -> Iterator[bool]:
         if getattr(_this_thread, "actor", None) is None:
             with in_turn(self, name) as crowded:
                 yield crowded
         else:
             yield False
 
-    with patch.object(time, "sleep", _virtual_sleep), patch.object(Turns, "of", out_of_turn):
+    with patch.object(time, "sleep", _virtual_sleep), patch.object(FairLocks, "of", out_of_turn):
         yield
 
 

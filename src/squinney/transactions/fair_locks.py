@@ -18,7 +18,7 @@ LONGEST_WAIT_SECONDS = 5.0
 SHARE_FOR_WAITING = 0.5  # of an operation's time; the rest is for doing it
 
 
-class Turns:
+class FairLocks:
     """First come, first served, for each name by itself."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Where events live: one collection, or one for each day or month, as the retention policy says.
 
-Writers ask for the place of an event's time; readers for all places that may hold events of a range. Readers look at
-every kind of place, so that nothing disappears while a policy is being changed and events are moved.
+Writers ask for the partition of an event's time; readers for all that may hold events of a range. Readers look at
+every kind of partition, so that nothing disappears while a policy is being changed and events are moved.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Policy:
 
 @dataclass(frozen=True)
 class Failure:
-    """An event that was not stored, by its place in the batch, and why."""
+    """An event that was not stored, by its partition in the batch, and why."""
 
     index: int
     reason: str
     document: Storable
 
 
-class Places:
+class EventPartitions:
     """The collections of one database's events. A change of policy is seen within `refresh_seconds`."""
 
     def __init__(self, db: Db, *, refresh_seconds: float = 1) -> None:
@@ -85,7 +85,7 @@ class Places:
             self._known_until = time.monotonic() + self._refresh_seconds
         return self._policy
 
-    def place_of(self, at: datetime, policy: Policy | None = None) -> Events:
+    def partition_for(self, at: datetime, policy: Policy | None = None) -> Events:
         """The collection into which an event of this time belongs."""
         policy = policy or self.policy()
         if policy.strategy == "capped":
@@ -104,31 +104,31 @@ class Places:
         """
         policy = self.policy()
         failures: list[Failure] = []
-        for place, indexes in self._by_place(events, policy, failures).items():
-            failures += self._insert_into(self._made_ready(place, policy), events, indexes, concern)
+        for partition, indexes in self._by_place(events, policy, failures).items():
+            failures += self._insert_into(self._made_ready(partition, policy), events, indexes, concern)
         return failures
 
     def _by_place(
         self, events: Sequence[Storable], policy: Policy, failures: list[Failure]
     ) -> Mapping[Events, Sequence[int]]:
-        """Which events go where, by their place in the batch; times are looked at only where a policy asks for them."""
+        """Which events go where, by their position in the batch; times are read only where a policy needs them."""
         if not policy.strategy.startswith("rotate") and not policy.closed_before:
-            return {self.place_of(datetime.now(UTC), policy): range(len(events))}
+            return {self.partition_for(datetime.now(UTC), policy): range(len(events))}
         batches: dict[Events, list[int]] = defaultdict(list)
         for index, event in enumerate(events):
             at = _time_of(event)
             if policy.closed_before and at < policy.closed_before:
                 failures.append(Failure(index, f"older than what is kept, from {policy.closed_before:%Y-%m-%d}", event))
             else:
-                batches[self.place_of(at, policy)].append(index)
+                batches[self.partition_for(at, policy)].append(index)
         return batches
 
     def _insert_into(
-        self, place: Events, events: Sequence[Storable], indexes: Sequence[int], concern: WriteConcern
+        self, partition: Events, events: Sequence[Storable], indexes: Sequence[int], concern: WriteConcern
     ) -> list[Failure]:
         batch = events if len(indexes) == len(events) else [events[index] for index in indexes]
         try:
-            place.with_options(write_concern=concern).insert_many(batch, ordered=False)
+            partition.with_options(write_concern=concern).insert_many(batch, ordered=False)
         except BulkWriteError as error:
             return [
                 Failure(indexes[failed["index"]], failed["errmsg"], batch[failed["index"]])
@@ -137,27 +137,27 @@ class Places:
             ]
         return []
 
-    def _made_ready(self, place: Events, policy: Policy) -> Events:
-        """The place with its indexes, which a new day's collection must get before its first event."""
-        known = (place.database.name, place.name)
+    def _made_ready(self, partition: Events, policy: Policy) -> Events:
+        """The partition with its indexes, which a new day's collection must get before its first event."""
+        known = (partition.database.name, partition.name)
         if known not in self._ready:
             options: dict[str, Any] = {}
-            if place.name == CAPPED:
+            if partition.name == CAPPED:
                 options = {"capped": True, "size": policy.size_bytes}
-            schema.apply(place.database, [events_collection(place.name, **options)])
+            schema.apply(partition.database, [events_collection(partition.name, **options)])
             self._ready.add(known)
-        return place
+        return partition
 
     def make_ready(self, at: datetime, policy: Policy) -> Events:
-        """The place of this time under a policy, with its indexes."""
-        return self._made_ready(self.place_of(at, policy), policy)
+        """The partition of this time under a policy, with its indexes."""
+        return self._made_ready(self.partition_for(at, policy), policy)
 
-    def forget(self, place: Events) -> None:
-        """A place was dropped: it must be made ready again before its next use."""
-        self._ready.discard((place.database.name, place.name))
+    def forget(self, partition: Events) -> None:
+        """A partition was dropped: it must be made ready again before its next use."""
+        self._ready.discard((partition.database.name, partition.name))
 
     def spanning(self, start: datetime | None = None, end: datetime | None = None) -> list[Events]:
-        """The existing places that may hold events from `start` to before `end`, the main one first."""
+        """The existing partitions that may hold events from `start` to before `end`, the main one first."""
         found = [self.db[EVENTS]]
         names = self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}})
         if CAPPED in names:
@@ -165,14 +165,14 @@ class Places:
         partitions = [self.db[name] for name in sorted(names) if is_partition(name.removeprefix(f"{EVENTS}."))]
         if self.policy().databases_used:
             partitions += self._databases()
-        return found + [place for place in partitions if _overlaps(span_of(place, self.db), start, end)]
+        return found + [partition for partition in partitions if _overlaps(span_of(partition, self.db), start, end)]
 
     def together(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
         """The names of those of this database, which one aggregation can span; roll-ups accept no others.
 
-        What is left of databases for single days has the main place's name: with it, events would count twice.
+        What is left of databases for single days has the main partition's name: with it, events would count twice.
         """
-        return [place.name for place in self.spanning(start, end) if place.database == self.db]
+        return [partition.name for partition in self.spanning(start, end) if partition.database == self.db]
 
     def _databases(self) -> Iterator[Events]:
         prefix = f"{self.db.name}_"
@@ -181,26 +181,28 @@ class Places:
                 yield pinned(self.db.client[name])[EVENTS]
 
     def partitions(self) -> list[Events]:
-        """The places of single days and months, oldest first."""
-        rotated = [place for place in self.spanning() if place.name != CAPPED and place != self.db[EVENTS]]
-        return sorted(rotated, key=lambda place: span_of(place, self.db))
+        """The partitions of single days and months, oldest first."""
+        rotated = [
+            partition for partition in self.spanning() if partition.name != CAPPED and partition != self.db[EVENTS]
+        ]
+        return sorted(rotated, key=lambda partition: span_of(partition, self.db))
 
     def stored_behind(self, source: str, first_id: str) -> set[str]:
         """Ids of this source's events at or behind one: what an import stored beyond its last checkpoint."""
         where = {
             "_id": {"$gte": first_id, "$lt": f"{source}."}
         }  # "." comes right behind "-" in the order of characters
-        return {event["_id"] for place in self.spanning() for event in place.find(where, {"_id": 1})}
+        return {event["_id"] for partition in self.spanning() for event in partition.find(where, {"_id": 1})}
 
 
-def insert_once(place: Events, documents: Sequence[Document]) -> None:
+def insert_once(partition: Events, documents: Sequence[Document]) -> None:
     """Insert what is not there yet.
 
     Atomic: each document by itself.
     Raises: `Unavailable` where too few members have them.
     """
     try:
-        place.with_options(write_concern=WriteConcern("majority")).insert_many(documents, ordered=False)
+        partition.with_options(write_concern=WriteConcern("majority")).insert_many(documents, ordered=False)
     except BulkWriteError as error:
         if any(failed["code"] != DUPLICATE_KEY for failed in refusals(error)):
             raise
@@ -232,9 +234,9 @@ def is_partition(suffix: str) -> bool:
     return _PARTITION.fullmatch(suffix) is not None
 
 
-def span_of(place: Events, db: Db) -> tuple[datetime, datetime]:
+def span_of(partition: Events, db: Db) -> tuple[datetime, datetime]:
     """From when to before when the events of a partition are."""
-    name = place.name.removeprefix(f"{EVENTS}.") if place.database.name == db.name else place.database.name
+    name = partition.name.removeprefix(f"{EVENTS}.") if partition.database.name == db.name else partition.database.name
     match = _PARTITION.fullmatch(name.removeprefix(f"{db.name}_"))
     assert match is not None
     year, month, day = int(match[1]), int(match[2]), match[3]
@@ -249,6 +251,6 @@ def _overlaps(span: tuple[datetime, datetime], start: datetime | None, end: date
     return (end is None or span[0] < end) and (start is None or span[1] > start)
 
 
-def names(places: Iterable[Events]) -> list[str]:
-    """The places' names, for messages."""
-    return [place.full_name for place in places]
+def names(partitions: Iterable[Events]) -> list[str]:
+    """The partitions' names, for messages."""
+    return [partition.full_name for partition in partitions]

@@ -10,12 +10,12 @@ from unittest.mock import patch
 import pytest
 
 from squinney.mongo.connect import operation, seconds_left
-from squinney.transactions import turns
-from squinney.transactions.turns import Turns
+from squinney.transactions import fair_locks
+from squinney.transactions.fair_locks import FairLocks
 
 
 def test_one_at_a_time_in_the_order_of_coming() -> None:
-    line, done, inside = Turns(), [], threading.Semaphore(1)
+    line, done, inside = FairLocks(), [], threading.Semaphore(1)
 
     def visit(number: int) -> None:
         with line.of("node"):
@@ -33,13 +33,13 @@ def test_one_at_a_time_in_the_order_of_coming() -> None:
 
 
 def test_nodes_do_not_wait_for_each_other() -> None:
-    line = Turns()
+    line = FairLocks()
     with line.of("one"), line.of("other"):
         assert set(line._waiting) == {"one", "other"}
 
 
 def test_a_failure_passes_the_turn_on() -> None:
-    line = Turns()
+    line = FairLocks()
     for _ in range(2):
         with pytest.raises(KeyError), line.of("node"):
             raise KeyError
@@ -47,13 +47,13 @@ def test_a_failure_passes_the_turn_on() -> None:
 
 
 def test_who_has_waited_for_long_goes_ahead() -> None:
-    line, went = Turns(), threading.Event()
+    line, went = FairLocks(), threading.Event()
 
     def visit() -> None:
         with line.of("node"):
             went.set()
 
-    with patch.object(turns, "LONGEST_WAIT_SECONDS", 0.01), line.of("node"):
+    with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0.01), line.of("node"):
         thread = threading.Thread(target=visit)
         thread.start()
         assert went.wait(10)
@@ -62,7 +62,7 @@ def test_who_has_waited_for_long_goes_ahead() -> None:
 
 
 def test_waiting_leaves_time_for_the_work() -> None:
-    line, left = Turns(), []
+    line, left = FairLocks(), []
 
     def visit() -> None:
         with operation(2), line.of("node"):
@@ -76,8 +76,8 @@ def test_waiting_leaves_time_for_the_work() -> None:
 
 
 def test_whoever_comes_learns_if_others_wait() -> None:
-    line = Turns()
+    line = FairLocks()
     with line.of("node") as crowded:
         assert not crowded
-        with patch.object(turns, "LONGEST_WAIT_SECONDS", 0), line.of("node") as crowded:
+        with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0), line.of("node") as crowded:
             assert crowded

@@ -1,4 +1,4 @@
-"""`Sight`: the tree as one viewer may see and change it; what `Nodes` and `Photos` stand on."""
+"""`VisibleNodes`: the tree as one viewer may see and change it; what `Nodes` and `Photos` stand on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page, page_of_those
 
 
-class Sight:
+class VisibleNodes:
     """Reads of nodes, each checked against access and time."""
 
     def __init__(self, db: Db, clock: Clock, top: Access) -> None:

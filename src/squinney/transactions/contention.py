@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from squinney.mongo.schema import Db
+from squinney.transactions.fair_locks import FairLocks
 from squinney.transactions.steps import Step, identity
-from squinney.transactions.turns import Turns
 
 HOT_SECONDS = 0.2  # after the last meeting; a line keeps it hot
 MOST_NAMES = 10_000
@@ -21,11 +21,11 @@ MOST_NAMES = 10_000
 Name = tuple[str, str, bytes]
 
 
-class Meetings:
+class Contention:
     """Where runs have met of late, and the queues there."""
 
     def __init__(self) -> None:
-        self._turns = Turns()
+        self._fair_locks = FairLocks()
         self._hot: dict[Name, float] = {}
 
     def met(self, names: Sequence[Name]) -> None:
@@ -41,7 +41,7 @@ class Meetings:
         now = time.monotonic()
         hot = [name for name in names if self._hot.get(name, 0) > now]
         with ExitStack() as queues:
-            crowded = [name for name in hot if queues.enter_context(self._turns.of(name))]
+            crowded = [name for name in hot if queues.enter_context(self._fair_locks.of(name))]
             self.met(crowded)
             yield
 
@@ -51,4 +51,4 @@ def names_of(db: Db, steps: Sequence[Step]) -> list[Name]:
     return sorted((db.name, *identity(step)) for step in steps if step.insert is None)
 
 
-MEETINGS = Meetings()
+CONTENTION = Contention()

@@ -18,7 +18,7 @@ from typing import Self
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import parsers
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import Chunk
 from squinney.analytics.events.storing import Counts, Storer
 from squinney.analytics.parsers.encoded import encoder
@@ -45,11 +45,11 @@ class Job:
     database: str = ""
     site: str = ""
 
-    def storer(self, places: Places, *, continues_a_line: bool = False) -> Storer:
+    def storer(self, partitions: EventPartitions, *, continues_a_line: bool = False) -> Storer:
         """A storer for this source."""
         plain = self.format in ("combined", "nginx") and not self.field_map
         return Storer(
-            places,
+            partitions,
             self.source,
             parsers.parser_for(self.format, self.field_map),
             self.concern,
@@ -81,7 +81,7 @@ class Given:
             return self.storer.store(self.chunk, self.first_line)
 
 
-class Crew:
+class ImportWorkers:
     """Stores chunks, up to `most` at a time; use it in a `with`."""
 
     def __init__(self, storer: Storer, job: Job, processes: int) -> None:
@@ -142,7 +142,7 @@ _own: dict[str, Storer] = {}
 def _connect(job: Job) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     db: Db = client_for(job.uri)[job.database]
-    _own["storer"] = job.storer(Places(db))
+    _own["storer"] = job.storer(EventPartitions(db))
 
 
 def _end_with_parent() -> None:

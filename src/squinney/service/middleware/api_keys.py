@@ -29,7 +29,7 @@ READS = {"GET", "HEAD", "OPTIONS"}
 BEARER = "bearer "
 
 
-class Gate:
+class ApiKeyMiddleware:
     """Lets a request through, or answers it with a problem."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, scopes: Mapping[str, str], options: Options) -> None:

@@ -14,10 +14,15 @@ from tests.explore.faults import in_mode
 
 PLACES = [(name, number) for name in ("xs", "ys") for number in (1, 2, 3)]
 LOGINS = ["ada", "bob", "eve"]
-PLAN_COLLECTIONS = [
-    *COLLECTIONS,
-    *(Collection(name, indexes=[Index([("login", 1)], unique=True, sparse=True)]) for name in ("xs", "ys")),
-]
+PLACED = {
+    name: Collection(
+        name,
+        indexes=[Index([("login", 1)], unique=True, sparse=True)],
+        escrow={"beans": "floor", "used": "ceiling", "seen_by": "free"},
+    )
+    for name in ("xs", "ys")
+}
+PLAN_COLLECTIONS = [*COLLECTIONS, *PLACED.values()]
 
 
 class NotSo(Conflict):
@@ -27,7 +32,8 @@ class NotSo(Conflict):
 def prepare(db: Db) -> None:
     """Two documents in each collection; the third place is free."""
     for name in ("xs", "ys"):
-        db[name].insert_many([{"_id": 1, "n": 2, "login": "ada"}, {"_id": 2, "n": 1}])
+        numbers = {"beans": 2, "used": 1, "seen_by": 0}
+        db[name].insert_many([{"_id": 1, "n": 2, "login": "ada", **numbers}, {"_id": 2, "n": 1, **numbers}])
 
 
 def plan(rng: random.Random) -> Sequence[Step]:
@@ -40,6 +46,8 @@ def plan(rng: random.Random) -> Sequence[Step]:
 
 
 def _step(rng: random.Random, name: str, number: int) -> Step:
+    if number < 3 and rng.random() < 0.4:
+        return _shared(rng, name, number)
     if rng.random() < (0.6 if number == 3 else 0.1):
         login: dict[str, Any] = {"login": rng.choice(LOGINS)} if rng.random() < 0.4 else {}
         return Step(name, number, insert={"n": rng.randint(0, 2), **login})
@@ -57,6 +65,20 @@ def _step(rng: random.Random, name: str, number: int) -> Step:
         ]
     )
     return Step(name, number, guard=_guard(rng), refused=NotSo, **update)
+
+
+def _shared(rng: random.Random, name: str, number: int) -> Step:
+    """A floor, a ceiling with one of two limits, or gives alone."""
+    amount, more = rng.choice([1, 2]), rng.choice([{}, {"n": {"$gte": 1}}, {"m": None}])
+    kind = rng.choice(["floor", "ceiling", "give"])
+    how: dict[str, Any] = {"give": {"$inc": {"beans": amount, "used": -1, "seen_by": -amount}}, "guard": more}
+    if kind == "floor":
+        how = {"guard": {"beans": {"$gte": amount}, **more}, "take": {"$inc": {"beans": -amount}}}
+    elif kind == "ceiling":
+        how = {"guard": {"used": {"$lt": rng.choice([2, 3])}, **more}, "take": {"$inc": {"used": amount}}}
+    if kind != "give" and rng.random() < 0.5:
+        how["give"] = {"$inc": {"seen_by": 1}}
+    return Step(PLACED[name], number, refused=NotSo, shared=True, **how)
 
 
 def _guard(rng: random.Random) -> dict[str, Any]:
@@ -79,4 +101,4 @@ def _named(steps: Sequence[Step], mode: Mode) -> Operation:
 
 def _told(step: Step) -> str:
     does = {"guard": step.guard, "take": step.take, "give": step.give, "insert": step.insert, "delete": step.delete}
-    return f"{step.collection}/{step.id} " + ", ".join(f"{name} {what}" for name, what in does.items() if what)
+    return f"{step.name}/{step.id} " + ", ".join(f"{name} {what}" for name, what in does.items() if what)

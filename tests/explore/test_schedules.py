@@ -87,7 +87,6 @@ def test_a_fault_that_was_found_does_not_come_back(
 
 
 @heavy
-@pytest.mark.xfail(strict=False, reason="the protocol that gets them all right is not in yet")
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_random_plans_at_once_are_like_one_after_the_other(
     seed: int, explorer: Explorer, count_schedules: Callable[[int], None]

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
+from squinney.transactions import PROTOCOL_FIELDS
 
 NODES = "content.nodes"
 REVISIONS = "content.revisions"
@@ -33,7 +34,7 @@ COMMENTS_A_PAGE = 100
 # A node with comments inside must stay below the server's 16 MB with room for an edit of its text and its markers.
 MOST_EMBEDDED_BYTES = 13 * 2**20
 
-_MARKERS = dict.fromkeys(("txns", "tombs", "txn_lock", "txn_stub", "txn_checks"), 0)
+_MARKERS = dict.fromkeys(PROTOCOL_FIELDS, 0)
 WITHOUT_MARKERS = dict(_MARKERS)
 WITHOUT_COMMENTS = {"metadata.comments": 0, **_MARKERS}
 

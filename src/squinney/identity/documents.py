@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
+from squinney.transactions import PROTOCOL_FIELDS
 
-WITHOUT_MARKERS = dict.fromkeys(("txns", "tombs", "txn_lock", "txn_stub", "txn_checks"), 0)
+WITHOUT_MARKERS = dict.fromkeys(PROTOCOL_FIELDS, 0)
 
 
 class Person(TypedDict):

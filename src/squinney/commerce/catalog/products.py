@@ -15,12 +15,13 @@ from squinney.commerce.catalog.words import folded, parts_of
 from squinney.commerce.documents import CURRENCY, MOST_PRICE, Product
 from squinney.errors import Invalid
 from squinney.patterns import attributes
+from squinney.transactions import PROTOCOL_FIELDS
 
 SCHEMA_VERSION = 2  # 2: titles are sorted without accents, and searched by their parts
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
 TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
-OURS = {"title_lower", "title_parts", "version", "schema_version", "txns", "txn_lock", "txn_checks", "tombs"}
+OURS = {"title_lower", "title_parts", "version", "schema_version", *PROTOCOL_FIELDS}
 
 
 def _plain(value: str) -> str:

@@ -17,7 +17,7 @@ from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
-from squinney.transactions import KeyReused, Stale, Step
+from squinney.transactions import PROTOCOL_FIELDS, KeyReused, Stale, Step
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -229,7 +229,7 @@ def unanswerable(found: Document | None) -> SquinneyError:
     return Conflict("the comment you answer was deleted")
 
 
-HIDDEN = ("epoch", "key", "page", "txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
+HIDDEN = ("epoch", "key", "page", *PROTOCOL_FIELDS)
 
 
 def plain(stored: Document) -> Comment:

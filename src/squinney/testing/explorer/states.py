@@ -14,12 +14,12 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from squinney.mongo.schema import Db, Document
 from squinney.testing.explorer.actor import WRITES
+from squinney.transactions import PROTOCOL_FIELDS
 
 State = dict[str, list[str]]
 Documents = Mapping[str, list[Document]]
 FRESH = "<fresh>"
 RECORDS = "transactions"
-PROTOCOL = ("txns", "tombs", "txn_lock", "txn_stub", "txn_checks")
 LEFT_BEHIND = ("txns", "tombs", "txn_lock", "txn_stub")
 FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ours, and those of most others
 
@@ -92,7 +92,7 @@ class Snapshot:
         return json.dumps(self.masked(in_order, number), default=json_util.default)
 
     def _plain(self, document: Document) -> str:
-        kept = {name: value for name, value in document.items() if name not in PROTOCOL}
+        kept = {name: value for name, value in document.items() if name not in PROTOCOL_FIELDS}
         return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
 
     def masked(self, value: Any, fresh: Callable[[Any], str] = lambda found: FRESH) -> Any:

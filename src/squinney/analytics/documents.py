@@ -39,8 +39,25 @@ class Event(TypedDict, total=False):
     ssk: int
 
 
+class Chain(TypedDict):
+    """What the first lines of a log are known by: how many bytes they have, and a digest for each."""
+
+    bytes: int
+    digests: bytes
+
+
+class Tail(TypedDict):
+    """What the last bytes before a checkpoint are known by."""
+
+    length: int
+    hash: str
+
+
 class Import(TypedDict):
-    """How far a source was read. `offset` counts decompressed bytes; `head_*` is how the source is known again."""
+    """How far a source was read. `offset` counts decompressed bytes.
+
+    `head_*`, `chain` and `tail` are how the source is known again.
+    """
 
     _id: str
     name: str
@@ -57,6 +74,8 @@ class Import(TypedDict):
     updated_at: datetime
     hits_offset: NotRequired[int]
     unterminated: NotRequired[bool]
+    chain: NotRequired[Chain]
+    tail: NotRequired[Tail | None]
 
 
 class Reject(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 from tests.systems.analytics.conftest import JUNE, MAY, line
 
 from squinney.analytics import COLLECTIONS, EventLog
+from squinney.analytics.errors import ImportRunning
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, apply
 
@@ -181,3 +183,64 @@ def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
     for span in (float("nan"), -1, "1"):
         with pytest.raises(Invalid, match="poll_seconds"):
             log.follow(tmp_path / "access.log", poll_seconds=span)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("following")
+def test_the_renamed_log_is_written_to_while_the_new_one_has_lines(log: EventLog, writer: Writer) -> None:
+    """As Apache does after a graceful restart, until its old children have ended."""
+    writer.write(10)
+    wait_for(log, range(10))
+    rotated = writer.path.with_name("access.log.1")
+    writer.path.rename(rotated)
+    late = Writer(rotated)
+    for _ in range(3):
+        late.written = writer.written
+        late.write(5)
+        writer.written = late.written
+        writer.write(5)
+        wait_for(log, range(writer.written))
+    assert len(log.imports().items) == 2
+
+
+@pytest.mark.usefixtures("following")
+@pytest.mark.parametrize("name", ["access.log-20150517", "access-20150517.log"])
+def test_a_copy_with_a_date_for_its_name(log: EventLog, writer: Writer, name: str) -> None:
+    """logrotate's `dateext` with `copytruncate`: what was written right before the cut is in the copy only."""
+    for number in range(2):
+        writer.write(20)
+        wait_for(log, range(writer.written))
+        writer.write(5)
+        shutil.copy(writer.path, writer.path.with_name(name.replace("17", f"{17 + number}")))
+        writer.path.write_text("")
+        writer.write(20)
+        wait_for(log, range(writer.written))
+    assert len(log.imports().items) == 3
+
+
+@pytest.mark.usefixtures("following")
+def test_a_hole_where_the_cut_log_was(log: EventLog, writer: Writer) -> None:
+    """The server writes on at its old place in a file that was cut: what is before it reads as NULs."""
+    writer.write(20)
+    wait_for(log, range(20))
+    length = writer.path.stat().st_size
+    shutil.copy(writer.path, writer.path.with_name("access.log.1"))
+    os.truncate(writer.path, 0)
+    os.truncate(writer.path, length)
+    writer.write(20)
+    wait_for(log, range(40))
+
+
+def test_following_waits_for_another_import(log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer.write(5)
+    stop, real, refused = threading.Event(), EventLog.import_file, []
+
+    def busy_at_first(self: EventLog, *args: object, **options: object) -> object:
+        if not refused:
+            refused.append(True)
+            raise ImportRunning("another process is importing it")
+        stop.set()
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(EventLog, "import_file", busy_at_first)
+    log.follow(writer.path, stop=stop, poll_seconds=0.01)
+    wait_for(log, range(5))

@@ -9,7 +9,9 @@ import io
 import os
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -143,7 +145,8 @@ def test_a_line_of_ten_megabytes_is_named_and_passed(log: EventLog, where: str) 
     good = [line(n) for n in range(10)]
     lines = {"first": [monster, *good], "middle": [*good[:5], monster, *good[5:]], "last": [*good, monster]}
     content = "".join(lines.get(where, lines["last"]))
-    imported = log.import_file(io.BytesIO((content[:-1] if "without" in where else content).encode()))
+    stream = io.BytesIO((content[:-1] if "without" in where else content).encode())
+    imported = log.import_file(stream, take_unterminated=True)
     assert (imported.counts.stored, imported.counts.rejected) == (10, 1)
     (reject,) = log.rejects(imported.source["_id"]).items
     assert "65,536" in reject["reason"]
@@ -200,16 +203,84 @@ def test_a_cut_gzip_stores_what_can_be_read(log: EventLog, tmp_path: Path) -> No
     assert imported.source["state"] == "incomplete"
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_the_last_line_counts_when_its_end_has_come(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
+    """It was stored as far as it went, and its rest rejected when the whole log came."""
+    content = (line(1) + line(2) + line(3)).encode()
+    cut = log.import_file(io.BytesIO(pack(content[:-30])))
+    assert (cut.counts.stored, cut.counts.rejected) == (2, 0)
+    assert "no end yet" in cut.note
+    whole = log.import_file(io.BytesIO(pack(content)))
+    assert (whole.counts.stored, whole.counts.rejected) == (1, 0)
+    assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 2, 3]
+
+
+def test_a_gzip_that_was_cut_is_whole_when_all_of_it_has_come(log: EventLog) -> None:
+    packed = gzip.compress("".join(line(n) for n in range(20_000)).encode())
+    assert "cut short" in log.import_file(io.BytesIO(packed[:-5_000])).note
+    assert log.import_file(io.BytesIO(packed)).counts.rejected == 0
+    (source,) = log.imports().items
+    assert (source["stored"], source["rejected"], source["state"]) == (20_000, 0, "done")
+
+
+def test_two_servers_whose_logs_begin_alike(log: EventLog) -> None:
+    """The same kilobyte first, then others: 2 lines of 19 were stored."""
+    checks = "".join(line(0, path="/health") for _ in range(17))
+    for number, path in enumerate(("/a", "/b", "/c")):
+        stored = log.import_file(io.BytesIO((checks + line(1, path=path) + line(2, path=path)).encode())).counts.stored
+        assert (number, stored) == (number, 19)
+    shorter = log.import_file(io.BytesIO((checks + line(1, path="/d")).encode()))
+    assert shorter.counts.stored == 18
+    for again in ("/a", "/b", "/c"):
+        content = checks + line(1, path=again) + line(2, path=again)
+        assert log.import_file(io.BytesIO(content.encode())).counts.lines == 0
+        assert log.import_file(io.BytesIO((content + line(3, path=again)).encode())).counts.stored == 1
+    assert log.import_file(io.BytesIO((checks + line(1, path="/a")).encode())).counts.lines == 0  # an older copy
+
+
+class Pipe(io.RawIOBase):
+    """A stream that cannot go back, in small portions."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._content.read(min(700, len(buffer)))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_a_pipe_is_known_by_its_content_too(log: EventLog, pack: Callable[[bytes], bytes]) -> None:
+    alike = "".join(line(n, path="/same") for n in range(40))
+    for path in ("/a", "/b"):
+        content = (alike + "".join(line(n, path=path) for n in range(40))).encode()
+        assert log.import_file(Pipe(pack(content))).counts.stored == 80
+        assert log.import_file(io.BufferedReader(Pipe(pack(content)))).counts.lines == 0
+        assert log.import_file(Pipe(pack(content + line().encode()))).counts.stored == 1
+
+
+def test_a_hole_of_nuls_before_the_first_line_is_passed(log: EventLog) -> None:
+    """What a server leaves that goes on writing at its old place in a log that was cut."""
+    content = bytes(3_000_000) + (line(1) + line(2)).encode()
+    assert log.import_file(io.BytesIO(content)).counts.stored == 2
+    assert log.import_file(io.BytesIO(content + line(3).encode())).counts.stored == 1
+    assert log.import_file(io.BytesIO(bytes(5_000))).note == "it is empty"
+
+
 def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(line(1) + line(2).rstrip("\n"))
-    assert log.import_file(path).counts.stored == 2
+    assert log.import_file(path, take_unterminated=True).counts.stored == 2
     path.write_text(line(1) + line(2) + line(3))
-    assert log.import_file(path).counts.stored == 1
+    assert log.import_file(path, take_unterminated=True).counts.stored == 1
     path.write_text(line(1) + line(2) + line(3) + line(4).rstrip("\n"))
-    log.import_file(path)
+    log.import_file(path, take_unterminated=True)
     path.write_text(line(1) + line(2) + line(3) + line(4).rstrip("\n") + " more\n" + line(5))
-    imported = log.import_file(path)
+    imported = log.import_file(path, take_unterminated=True)
     assert (imported.counts.stored, imported.counts.rejected) == (1, 1)
     assert "had no end yet" in log.rejects(imported.source["_id"]).items[0]["reason"]
 

@@ -19,8 +19,9 @@ from squinney.analytics import parsers
 from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
+from squinney.analytics.events.content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks, decompressed, read, read_head
+from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks
 from squinney.analytics.events.storing import Counts, as_text
 from squinney.analytics.events.workers import Given, ImportWorkers, Job
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
@@ -29,6 +30,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 
 LINES_TRIED = 200
+NO_END = "its last line has no end yet, and is left until it has"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Options:
     concern: WriteConcern = field(default_factory=lambda: WriteConcern("majority"))
     processes: int = 1
     uri: str | None = None
-    take_unterminated: bool = True
+    take_unterminated: bool = False
     chunk_bytes: int = CHUNK_BYTES
 
 
@@ -76,30 +78,29 @@ def import_stream(
     clock: Clock = utcnow,
 ) -> Imported:
     """Read a stream from its source's checkpoint to its end; see `EventLog.import_file`."""
-    stream, compressed = decompressed(raw)
-    head = read_head(stream)
-    if not head:
+    content = Content(raw)
+    if not content.head:
         return Imported(None, note="it is empty")
-    _refuse_binary(head)
+    _refuse_binary(content.head)
     with operation(60):
         source = sources.begin(
-            partitions.db, head, name=options.name, title=options.title, site=options.site, clock=clock
+            partitions.db,
+            content.head,
+            name=options.name,
+            title=options.title,
+            site=options.site,
+            clock=clock,
+            content=content,
         )
     offset = source["offset"]
-    start = _go_to(stream, offset, head, compressed)
-    if start is None:
-        if after_checkpoint:
-            after_checkpoint(source)
-        return Imported(source, note="all of it was imported before")
-    found = chunks(
-        stream,
-        offset,
-        take_unterminated=options.take_unterminated or compressed,
-        start=start,
-        size=options.chunk_bytes,
-    )
+    stream = content.begin_at(offset)
+    left: list[int] = []
+    found = chunks(stream, offset, take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
     run = _Run(partitions, source, options, clock, after_checkpoint, _reporter(raw, progress))
-    return run.over(found)
+    imported = run.over(found)
+    if left and not imported.note.startswith("the compressed"):
+        imported = replace(imported, note=f"{imported.note}; {NO_END}" if imported.note else NO_END)
+    return imported
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
@@ -107,32 +108,14 @@ def is_known(db: Db, raw: BinaryIO) -> bool:
 
     Raises: `Unavailable`.
     """
-    head = read_head(decompressed(raw)[0])
+    content = Content(raw)
     with operation(60, reads_only=True):
-        return sources.find(db, head, None) is not None
+        return any(content.is_continuation_of(one) for one in sources.find(db, content.head, None))
 
 
 def _refuse_binary(head: bytes) -> None:
     if b"\0" in head and parsers.detect(as_text(line) for line in head.split(b"\n")) is None:
         raise NotALog("this is not a log: it begins with bytes that are not text", field="path")
-
-
-def _go_to(stream: BinaryIO, offset: int, head: bytes, compressed: bool) -> bytes | None:
-    """Move to the checkpoint: what is read of the rest already, or None where there is no rest."""
-    if offset <= len(head):
-        return head[offset:]
-    if not compressed and stream.seekable():
-        if stream.seek(0, os.SEEK_END) <= offset:
-            return None
-        stream.seek(offset)
-        return b""
-    left = offset - len(head)
-    try:
-        while left and (skipped := read(stream, min(left, CHUNK_BYTES))):
-            left -= len(skipped)
-    except CutShort:
-        return None
-    return None if left else b""
 
 
 def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Callable[[Counts], None]:
@@ -253,13 +236,15 @@ class _Run:
 
         Atomic: one update, which requires the old offset.
         """
-        unchanged = {"_id": self._source["_id"], "offset": chunk.offset}
+        unchanged = {"_id": self._source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
         added = {"lines": counts.lines, "stored": counts.stored, "rejected": counts.rejected, "blank": counts.blank}
         moved = {
             "offset": chunk.end,
             "state": "running",
             "format": last_header(chunk) if chunk.header else self._format,
             "unterminated": not chunk.terminated,
+            "chain": chained(self._source.get("chain"), chunk),
+            "tail": tail_of(chunk),
             "updated_at": self._clock(),
         }
         with operation(60):

@@ -143,12 +143,13 @@ class EventLog:
         uri: str | None = None,
         progress: Callable[[Progress], None] | None = None,
         after_checkpoint: Callable[[Import], None] | None = None,
-        take_unterminated: bool = True,
+        take_unterminated: bool = False,
         title: str = "",
     ) -> Imported:
         """Read a log, plain or compressed, or an open stream, into events; each line once, however often it is run.
 
         What is no event is kept in `rejects` with its number and the reason. `fields` keeps only some of each event.
+        The last line counts only when its end has come, or at once with `take_unterminated`.
         More `processes` than one connect by themselves and need the `uri`. `after_checkpoint` is called with the
         source each time that some more of it is stored for good, and once where there is no more: what died between a
         checkpoint and this call is made up for.
@@ -197,15 +198,15 @@ class EventLog:
 
         Atomic: as `import_file`.
         After a crash: follow it again; it goes on where it stood.
-        Raises: as `import_file`, but waits while MongoDB is away.
+        Raises: as `import_file`, but waits while MongoDB is away or another import reads the same log.
         """
 
         checks.seconds(poll_seconds, "poll_seconds")
         if "source" in options:
             raise Invalid("a log that is followed is known by its content, not by a name", field="source")
 
-        def read(file: BinaryIO, finished: bool) -> Imported:
-            return self.import_file(file, take_unterminated=finished, title=_title(path), **options)
+        def read(file: BinaryIO) -> Imported:
+            return self.import_file(file, title=_title(path), **options)
 
         def knows(file: BinaryIO) -> bool:
             return imports.is_known(self._db, file)

@@ -106,16 +106,22 @@ def read_head(stream: BinaryIO, size: int = HEAD_BYTES) -> bytes:
 
 
 def chunks(
-    stream: BinaryIO, offset: int, *, take_unterminated: bool, start: bytes = b"", size: int = CHUNK_BYTES
+    stream: BinaryIO,
+    offset: int,
+    *,
+    take_unterminated: bool,
+    size: int = CHUNK_BYTES,
+    left: list[int] | None = None,
 ) -> Iterator[Chunk]:
-    """Whole lines of a stream that stands at `offset`, `start` being read already.
+    """Whole lines of a stream that stands at `offset`.
 
     A line longer than `LONGEST_LINE` comes as a chunk of its own that holds only its beginning. The last line without
-    an end is left for later unless `take_unterminated`.
+    an end is left for later unless `take_unterminated`, and always where the file is cut short; `left` then gets its
+    length.
 
     Raises: `CutShort`, after everything that could be read was given.
     """
-    rest, broken = start, None
+    rest, broken = b"", None
     while True:
         try:
             more = read(stream, size)
@@ -132,13 +138,17 @@ def chunks(
             length, beginning, ended, rest = _skip_line(stream, rest, size)
             if ended or take_unterminated:
                 yield Chunk(offset, offset + length, beginning, too_long=True, terminated=ended)
+            elif left is not None:
+                left.append(length)
             offset += length
     whole, end, rest = rest.rpartition(b"\n")
     if end:
         yield from _without_long_lines(whole + end, offset)
         offset += len(whole) + 1
-    if rest and (take_unterminated or broken):
+    if rest and take_unterminated and not broken:
         yield Chunk(offset, offset + len(rest), rest[:LONGEST_LINE], len(rest) > LONGEST_LINE, terminated=False)
+    elif rest and left is not None:
+        left.append(len(rest))
     if broken:
         raise broken
 

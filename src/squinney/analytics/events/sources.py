@@ -13,9 +13,12 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning
+from squinney.analytics.events.content import Content
 from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import Clock
 from squinney.mongo.schema import Db, Document
+
+FORGETTING = "forgetting"
 
 
 def id_of(text: bytes) -> str:
@@ -38,34 +41,48 @@ def log_of(event_id: str) -> str:
     return str(event_id).rpartition("-")[0]
 
 
-def find(db: Db, head: bytes, name: str | None) -> Import | None:
-    """The source that a file with this head continues, or the one of the given name."""
+def find(db: Db, head: bytes, name: str | None) -> list[Import]:
+    """The sources that a file with this head may continue, the likeliest first, or the one of the given name."""
     if name is not None:
-        return cast(Import | None, db["imports"].find_one({"_id": id_of(name.encode())}))
+        named = db["imports"].find_one({"_id": id_of(name.encode())})
+        return [cast(Import, named)] if named else []
     lengths = [length for length in db["imports"].distinct("head_length") if 0 < length <= len(head)]
     hashes = [_hash(head[:length]) for length in lengths]
-    longest = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1).limit(1)
-    return cast(Import | None, next(longest, None))
+    found = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
+    return cast(list[Import], sorted(found, key=lambda one: (-one["head_length"], -one["offset"])))
 
 
-def begin(db: Db, head: bytes, *, name: str | None, title: str, site: str, clock: Clock) -> Import:
+def begin(
+    db: Db, head: bytes, *, name: str | None, title: str, site: str, clock: Clock, content: Content | None = None
+) -> Import:
     """The source of a file, made known if it is new, with as much of its head as there is by now.
+
+    Its content tells it from others that begin alike.
 
     Atomic: one insert, or one update.
     After a crash: the source is known, with nothing read yet.
     Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike.
     """
-    source = find(db, head, name)
+    alike = find(db, head, name)
+    source = next((one for one in alike if name or content is None or content.is_continuation_of(one)), None)
     if source is not None:
+        _refuse_forgotten(source)
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             raise ImportRunning("another process is importing this source, or one that began alike; try again")
         return source
     source = _new(head, name, title, site, clock)
+    if alike and content:  # there is one of that head already
+        source["_id"] = id_of(head + content.chain()["digests"])
     try:
         db["imports"].insert_one(cast(Document, source))
     except DuplicateKeyError:  # another process began it at the same moment
         source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
     return source
+
+
+def _refuse_forgotten(source: Import) -> None:
+    if source["state"] == FORGETTING:
+        raise ImportRunning(f"{source['name']} is being forgotten; `squinney analytics forget {source['_id']}` goes on")
 
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:

@@ -1,0 +1,93 @@
+"""Diagrams that the docs build draws: the layers as the import rules have them, and ways through the files.
+
+A way is one box a line, `title | file | what happens there`; the build fails where a file is not there.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).parents[1]
+WIDTH, HEIGHT, GAP = 720, 58, 18
+STYLE = 'fill="none" stroke="currentColor"'
+
+
+def drawing(label: str, boxes: list[tuple[str, str]], *, arrows: bool) -> str:
+    """Boxes below each other, each with a title and a smaller line."""
+    step = HEIGHT + (GAP if arrows else 6)
+    parts = []
+    for number, (title, line) in enumerate(boxes):
+        top = number * step + 2
+        parts.append(f'<rect x="2" y="{top}" width="{WIDTH - 4}" height="{HEIGHT}" rx="8" {STYLE}/>')
+        parts.append(f'<text x="18" y="{top + 24}" font-weight="bold">{escape(title)}</text>')
+        parts.append(f'<text x="18" y="{top + 45}" font-size="13">{escape(line)}</text>')
+        if arrows and number:
+            middle = WIDTH // 2
+            tip = f"M{middle - 5} {top - 7} L{middle} {top - 1} L{middle + 5} {top - 7}"
+            parts.append(f'<path d="M{middle} {top - GAP} V{top - 1} {tip}" {STYLE}/>')
+    size = f'viewBox="0 0 {WIDTH} {len(boxes) * step}" width="100%"'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(label)}" fill="currentColor">'
+    )
+    return head + "".join(parts) + "</svg>"
+
+
+def layers() -> list[tuple[str, str]]:
+    """What `pyproject.toml` makes the import rules hold, with the systems where they belong."""
+    from squinney.assembly import SYSTEMS
+
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    found = []
+    for layer in rules[0]["layers"]:
+        names = [name.removeprefix("squinney.") for name in layer.split(" | ")]
+        if names == ["http"]:
+            systems = ", ".join(sorted(system.name for system in SYSTEMS))
+            found.append((systems, "the systems; they never import each other, and only their surface/ uses http"))
+        found.append((", ".join(names), purpose(names[0])))
+    return found
+
+
+def purpose(name: str) -> str:
+    """The first line of a module's docstring."""
+    path = ROOT / "src" / "squinney" / name
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return source.read_text().split('"""')[1].strip().splitlines()[0]
+
+
+class House(SphinxDirective):
+    """The layers."""
+
+    def run(self) -> list[nodes.Node]:
+        """Draw them."""
+        return [nodes.raw("", drawing("The layers, from the top down", layers(), arrows=False), format="html")]
+
+
+class Way(SphinxDirective):
+    """A way through the files; its argument says whose."""
+
+    has_content = True
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        """Draw it."""
+        boxes = []
+        for line in self.content:
+            title, file, what = (part.strip() for part in line.split("|"))
+            if not (ROOT / "src" / "squinney" / file).exists():
+                raise self.error(f"there is no src/squinney/{file}")
+            boxes.append((f"{title}: {what}", file))
+        return [nodes.raw("", drawing(self.arguments[0], boxes, arrows=True), format="html")]
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_directive("house", House)
+    app.add_directive("way", Way)
+    return {"parallel_read_safe": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from polls import AlreadyVoted, Polls
+from polls import AlreadyVoted, PollClosed, Polls, repair
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
 from tests.crash.case import Case, transactions
@@ -28,4 +28,42 @@ def _votes_once(db: Db, poll_id: Any) -> None:
     assert db["poll_votes"].count_documents({}) == 1
 
 
-CASES = [Case("Polls.vote", system="polls", prepare=_one_poll, act=_vote, check=_votes_once)]
+def _close(db: Db, mode: Mode, poll_id: Any) -> None:
+    Polls(db, transactions=transactions(db, mode)).close(poll_id)
+
+
+def _takes_votes_or_not(db: Db, poll_id: Any) -> None:
+    closed = "closed_at" in Polls(db).get(poll_id)
+    try:
+        _vote(db, "native", poll_id)
+    except PollClosed:
+        assert closed
+    except AlreadyVoted:
+        pass  # it was asked before
+    else:
+        assert not closed
+
+
+def _miscounted(db: Db) -> None:
+    for _ in range(2):
+        _one_poll(db)
+    db["polls"].update_many({}, {"$set": {"options.0.votes": 7}})
+
+
+def _nothing_is_left_to_do(db: Db, state: Any) -> None:
+    assert not repair(db)
+
+
+CASES = [
+    Case("Polls.vote", system="polls", prepare=_one_poll, act=_vote, check=_votes_once),
+    Case("Polls.close", system="polls", prepare=_one_poll, act=_close, check=_takes_votes_or_not),
+    Case(
+        "polls.repair",
+        system="polls",
+        prepare=_miscounted,
+        act=lambda db, mode, state: repair(db),
+        check=_nothing_is_left_to_do,
+        modes=["native"],
+        age=repair,  # the next run is what mends
+    ),
+]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import Phase, settings
 
 MOST_SECONDS = 60
 
@@ -36,6 +37,7 @@ def run(sources: str, tests: Sequence[str]) -> Outcome:
     sys.dont_write_bytecode = True
     sys.path.insert(0, sources)
     os.environ["PYTHONPATH"] = sources
+    _shrink_nothing()
     outcome = Outcome()
     said = io.StringIO()
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # one of them alone takes seconds to import
@@ -48,3 +50,10 @@ def run(sources: str, tests: Sequence[str]) -> Outcome:
     if not str(squinney.__file__).startswith(sources):
         raise RuntimeError(f"the tests ran on {squinney.__file__}, not on the copy")
     return outcome
+
+
+def _shrink_nothing() -> None:
+    """A failure is enough here; the smallest one would take a minute to find."""
+    phases = [Phase.explicit, Phase.generate]
+    settings.register_profile("mutants", phases=phases, database=None)
+    settings.load_profile("mutants")

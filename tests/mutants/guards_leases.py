@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _lease = guards_of("squinney.patterns.leases", "tests/patterns/test_leases.py")
+_clock = guards_of("squinney.mongo.queries", "tests/patterns/test_leases.py")
 _keeper = guards_of("squinney.service.jobs.keeper", "tests/jobs/test_worker.py")
 _worker = guards_of("squinney.service.jobs.worker", "tests/jobs/test_worker.py")
 _job = guards_of("squinney.patterns.jobs", "tests/jobs/test_worker.py")
@@ -71,10 +72,10 @@ GUARDS = [
         '[{"$unset": ["token", "holder"]}]',
         "test_a_release_lets_the_next_in_at_once",
     ),
-    _lease(
-        "the server's clock sets the deadline",
+    _clock(
+        "the server's clock sets a lease's deadline",
         '"startDate": "$$NOW"',
-        '"startDate": __import__("datetime").datetime.fromtimestamp(time.time(), None)',
+        '"startDate": __import__("datetime").datetime.fromtimestamp(__import__("time").time(), None)',
         "test_the_deadline_is_the_servers_whatever_clock_a_holder_has",
     ),
     _keeper(

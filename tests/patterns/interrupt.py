@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pymongo.monitoring import CommandListener, CommandStartedEvent
@@ -41,6 +41,38 @@ class Stall(CommandListener):
         pass
 
 
+class HoldWhen(Stall):
+    """Holds the first write before which the condition is true, by what another client sees."""
+
+    def __init__(self, condition: Callable[[], object]) -> None:
+        super().__init__(0)
+        self._condition = condition
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if is_write(event.command_name, event.command) and not self.asleep.is_set() and self._condition():
+            self.asleep.set()
+            self.awake.wait(30)
+
+
+class Meanwhile(Stall):
+    """Does something else just before the first such command is sent, or the first write."""
+
+    def __init__(self, act: Callable[[], object], command: str, collection: str) -> None:
+        super().__init__(0)
+        self._wanted = command, collection
+        self._act = act
+
+    def started(self, event: CommandStartedEvent) -> None:
+        if self._is_wanted(event) and not self.asleep.is_set():
+            self.asleep.set()
+            self._act()
+
+    def _is_wanted(self, event: CommandStartedEvent) -> bool:
+        if not any(self._wanted):
+            return is_write(event.command_name, event.command)
+        return (event.command_name, event.command.get(event.command_name)) == self._wanted
+
+
 class LoseReply(Stall):
     """Lets the n-th write happen, and nobody know."""
 
@@ -59,11 +91,35 @@ class LoseReply(Stall):
 @contextmanager
 def stalled_client(mongod: Embedded, db: Db, at_write: int) -> Iterator[tuple[Db, Stall]]:
     """The database through a client that stalls at its n-th write; what it sent has arrived when this ends."""
-    stall = Stall(at_write)
+    with _client_with(mongod, db, Stall(at_write)) as found:
+        yield found
+
+
+@contextmanager
+def held_client(mongod: Embedded, db: Db, condition: Callable[[], object]) -> Iterator[tuple[Db, Stall]]:
+    """The same, held before the first write at which the condition is true."""
+    with _client_with(mongod, db, HoldWhen(condition)) as found:
+        yield found
+
+
+@contextmanager
+def meanwhile(
+    mongod: Embedded, db: Db, act: Callable[[], object], command: str = "", collection: str = ""
+) -> Iterator[Db]:
+    """The database through a client that lets `act` happen just before its first such command, or its first write."""
+    with _client_with(mongod, db, Meanwhile(act, command, collection)) as (found, stall):
+        yield found
+    assert stall.asleep.is_set(), f"no {command or 'write'} on {collection} was sent"
+
+
+@contextmanager
+def _client_with(mongod: Embedded, db: Db, stall: Stall) -> Iterator[tuple[Db, Stall]]:
     app = f"stalled-{secrets.token_hex(6)}"
     with client_for(mongod.uri, event_listeners=[stall], appname=app) as client:
-        yield client[db.name], stall
-        stall.awake.set()
+        try:
+            yield client[db.name], stall
+        finally:
+            stall.awake.set()
     wait_until_gone(db.client, app)
 
 

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from tests.patterns.interrupt import held_client
 
 from squinney import transactions
 from squinney.errors import Conflict
@@ -96,6 +98,26 @@ def test_what_a_two_phase_run_inserts_comes_when_it_is_decided(ready: Db) -> Non
     written = [(change.kind, change.document) for change in seen if change.document_id == 1]
     assert written == [("insert", {"_id": 1, "text": "a"})]
     assert all(change.kind == "delete" for change in seen if change.document_id == "refused")
+
+
+def test_polling_does_not_see_what_is_undecided(ready: Db, mongod: Embedded) -> None:
+    schema.apply(ready, transactions.COLLECTIONS)
+    notes, seen = ready["notes"], list[Any]()
+
+    def is_hidden() -> bool:
+        return bool(notes.find_one({"_id": 1}) and not notes.find_one(transactions.visible({"_id": 1})))
+
+    follower = Follower(ready, "f", [NOTES], polling=True, poll_seconds=0.02)
+    with held_client(mongod, ready, is_hidden) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        step = Step("notes", 1, insert={"at": server_now(ready) + timedelta(seconds=60)})
+        running = pool.submit(Transactions(slow, "two-phase").run, "write", [step])
+        assert stall.asleep.wait(20)
+        with following(follower, lambda change: seen.append(change.document_id)):
+            note(ready, 2)
+            wait_for(lambda: seen)
+        stall.awake.set()
+        running.result()
+    assert seen == [2]
 
 
 @pytest.mark.parametrize("polling", [False, True])

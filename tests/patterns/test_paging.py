@@ -152,6 +152,7 @@ def packed(document: dict) -> str:
         packed({"a": bson.Code("1"), "_id": 1}),
         packed({"a": 1, "_id": 1})[:-2],
         packed({"a": 1, "_id": 1}) + "AAAA",
+        "*" + packed({"a": 1, "_id": 1}),
         17,
         {"$gt": ""},
     ],
@@ -160,6 +161,17 @@ def test_a_foreign_cursor_is_refused(db, cursor):
     with pytest.raises(Invalid) as refused:
         page(db, query(("a", 1), ("_id", 1)), cursor=cursor)
     assert refused.value.details["field"] == "cursor"
+
+
+def test_values_that_look_like_expressions_are_values(db):
+    db.things.insert_many({"_id": n, "group": 1, "a": "$b"} for n in range(3))
+    assert [item["_id"] for item in walk(db, query(("a", -1), ("_id", 1)), limit=1)] == [0, 1, 2]
+
+
+def test_a_cursor_is_measured_before_it_is_decoded(db, monkeypatch):
+    monkeypatch.setattr(base64, "b64decode", lambda *args, **options: pytest.fail("it was decoded"))
+    with pytest.raises(Invalid):
+        page(db, query(("_id", 1)), cursor="A" * 20_000)
 
 
 @given(st.text(max_size=60))

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-import squinney
 from tests.plugins.possible_writes import PossibleWrites
 from tests.plugins.sources import Class, Function, Module, Sources
 
@@ -62,13 +61,21 @@ def public_names(module: Module) -> list[str]:
 
 
 def packages() -> list[ModuleType]:
-    """What offers operations: every system, and the patterns that they share."""
+    """What offers operations: every system, also those outside the product that are swept, and the patterns."""
     from squinney import assembly
+    from tests.crash.case import cases
 
-    return [*(importlib.import_module(f"squinney.{system.name}") for system in assembly.SYSTEMS), *assembly.CORE]
+    systems = [importlib.import_module(f"squinney.{system.name}") for system in assembly.SYSTEMS]
+    ours = {system.name for system in assembly.SYSTEMS}
+    others = sorted({case.system for case in cases().values()} - ours)
+    return [*systems, *map(importlib.import_module, others), *assembly.CORE]
 
 
 @cache
 def of_the_product() -> Operations:
-    """Those of every system, and of the patterns that they share."""
-    return Operations(Sources(Path(squinney.__file__).parent), [package.__name__ for package in packages()])
+    """Those of every package, read from their sources."""
+    offering = packages()
+    roots = {importlib.import_module(package.__name__.partition(".")[0]) for package in offering}
+    return Operations(
+        Sources(*sorted(Path(str(root.__file__)).parent for root in roots)), [one.__name__ for one in offering]
+    )

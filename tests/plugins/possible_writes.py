@@ -46,10 +46,10 @@ class PossibleWrites:
     def _count(self, function: Function) -> int:
         return max(0, *Body(self, function).block(function.node.body))
 
-    def called(self, call: ast.expr, function: Function) -> int:
+    def called(self, call: ast.expr, function: Function, *, guess: bool) -> int:
         """The most that what this expression names may send."""
         if call not in self._called:
-            meant = self._sources.meant(call, function.module, self._types[function])
+            meant = self._sources.meant(call, function.module, self._types[function], guess=guess)
             self._called[call] = [behind for one in meant for behind in self._behind(one)]
             for behind in self._called[call]:
                 self._callers.setdefault(behind, set()).add(function)
@@ -159,15 +159,15 @@ class Body:
                 return MANY
             if called.attr in SINGLE:
                 return 1
-        return self._reference(called)
+        return self._reference(called, guess=True)
 
-    def _reference(self, named: ast.expr) -> int:
+    def _reference(self, named: ast.expr, *, guess: bool = False) -> int:
         if isinstance(named, ast.Name) and named.id in self._nested and named.id not in self._inside:
             self._inside.append(named.id)
             most = max(0, *self.block(self._nested[named.id].body))
             self._inside.pop()
             return most
-        return self._writes.called(named, self._function)
+        return self._writes.called(named, self._function, guess=guess)
 
 
 def _sum(first: int, second: int) -> int:

@@ -115,12 +115,13 @@ class Module:
 
 
 class Sources:
-    """All modules below a folder."""
+    """All modules below some folders, each a package."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, *roots: Path) -> None:
         self.modules: dict[str, Module] = {}
-        for path in sorted(root.rglob("*.py")):
-            parts = path.relative_to(root.parent).with_suffix("").parts
+        for path in (path for root in roots for path in sorted(root.rglob("*.py"))):
+            top = next(root for root in roots if path.is_relative_to(root))
+            parts = path.relative_to(top.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             self.modules[name] = self._read(name, path)
         self.methods: dict[str, list[Function]] = {}
@@ -156,8 +157,10 @@ class Sources:
         home, _, last = name.rpartition(".")
         return self.modules[home].named(last) if home in self.modules else None
 
-    def meant(self, called: ast.expr, module: Module, types: dict[str, Class]) -> list[Function | Class]:
-        """What a call, or a name handed over to be called, may call."""
+    def meant(
+        self, called: ast.expr, module: Module, types: dict[str, Class], *, guess: bool = True
+    ) -> list[Function | Class]:
+        """What a call, or a name handed over to be called, may call; by a method's name alone only with `guess`."""
         if isinstance(called, ast.Name):
             found = module.named(called.id)
             return [found] if isinstance(found, Function | Class) else []
@@ -172,7 +175,7 @@ class Sources:
         owner = module.type_of(called.value, types) or self._class_named(called.value, module)
         if owner and (methods := self.methods_of(owner, called.attr)):
             return list(methods)
-        if called.attr in COMMON or called.attr.startswith("__"):
+        if not guess or called.attr in COMMON or called.attr.startswith("__"):
             return []
         return list(self.methods.get(called.attr, ()))
 

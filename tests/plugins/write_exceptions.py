@@ -15,6 +15,7 @@ ONE_AT_A_TIME: dict[str, str] = {
     "Comments.page": _READS,
     "Comments.get": _READS,
     "Comments.discussion": _READS,
+    "Comments.page_showing": _READS,
     "Moderation.queue": _READS,
     "Follower.follow": "it saves its place, one update each; tests/patterns/test_follow.py kills it again and again",
     "Feed.read": "it begins a follower, which saves nothing",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 from pymongo import MongoClient
+from tests.patterns.interrupt import meanwhile
 from tests.racing import at_once
 
 from squinney.clock import utcnow
@@ -370,6 +371,19 @@ def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
     assert "argon2" not in str(found)
     assert repair(ready) == {"logins removed": 1}
     assert [problem.code for problem in find_problems(ready)] == ["person-without-login"]
+
+
+def test_a_login_that_was_given_anew_meanwhile_stays(people: People, ready: Db, mongod: Any) -> None:
+    people.sign_up("ada", PASSWORD)
+    ready["people"].delete_many({})
+
+    def give_anew() -> None:
+        ready["logins"].delete_one({"_id": "ada"})
+        people.sign_up("ada", PASSWORD)
+
+    with meanwhile(mongod, ready, give_anew, "delete", "logins") as db:
+        assert not repair(db)
+    assert people.by_login("ada")
 
 
 def test_a_credential_that_is_not_the_logins_is_found_and_mended(people: People, sessions: Sessions, ready: Db) -> None:

@@ -78,6 +78,13 @@ def test_entries_below_zero_are_left_to_a_person(ledger_db: Db, two: Any) -> Non
     assert Accounts(ledger_db).get(two[0])["balance"] == 800
 
 
+def test_an_opening_below_zero_is_left_to_a_person(ledger_db: Db, two: Any) -> None:
+    """No transfer of the account lacks an entry."""
+    ledger_db["entries"].update_one({"_id": f"{two[0]}-opening"}, {"$set": {"amount": -2_000}})
+    assert [(problem.code, problem.repairable) for problem in find_problems(ledger_db)] == [("wrong-balance", False)]
+    assert not repair(ledger_db)
+
+
 def test_an_account_closed_with_money_is_reported(ledger_db: Db, two: Any) -> None:
     ledger_db["accounts"].update_one({"_id": two[0]}, {"$set": {"closed_at": datetime.now(UTC)}})
     found = list(find_problems(ledger_db))

@@ -1,0 +1,320 @@
+"""Carts and checkout, orders, categories."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_GUARDS = "tests/systems/commerce/test_guards.py::"
+
+_rule = guards_of("squinney.commerce.rules", "tests/systems/commerce/test_carts.py")
+_cart = guards_of("squinney.commerce.carts.carts", "tests/systems/commerce/test_carts.py")
+_expiry = guards_of("squinney.commerce.carts.expiry", "tests/systems/commerce/test_carts.py")
+_checkout = guards_of("squinney.commerce.carts.checkout", "tests/systems/commerce/test_checkout.py")
+_repair = guards_of("squinney.commerce.carts.repair", "tests/systems/commerce/test_guards.py")
+_order = guards_of("squinney.commerce.orders.orders", "tests/systems/commerce/test_orders.py")
+_line = guards_of("squinney.commerce.orders.lines", "tests/systems/commerce/test_orders.py")
+_category = guards_of("squinney.commerce.categories.categories", "tests/systems/commerce/test_categories.py")
+_tree = guards_of("squinney.commerce.categories.tree", "tests/systems/commerce/test_categories.py")
+
+CARTS = [
+    _rule(
+        "no more is reserved than there is",
+        'guard={"qty": {"$gte": qty}, "removed_at": None}',
+        'guard={"removed_at": None}',
+        "test_a_short_addition_leaves_the_line_untouched",
+    ),
+    _rule(
+        "what is removed is not reserved",
+        'guard={"qty": {"$gte": qty}, "removed_at": None}',
+        'guard={"qty": {"$gte": qty}}',
+        _GUARDS + "test_what_is_removed_meanwhile_is_not_reserved",
+    ),
+    _rule(
+        "a cart changes as it was read",
+        'guard = {"status": cart["status"], "version": cart["version"]}',
+        'guard = {"status": cart["status"]}',
+        _GUARDS + "test_a_cart_changed_meanwhile_is_planned_anew",
+    ),
+    _rule(
+        "only an active cart changes",
+        '    if cart["status"] != "active":\n        raise closed(cart)\n    items',
+        "    items",
+        "tests/systems/commerce/test_checkout.py::test_a_pending_cart_older_than_every_timeout_keeps_its_goods",
+    ),
+    _rule(
+        "a cart has limits",
+        "if len(lines) > MOST_LINES or qty > MOST_QTY or total(lines) > MOST_TOTAL:",
+        "if False:",
+        "test_a_refusal_changes_nothing[native-CartLimit-10]",
+    ),
+    _rule(
+        "a cart has one currency",
+        'if pricing["currency"] != cart["currency"]:',
+        "if False:",
+        "test_a_refusal_changes_nothing[native-WrongCurrency-6]",
+    ),
+    _rule(
+        "an expired cart's goods are taken again only where they are",
+        'guard={"qty": {"$gte": qty}},\n                take={"$inc": {"qty": -qty}}',
+        'guard={},\n                take={"$inc": {"qty": -qty}}',
+        "tests/systems/commerce/test_checkout.py::test_a_late_success_is_refunded_where_the_goods_are_gone",
+    ),
+    _cart(
+        "somebody's cart stays theirs",
+        '"status": "active", "customer": None, **AT_REST}',
+        '"status": "active", **AT_REST}',
+        "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
+    ),
+    _cart(
+        "a cart that is paid for is not claimed",
+        '"status": "active", "customer": None, **AT_REST}',
+        '"customer": None, **AT_REST}',
+        "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
+    ),
+    _cart(
+        "a cart is kept as long as its key",
+        'if checks.seconds(keep_seconds, "keep_seconds") < KEEP_KEYS_SECONDS:',
+        'if checks.seconds(keep_seconds, "keep_seconds") < 0:',
+        "test_a_refusal_changes_nothing",
+    ),
+    _expiry(
+        "only an active cart begins to expire",
+        '{"_id": cart_id, "status": "active", **AT_REST}',
+        '{"_id": cart_id, **AT_REST}',
+        "tests/systems/commerce/test_checkout.py::test_a_pending_cart_older_than_every_timeout_keeps_its_goods",
+    ),
+    _expiry(
+        "a cart that a run holds does not expire",
+        '{"_id": cart_id, "status": "active", **AT_REST}',
+        '{"_id": cart_id, "status": "active"}',
+        "test_a_cart_that_another_run_holds_is_busy_and_not_closed",
+    ),
+    _expiry(
+        "a cart that was touched meanwhile does not expire",
+        '        where["last_modified"] = {"$lt": idle_since}\n',
+        "        pass\n",
+        _GUARDS + "test_a_cart_touched_meanwhile_does_not_expire",
+    ),
+    _expiry(
+        "only what is expiring ends",
+        'if cart is None or cart["status"] != "expiring":',
+        "if cart is None:",
+        "test_abandoning_again_changes_nothing",
+    ),
+    _expiry(
+        "a cart that cannot end keeps nobody waiting",
+        "except Conflict as error:  # one cart",
+        "except ZeroDivisionError as error:  # one cart",
+        "test_a_cart_that_cannot_expire_lets_all_others_go_first",
+    ),
+    _expiry(
+        "a cart that cannot end goes behind the others",
+        '            _let_others_go_first(db, cart["_id"], at)\n',
+        "",
+        "test_a_cart_that_cannot_expire_lets_all_others_go_first",
+    ),
+    _expiry(
+        "only reservations of carts that are gone go back",
+        'if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):',
+        "if True:",
+        "test_orphans_go_back_and_others_stay",
+    ),
+    _expiry(
+        "a cart that a run holds is not forgotten",
+        '"last_modified": {"$lt": before}, **AT_REST}',
+        '"last_modified": {"$lt": before}}',
+        "test_a_cart_that_a_run_holds_is_not_forgotten",
+    ),
+    _expiry(
+        "a cart with an open attempt is not forgotten",
+        'ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})',
+        "ids = sorted({*ids})",
+        "test_expired_carts_are_forgotten_with_their_attempts",
+    ),
+    _repair(
+        "a stock is set only where it is as it was found",
+        '{"_id": stock["_id"], **found, **AT_REST}',
+        '{"_id": stock["_id"], **AT_REST}',
+        "test_repair_sets_no_stock_that_has_changed_since",
+    ),
+]
+
+CHECKOUT = [
+    _checkout(
+        "another key does not pay for the same cart",
+        '        if cart.get("key") != key:\n',
+        "        if False:\n",
+        "test_the_same_key_gives_the_same_order_and_another_is_refused",
+    ),
+    _checkout(
+        "an empty cart is not paid for",
+        '        if not cart["items"]:\n',
+        "        if False:\n",
+        "test_what_cannot_be_checked_out",
+    ),
+    _checkout(
+        "an attempt that was settled meanwhile does not go on",
+        '{"_id": payment_id, "state": "started"}, {"$set": {"intent": intent}}',
+        '{"_id": payment_id}, {"$set": {"intent": intent}}',
+        "test_an_attempt_settled_meanwhile_does_not_charge",
+    ),
+    _checkout(
+        "what is open at the provider is cancelled before the cart reopens",
+        'if charge.state == "open" and cancel:',
+        'if charge.state == "open" and False:',
+        "test_a_timeout_is_cancelled_before_the_cart_reopens_and_a_late_capture_fails",
+    ),
+    _checkout(
+        "an attempt completes the cart that waits for it",
+        'cart["status"] == "pending" and cart["attempt"] == payment["attempt"]',
+        'cart["status"] == "pending"',
+        "test_a_late_success_beside_a_second_attempt_is_refunded",
+    ),
+    _checkout(
+        "a reopened cart is sold only as it was paid for",
+        'cart["status"] == "active" and cart["items"] == payment["items"]',
+        'cart["status"] == "active"',
+        _GUARDS + "test_a_late_success_for_a_cart_that_holds_something_else_is_refunded",
+    ),
+    _checkout(
+        "goods that are gone are money owed",
+        "        except InadequateInventory:\n            self._owe(",
+        "        except ZeroDivisionError:\n            self._owe(",
+        "test_a_late_success_is_refunded_where_the_goods_are_gone",
+    ),
+    _checkout(
+        "a payment is completed once",
+        'if found["state"] in ("captured", "refunding", "refunded"):',
+        "if False:",
+        "test_a_refund_without_answer_is_finished_by_the_job",
+        "tests/systems/commerce/test_races.py::test_an_attempt_settled_from_many_sides_is_settled_for_all",
+    ),
+    _checkout(
+        "the gateway that took the money gives it back",
+        "self._orders.refund(payment, payments=self._gateway)",
+        "self._orders.refund(payment)",
+        "test_a_double_charge_is_refunded_also_where_the_orders_have_no_gateway",
+    ),
+    _checkout(
+        "a provider's silence leaves the attempt open",
+        "        except Exception as error:\n            raise self._unsettled(payment) from error\n        return payment if",
+        "        except KeyError as error:\n            raise self._unsettled(payment) from error\n        return payment if",
+        "test_a_silent_provider_leaves_the_attempt_open",
+    ),
+]
+
+ORDERS = [
+    _line(
+        "a paid order does not change alone",
+        'EDITABLE = {"status": "placed", "payment_id": None,',
+        'EDITABLE = {"status": "placed",',
+        "test_a_paid_order_does_not_change_alone",
+    ),
+    _line(
+        "an order that has ended does not change",
+        'EDITABLE = {"status": "placed", "payment_id": None,',
+        'EDITABLE = {"payment_id": None,',
+        "test_cancelled_orders_can_be_deleted",
+    ),
+    _line(
+        "an order has limits",
+        '**EDITABLE, "$expr": _within_limits(self.lines)}',
+        "**EDITABLE}",
+        "test_what_an_order_refuses",
+    ),
+    _line(
+        "a line that changes is there",
+        '            where["items.sku"] = self.needs\n',
+        "            pass\n",
+        "test_what_an_order_refuses",
+    ),
+    _line(
+        "an order has one currency",
+        '            where["currency"] = self.currency\n',
+        "            pass\n",
+        "test_what_an_order_refuses",
+    ),
+    _line(
+        "a SKU is not evaluated",
+        'return {"$literal": sku}',
+        "return sku",
+        "test_a_sku_that_looks_like_an_expression_is_a_sku",
+    ),
+    _line(
+        "lines and total change together",
+        '"total": _sum_of(self.lines), ',
+        "",
+        "test_lines_and_total_change_together",
+    ),
+    _order(
+        "an order is made of a complete cart",
+        'if cart is None or cart["status"] != "complete":',
+        "if cart is None:",
+        "test_from_cart_makes_a_missing_order_once",
+    ),
+    _order(
+        "an order is made of a payment that was captured",
+        'if payment is None or payment["state"] != "captured":',
+        "if payment is None:",
+        _GUARDS + "test_no_order_is_made_of_a_payment_that_was_given_back",
+    ),
+    _order(
+        "only what is owed is refunded",
+        'if payment["state"] not in ("refunding", "refunded"):',
+        "if False:",
+        "tests/systems/commerce/test_checkout.py::test_only_what_is_owed_is_refunded",
+    ),
+    _order(
+        "an order is cancelled once",
+        '        if order["status"] != "placed":\n            return Plan([])\n',
+        "",
+        "tests/systems/commerce/test_races.py::test_an_order_cancelled_from_many_sides_is_cancelled_for_all",
+    ),
+]
+
+CATEGORIES = [
+    _tree(
+        "two changes of the tree that overlap meet",
+        '        db["category_tree"].update_one({"_id": TREE_ID}, {"$inc": {"version": 1}}, upsert=True, session=session)\n',
+        "",
+        _GUARDS + "test_two_moves_that_overlap_make_no_cycle",
+    ),
+    _category(
+        "nothing moves below itself",
+        '            CATEGORY_TREE.refuse_cycle(node["_id"], above)\n',
+        "",
+        "test_a_refusal_changes_nothing[Cycle-0]",
+    ),
+    _category(
+        "the tree has a greatest depth",
+        "if ancestors >= self._most_depth:",
+        "if False:",
+        "test_the_tree_has_a_greatest_depth",
+    ),
+    _category(
+        "a category with children is not removed",
+        'if children == "refuse":',
+        "if False:",
+        "test_removal_refuses_lifts_or_cascades",
+    ),
+    _category(
+        "siblings close the gap",
+        '        self._shift(node["parent"], {"$gt": node["position"]}, -1, session)\n        count',
+        "        count",
+        "test_a_category_moves_among_its_siblings",
+    ),
+    _category(
+        "breadcrumbs change with their category",
+        '        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), rewritten, session=session)\n',
+        "",
+        "test_names_and_slugs_change_in_every_breadcrumb",
+    ),
+    _tree(
+        "whoever edits a product learns that its category is gone",
+        '{"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}',
+        '{"$pull": {"category_ids": {"$in": category_ids}}}',
+        "test_whoever_edits_a_product_learns_that_its_category_is_gone",
+    ),
+]
+
+GUARDS = [*CARTS, *CHECKOUT, *ORDERS, *CATEGORIES]

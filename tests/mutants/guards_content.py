@@ -1,0 +1,188 @@
+"""Nodes, photos and comments."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_GUARDS = "tests/systems/content/test_guards.py::"
+
+_rule = guards_of("squinney.content.rules", "tests/systems/content/test_nodes.py")
+_node = guards_of("squinney.content.nodes.nodes", "tests/systems/content/test_nodes.py")
+_move = guards_of("squinney.content.nodes.moving", "tests/systems/content/test_nodes.py")
+_upload = guards_of("squinney.content.files.uploads", "tests/systems/content/test_photos.py")
+_sweep = guards_of("squinney.content.sweep", "tests/systems/content/test_photos.py")
+_comment = guards_of("squinney.content.comments.comments", "tests/systems/content/test_comments.py")
+_talk = guards_of("squinney.content.comments.discussions", "tests/systems/content/test_guards.py")
+_convert = guards_of("squinney.content.comments.conversion", "tests/systems/content/test_discussions.py")
+_separate = guards_of("squinney.content.comments.separate", "tests/systems/content/test_guards.py")
+_repair = guards_of("squinney.content.repair", "tests/systems/content/test_guards.py")
+
+NODES = [
+    _rule(
+        "an edit is made of the newest version",
+        'guard={"metadata.nonce": old["nonce"]},',
+        "guard={},",
+        _GUARDS + "test_an_edit_that_another_overtakes_is_a_conflict",
+    ),
+    _rule(
+        "a move is made of the newest version",
+        'guard={"metadata.nonce": old["nonce"], **route(old)},',
+        "guard=route(old),",
+        _GUARDS + "test_a_move_keeps_what_was_saved_meanwhile",
+    ),
+    _rule(
+        "folders above a new place do not move",
+        'guard=route(node["metadata"]),',
+        "guard={},",
+        _GUARDS + "test_two_moves_that_overlap_make_no_circle",
+    ),
+    _rule(
+        "a node with children is not removed",
+        '        "metadata.num_children": 0,\n',
+        "",
+        "test_only_an_empty_node_is_removed",
+    ),
+    _rule(
+        "a node that is being converted is not removed",
+        '        "metadata.discussion.frozen": None,\n    }',
+        "    }",
+        _GUARDS + "test_no_node_is_removed_while_its_discussion_switches",
+    ),
+    _node(
+        "an edit names the version it was made from",
+        '            if current["metadata"]["nonce"] != nonce:\n',
+        "            if False:\n",
+        "test_an_edit_needs_the_newest_nonce",
+    ),
+    _node(
+        "a node has so many tags",
+        'room = {"$expr": {"$lte": [{"$size": tags}, MOST_TAGS]}}',
+        "room: Document = {}",
+        "test_tags_need_no_nonce",
+    ),
+    _node(
+        "an update follows a node that moves",
+        "            if rules.place(current) == place:\n",
+        "            if True:\n",
+        "test_single_updates_follow_a_node_that_is_moved_meanwhile",
+    ),
+    _move(
+        "nothing moves into itself",
+        'if current["_id"] in [folder["_id"] for folder in chain]:',
+        "if False:",
+        "test_a_move_into_itself_or_onto_another_is_refused",
+    ),
+    _move(
+        "a move finds its place free",
+        'if found and found["_id"] != current["_id"]:',
+        "if False:",
+        "test_a_move_into_itself_or_onto_another_is_refused",
+    ),
+    _move(
+        "nodes are so deep",
+        "        if depth > MOST_DEPTH:\n",
+        "        if False:\n",
+        "test_a_move_takes_no_tree_too_deep",
+    ),
+    _upload(
+        "an upload that was given up cannot finish",
+        'guard={"metadata.locked": self.upload_id},',
+        "guard={},",
+        "test_an_upload_that_was_given_up_cannot_finish",
+    ),
+    _sweep(
+        "a living upload is left alone",
+        'guard={"seen": upload["seen"]}',
+        "guard={}",
+        _GUARDS + "test_an_upload_that_was_seen_meanwhile_is_left_alone",
+    ),
+    _repair(
+        "a count is set only where it is as it was found",
+        '{"_id": found["_id"], field: found["said"], **AT_REST}',
+        '{"_id": found["_id"], **AT_REST}',
+        "test_repair_sets_no_count_that_has_changed_since",
+    ),
+]
+
+COMMENTS = [
+    _talk(
+        "a comment is written where the discussion is",
+        '{"metadata.discussion.epoch": self.discussion["epoch"], "metadata.discussion.frozen": None}',
+        '{"metadata.discussion.frozen": None}',
+        "test_a_comment_is_not_written_where_the_discussion_was",
+    ),
+    _talk(
+        "no comment is written while the discussion switches",
+        '{"metadata.discussion.epoch": self.discussion["epoch"], "metadata.discussion.frozen": None}',
+        '{"metadata.discussion.epoch": self.discussion["epoch"]}',
+        "test_no_comment_is_written_while_the_discussion_switches",
+    ),
+    _separate(
+        "a comment with replies is not taken out",
+        'guard={"version": comment["version"], "num_replies": 0},',
+        'guard={"version": comment["version"]},',
+        "test_a_comment_that_is_answered_meanwhile_keeps_its_place",
+    ),
+    _comment(
+        "nobody changes another's comment",
+        'if by is not None and found["author"]["_id"] != by:',
+        "if False:",
+        "test_an_edit_shows_and_a_strangers_is_refused",
+    ),
+    _comment(
+        "nobody answers what was deleted",
+        '        if parent.get("deleted"):\n',
+        "        if False:\n",
+        "test_a_deleted_comment_goes_or_keeps_its_place",
+    ),
+    _comment(
+        "a discussion begins once",
+        '{"_id": node_id, "metadata.discussion": None}',
+        '{"_id": node_id}',
+        _GUARDS + "test_a_discussion_begins_once",
+    ),
+    _comment(
+        "another's slug is not taken for a repeat",
+        'if (taken := storage.get(place, comment["slug"])) and taken["author"]["_id"] == who["_id"]:',
+        'if taken := storage.get(place, comment["slug"]):',
+        "tests/systems/content/test_discussions.py::test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat",
+    ),
+    _comment(
+        "lists leave out what a conversion left",
+        'live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]',
+        "live = found.items",
+        "tests/systems/content/test_discussions.py::test_a_persons_list_shows_nothing_that_a_conversion_left",
+    ),
+    _convert(
+        "only the newest claim freezes",
+        'mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}',
+        "mine = {**place.filter, **place.guard}",
+        "test_of_two_conversions_that_meet_the_later_claim_counts",
+    ),
+    _convert(
+        "only who froze it switches a discussion",
+        'guard={"metadata.discussion.frozen.token": token},',
+        "guard={},",
+        "test_a_conversion_that_died_frozen_is_thawed",
+    ),
+    _convert(
+        "a freeze waits for runs under way",
+        "db[NODES].update_one({**mine, **AT_REST}, frozen)",
+        "db[NODES].update_one(mine, frozen)",
+        _GUARDS + "test_a_freeze_waits_for_a_run_that_was_permitted_before",
+    ),
+    _convert(
+        "a freeze of a conversion that died ends",
+        '    if frozen["until"] < now:\n',
+        "    if False:\n",
+        "test_a_conversion_that_died_frozen_is_thawed",
+    ),
+    _convert(
+        "a freeze lasts its time",
+        '    if frozen["until"] < now:\n',
+        "    if True:\n",
+        _GUARDS + "test_no_comment_is_written_while_the_discussion_switches",
+    ),
+]
+
+GUARDS = [*NODES, *COMMENTS]

@@ -1,0 +1,126 @@
+"""People, sessions, keys and invitations."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_PEOPLE = "tests/systems/identity/test_people.py"
+_SESSIONS = "tests/systems/identity/test_sessions_and_keys.py"
+
+_person = guards_of("squinney.identity.people", _PEOPLE)
+_invitation = guards_of("squinney.identity.invitations", _PEOPLE)
+_throttle = guards_of("squinney.identity.throttle", _PEOPLE)
+_repair = guards_of("squinney.identity.repair", _PEOPLE)
+_session = guards_of("squinney.identity.sessions", _SESSIONS)
+_key = guards_of("squinney.identity.keys", _SESSIONS)
+
+GUARDS = [
+    _person(
+        "a wrong password lets nobody in",
+        'if not passwords.matches(credentials.get("password"), password):',
+        "if not credentials:",
+        "test_a_wrong_login_and_a_wrong_password_are_told_alike",
+    ),
+    _person(
+        "a disabled person is not let in",
+        'if person is None or person.get("disabled_at"):',
+        "if person is None:",
+        "test_a_disabled_person_is_told_nothing_and_let_in_when_enabled",
+    ),
+    _person(
+        "guesses are counted by login",
+        "        self._by_login.count(login)\n",
+        "",
+        "test_guessing_a_password_is_stopped",
+    ),
+    _person(
+        "guesses are counted by address",
+        "            self._by_address.count(address)\n",
+        "            pass\n",
+        "test_an_address_that_tries_many_logins_is_stopped",
+    ),
+    _person(
+        "strengthening brings no old password back",
+        'same = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}',
+        'same = queries.LOGIN(login=credentials["_id"])',
+        "test_strengthening_a_hash_brings_no_old_password_back",
+    ),
+    _person(
+        "the password that was checked counts",
+        "return _with_credential(person, credentials)",
+        "return person",
+        "test_the_password_that_was_checked_counts_and_not_the_one_set_while_it_was",
+    ),
+    _person(
+        "a new password ends sessions that just begin",
+        'Step("people", person_id, give={"$set": credential}, refused=lambda _: _unknown(person_id)),',
+        "",
+        "test_a_session_begun_with_a_password_that_was_just_changed_counts_for_nothing",
+    ),
+    _throttle(
+        "tries have an end",
+        'if found and found["tries"] > self._most:',
+        "if False:",
+        "test_guessing_a_password_is_stopped",
+    ),
+    _invitation(
+        "a link is used up",
+        "Plan([used, *alone, *steps])",
+        "Plan([*alone, *steps])",
+        "test_a_link_runs_out_and_survives_a_taken_login",
+    ),
+    _invitation(
+        "of links for the first admin one is used",
+        '            guard={"accepted": accepted},\n',
+        "",
+        "test_of_links_for_the_first_admin_that_are_used_at_once_one_is",
+    ),
+    _invitation(
+        "a link for the first admin ends with the first admin",
+        'if found is None or (found.get("for_the_first") and self._people.is_there_an_admin()):',
+        "if found is None:",
+        "test_the_first_admins_link_works_once",
+    ),
+    _repair(
+        "a login is removed only where it names the missing person",
+        '{"_id": login["_id"], "person_id": login.get("person_id"), "txn_stub": None}',
+        '{"_id": login["_id"], "txn_stub": None}',
+        "test_a_login_that_was_given_anew_meanwhile_stays",
+    ),
+    _session(
+        "a session begun with another password counts for nothing",
+        'return person if person.get("credential_id") == session.get("credential_id") else None',
+        "return person",
+        _PEOPLE + "::test_a_session_begun_with_a_password_that_was_just_changed_counts_for_nothing",
+    ),
+    _session(
+        "a session of a disabled person counts for nothing",
+        'if person is None or person.get("disabled_at"):',
+        "if person is None:",
+        _PEOPLE + "::test_a_disabled_person_is_told_nothing_and_let_in_when_enabled",
+    ),
+    _session(
+        "a session moves on when it is used",
+        'if now - session["seen_at"] > SEEN_EVERY:',
+        "if False:",
+        "test_a_session_runs_out_unless_it_is_used",
+    ),
+    _key(
+        "a wrong secret is refused",
+        "if stored is None or not same or not",
+        "if stored is None or not",
+        "test_wrong_expired_and_revoked_keys_are_refused_alike",
+    ),
+    _key(
+        "an expired or revoked key is refused",
+        "if stored is None or not same or not is_live(cast(ApiKey, stored), now):",
+        "if stored is None or not same:",
+        "test_wrong_expired_and_revoked_keys_are_refused_alike",
+    ),
+    _key(
+        "a revoked key is forgotten",
+        "        self.cache.forget(key_id)\n",
+        "",
+        "test_wrong_expired_and_revoked_keys_are_refused_alike",
+    ),
+]

@@ -1,0 +1,198 @@
+"""Edits that collide, pages of lists, and followers of changes."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_nonce = guards_of("squinney.patterns.nonces", "tests/patterns/test_nonces.py")
+_page = guards_of("squinney.patterns.paging", "tests/patterns/test_paging.py")
+_follow = guards_of("squinney.patterns.follow", "tests/patterns/test_follow.py")
+
+GUARDS = [
+    _nonce(
+        "an edit must name the version it was made from",
+        '{"$and": [where, {field: _plain(nonce)}]}',
+        "where",
+        "test_a_stale_nonce_is_refused_with_all_three_versions",
+    ),
+    _nonce(
+        "a nonce is a text",
+        "{field: _plain(nonce)}",
+        "{field: nonce}",
+        "test_a_nonce_that_is_no_string_matches_nothing",
+    ),
+    _nonce(
+        "an edit leaves a new nonce",
+        '"$set": {**update.get("$set", {}), field: new}',
+        '"$set": {**update.get("$set", {}), field + "x": new}',
+        "test_an_edit_changes_the_document_and_its_nonce",
+    ),
+    _nonce(
+        "a repeat finds that it has happened",
+        "if current is not None and value_at(current, field) == new:",
+        "if False:",
+        "test_a_repeat_with_the_same_new_nonce_finds_that_it_has_happened",
+    ),
+    _nonce(
+        "an edit does not touch its nonce",
+        "if any(_overlap(field, path) for fields in update.values() for path in fields):",
+        "if False:",
+        "test_an_edit_may_not_set_the_nonce_itself",
+    ),
+    _nonce(
+        "a nonce is not evaluated",
+        '{field: {"$literal": new}}',
+        "{field: new}",
+        "test_a_pipeline_edits_too",
+    ),
+    _nonce(
+        "an edit goes with its transaction",
+        "        return_document=ReturnDocument.AFTER,\n        session=session,\n",
+        "        return_document=ReturnDocument.AFTER,\n",
+        "test_inside_a_transaction_the_edit_goes_with_it",
+    ),
+    _page(
+        "one more than asked for says whether there is more",
+        "limit=limit + 1,",
+        "limit=limit,",
+        "test_a_list_that_ends_with_a_full_page_has_no_next",
+    ),
+    _page(
+        "a page goes on behind its cursor",
+        '{"$and": [where, after(query.sort, cursor)]}',
+        "where",
+        "test_what_is_there_throughout_comes_once_although_rows_come_and_go",
+    ),
+    _page(
+        "a cursor holds this list's keys",
+        "if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:",
+        "if not {type(value) for value in keys.values()} <= PAGEABLE:",
+        "test_a_foreign_cursor_is_refused",
+    ),
+    _page(
+        "a cursor holds plain values",
+        "if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:",
+        "if keys.keys() != dict(sort).keys():",
+        "test_a_foreign_cursor_is_refused",
+    ),
+    _page(
+        "a cursor is decoded strictly",
+        'altchars=b"-_", validate=True',
+        'altchars=b"-_"',
+        "test_a_foreign_cursor_is_refused",
+    ),
+    _page(
+        "a cursor has a length",
+        "if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:",
+        "if not isinstance(cursor, str):",
+        "test_a_cursor_is_measured_before_it_is_decoded",
+    ),
+    _page(
+        "values of a cursor are not evaluated",
+        '{"$literal": keys[field]}',
+        "keys[field]",
+        "test_values_that_look_like_expressions_are_values",
+    ),
+    _page(
+        "ties are broken by the next field",
+        "        ties = {**ties, field: keys[field]}\n",
+        "",
+        "test_pages_concatenated_are_the_sorted_list",
+    ),
+    _page(
+        "nothing sorts below null",
+        "if direction > 0 or keys[field] is not None:",
+        "if True:",
+        "test_pages_concatenated_are_the_sorted_list",
+    ),
+    _page(
+        "only what has a place in an order is paged by",
+        "if type(value) not in PAGEABLE:",
+        "if False:",
+        "test_an_array_cannot_be_paged_by",
+    ),
+    _page(
+        "a projection keeps the sort",
+        "if projection and not all(_keeps(projection, field) for field, _ in query.sort):",
+        "if False:",
+        "test_a_projection_must_keep_the_sort",
+    ),
+    _page(
+        "a limit has bounds",
+        'limit = checks.integer(limit, "limit", least=1, most=most)',
+        "limit = int(limit or 1)",
+        "test_a_limit_out_of_bounds_is_refused",
+    ),
+    _follow(
+        "a change is saved after it was read",
+        "                        read(change)\n",
+        "                        self._reached(place, moved=True)\n                        self._save(), read(change)\n",
+        "test_what_the_reader_raises_ends_it_before_the_place_is_saved",
+    ),
+    _follow(
+        "what is undecided does not come",
+        ', "fullDocument.txn_stub": None}',
+        "}",
+        "test_what_a_two_phase_run_inserts_comes_when_it_is_decided",
+    ),
+    _follow(
+        "what was decided comes as an insert",
+        '        kind = "insert"  # it was there',
+        "        pass  # it was there",
+        "test_what_a_two_phase_run_inserts_comes_when_it_is_decided",
+    ),
+    _follow(
+        "a place is saved when it begins",
+        "            self._place = self._present()\n            self._save()\n",
+        "            self._place = self._present()\n",
+        "test_a_follower_that_polled_goes_on_by_change_stream",
+    ),
+    _follow(
+        "a forgotten place is a gap",
+        "            if error.code in HISTORY_LOST:\n",
+        "            if False:\n",
+        "test_a_forgotten_place_is_told_as_a_gap_and_following_goes_on",
+    ),
+    _follow(
+        "a saved place is found",
+        'self._place = saved["place"] if saved else None',
+        "self._place = None",
+        "test_a_named_follower_goes_on_where_it_was[False]",
+    ),
+    _follow(
+        "polling looks again at what became visible late",
+        "server_now(self._db) - timedelta(seconds=self._overlap_seconds)",
+        "server_now(self._db)",
+        "test_polling_sees_what_became_visible_late_and_repeats_nothing",
+    ),
+    _follow(
+        "polling repeats nothing",
+        "            if seen.get(key) != at:\n",
+        "            if True:\n",
+        "test_polling_sees_what_became_visible_late_and_repeats_nothing",
+    ),
+    _follow(
+        "polling hides what is undecided",
+        'self._db[name].find(visible({field: {"$gte": since}}))',
+        'self._db[name].find({field: {"$gte": since}})',
+        "test_polling_does_not_see_what_is_undecided",
+    ),
+    _follow(
+        "a reader that is too slow gets a gap",
+        "            if len(self._waiting) > self._size:\n",
+        "            if False:\n",
+        "test_a_slow_reader_gets_a_gap_and_holds_up_nobody",
+    ),
+    _follow(
+        "a gap for each collection of which something was lost",
+        'deque(Change("gap", collection) for collection in lost)',
+        'deque([Change("gap", next(iter(lost)))])',
+        "test_a_slow_reader_gets_a_gap_for_each_collection_of_which_it_lost_something",
+    ),
+    _follow(
+        "what one reader wants ends no other",
+        "            except Exception:  # what one reader wants",
+        "            except KeyError:  # what one reader wants",
+        "test_a_reader_that_fails_ends_alone",
+    ),
+]

@@ -1,0 +1,85 @@
+"""Guards of the ledger that others stand behind, each alone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.patterns.interrupt import held_client, meanwhile
+
+from squinney.errors import SquinneyError
+from squinney.ledger import Accounts, repair
+from squinney.ledger.errors import AccountNotEmpty
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.transactions import AT_REST, Transactions
+
+CLOSED = {"closed_at": datetime(2026, 1, 1, tzinfo=UTC)}
+DOLLARS = {"currency": "USD"}
+
+
+@pytest.fixture
+def two(ledger_db: Db) -> list[str]:
+    accounts = Accounts(ledger_db)
+    return [accounts.open("EUR", 100)["_id"] for _ in range(2)]
+
+
+@pytest.mark.parametrize("change", [CLOSED, DOLLARS], ids=["closed", "dollars"])
+@pytest.mark.parametrize("side", [0, 1], ids=["src", "dst"])
+def test_the_guards_of_a_transfer_stand_by_themselves(
+    accounts: Accounts, ledger_db: Db, two: Any, side: int, change: Any
+) -> None:
+    """Whatever was known of the accounts before: here, that both were open and in euros."""
+    accounts.transfer(*two, 1)
+    ledger_db["accounts"].update_one({"_id": two[side]}, {"$set": change}, bypass_document_validation=True)
+    with pytest.raises(SquinneyError):
+        accounts.transfer(*two, 1)
+    assert [accounts.get(account_id)["balance"] for account_id in two] == [99, 101]
+
+
+def test_no_account_is_closed_while_a_transfer_is_under_way(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """It may yet be undone, and the money come back."""
+    kept = ledger_db["accounts"]
+
+    def is_taken() -> bool:
+        return bool(kept.find_one({"_id": two[0], "balance": 0}) and not kept.find_one({"_id": two[0], **AT_REST}))
+
+    with held_client(mongod, ledger_db, is_taken) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer, *two, 100)
+        assert stall.asleep.wait(20)
+        with pytest.raises(AccountNotEmpty):
+            Accounts(ledger_db).close(two[0])
+        stall.awake.set()
+        running.result()
+
+
+def test_repair_sets_no_balance_that_has_changed_since(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    accounts = Accounts(ledger_db)
+    ledger_db["accounts"].update_one({"_id": two[0]}, {"$inc": {"balance": 5}})
+    with meanwhile(mongod, ledger_db, lambda: accounts.transfer(*two, 30), "update", "accounts") as db:
+        assert not repair(db)
+    assert accounts.get(two[0])["balance"] == 75, "100 would be money out of nothing"
+    assert repair(ledger_db) == {"balances set": 1}
+    assert accounts.get(two[0])["balance"] == 70
+
+
+def test_repair_sets_no_balance_while_a_transfer_is_under_way(ledger_db: Db, two: Any, mongod: Embedded) -> None:
+    """A run has its documents to itself until it is decided."""
+    ledger_db["accounts"].update_one({"_id": two[1]}, {"$inc": {"balance": 5}})
+
+    def is_held() -> bool:
+        return not ledger_db["accounts"].find_one({"_id": two[1], **AT_REST})
+
+    with held_client(mongod, ledger_db, is_held) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        transfer = Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer
+
+        def begin() -> None:
+            pool.submit(transfer, *two, 30)
+            assert stall.asleep.wait(20)
+
+        with meanwhile(mongod, ledger_db, begin, "update", "accounts") as db:
+            assert not repair(db)
+        stall.awake.set()
+    assert Accounts(ledger_db).get(two[1])["balance"] == 135

@@ -6,29 +6,94 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
-from tests.patterns.interrupt import meanwhile
+from tests.patterns.interrupt import held_client, meanwhile
 from tests.systems.commerce.conftest import Shop
 
 from squinney.commerce import (
     Catalog,
     Categories,
     InadequateInventory,
+    PaymentDeclined,
     PaymentUnsettled,
     UnknownOrder,
     find_problems,
     repair,
 )
+from squinney.commerce.carts import expiry
+from squinney.commerce.orders.payments import Charge
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
+from squinney.transactions import AT_REST
 
 
 def test_a_cart_changed_meanwhile_is_planned_anew(shop: Shop, mongod: Embedded) -> None:
-    shop.stock("film", 10)
+    for sku in ("film", "album"):
+        shop.stock(sku, 10)
     cart_id = shop.cart(film=1)
     with meanwhile(mongod, shop.db, lambda: shop.carts.add_item(cart_id, "film", 2)) as db:
-        Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "film", 4)
-    assert (shop.lines(cart_id), shop.level("film")) == ({"film": 7}, (3, 7, 0))
+        Shop(db, shop.mode, shop.clock).carts.add_item(cart_id, "album", 4)
+    assert (shop.lines(cart_id), shop.level("film")) == ({"film": 3, "album": 4}, (7, 3, 0))
+
+
+def test_a_cart_that_a_run_holds_does_not_expire(shop: Shop, mongod: Embedded) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=1)
+    shop.clock.pass_seconds(1000)
+
+    def is_held() -> bool:
+        return not shop.db["carts"].find_one({"_id": cart_id, **AT_REST})
+
+    with held_client(mongod, shop.db, is_held) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(Shop(slow, "two-phase", shop.clock).carts.add_item, cart_id, "film", 1)
+        assert stall.asleep.wait(20)
+        assert shop.carts.expire_carts(500) == {}
+        assert shop.carts.get(cart_id)["status"] == "active"
+        stall.awake.set()
+        adding.result()
+
+
+def test_only_what_is_expiring_ends(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=1)
+    shop.carts.checkout(cart_id, key="k")
+    assert not expiry.finish(shop.db, shop.transactions, cart_id, shop.clock())
+    assert shop.carts.get(cart_id)["status"] == "complete"
+
+
+def test_no_money_moves_for_an_attempt_that_was_settled_meanwhile(shop: Shop) -> None:
+    """Whatever the provider remembers of what was cancelled."""
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    moved: list[str] = []
+
+    def capture(key: str, amount: int, currency: str, *, note: Any) -> Charge:
+        shop.clock.pass_seconds(100)
+        shop.carts.settle_payments(60)
+        note("intent")
+        moved.append(key)
+        return Charge("captured")
+
+    shop.gateway.capture = capture  # type: ignore[method-assign]
+    with pytest.raises(PaymentDeclined):
+        shop.carts.checkout(cart_id, key="k")
+    assert moved == []
+
+
+def test_a_late_success_does_not_complete_a_cart_that_waits_for_another_attempt(shop: Shop) -> None:
+    shop.stock("film", 10)
+    cart_id = shop.cart(film=2)
+    shop.gateway.behaviour = "timeout"
+    for attempt in (1, 2):
+        with pytest.raises(PaymentUnsettled):
+            shop.carts.checkout(cart_id, key=f"k{attempt}")
+        shop.clock.pass_seconds(100)
+        if attempt == 1:
+            shop.carts.settle_payments(60)
+    shop.db["test_charges"].update_one({"_id": f"{cart_id}:1"}, {"$set": {"state": "captured"}})
+    shop.gateway.behaviour = "capture"
+    assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
+    assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("pending", (8, 2, 0))
 
 
 def test_what_is_removed_meanwhile_is_not_reserved(shop: Shop, mongod: Embedded) -> None:

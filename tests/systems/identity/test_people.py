@@ -361,6 +361,14 @@ def test_a_link_runs_out_and_survives_a_taken_login(ready: Db, people: People, c
         invitations.accept(token, "ben", PASSWORD)
 
 
+def test_a_link_is_used_up(ready: Db) -> None:
+    invitations = Invitations(ready)
+    token = invitations.create("editor")
+    assert invitations.accept(token, "ada", PASSWORD)["role"] == "editor"
+    with pytest.raises(NotFound):
+        invitations.accept(token, "ben", PASSWORD)
+
+
 def test_problems_are_found_and_mended(people: People, ready: Db) -> None:
     ada, ben = people.sign_up("ada", PASSWORD), people.sign_up("ben", PASSWORD)
     ready["people"].delete_one({"_id": ada["_id"]})

@@ -124,8 +124,8 @@ COMMENTS = [
     ),
     _comment(
         "another's slug is not taken for a repeat",
-        'if (taken := storage.get(place, comment["slug"])) and taken["author"]["_id"] == who["_id"]:',
-        'if taken := storage.get(place, comment["slug"]):',
+        'if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == who["_id"]:',
+        'if taken := storage.get(discussed, comment["slug"]):',
         "tests/systems/content/test_discussions.py::test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat",
     ),
     _comment(
@@ -136,8 +136,8 @@ COMMENTS = [
     ),
     _convert(
         "only the newest claim freezes",
-        'mine = {**place.filter, **place.guard, "metadata.discussion.claimed": epoch}',
-        "mine = {**place.filter, **place.guard}",
+        'mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}',
+        "mine = {**discussed.filter, **discussed.guard}",
         "test_of_two_conversions_that_meet_the_later_claim_counts",
     ),
     _convert(

@@ -11,7 +11,7 @@ from tests.systems.analytics.conftest import line
 from squinney.analytics import EventLog
 from squinney.analytics.errors import ImportRunning
 from squinney.analytics.events.imports import Options, import_stream
-from squinney.analytics.events.places import Places
+from squinney.analytics.events.partitions import EventPartitions
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
@@ -24,26 +24,26 @@ def stream(lines: list[str]) -> io.BytesIO:
 
 
 def test_of_two_imports_of_one_source_the_slower_counts_nothing(analytics_db: Db) -> None:
-    places = Places(analytics_db)
+    partitions = EventPartitions(analytics_db)
     overtaken: list[bool] = []
 
     def overtake(_: object) -> None:
         if not overtaken:
             overtaken.append(True)
-            import_stream(places, stream(LINES), SMALL)
+            import_stream(partitions, stream(LINES), SMALL)
 
     with pytest.raises(ImportRunning):
-        import_stream(places, stream(LINES), SMALL, after_checkpoint=overtake)
+        import_stream(partitions, stream(LINES), SMALL, after_checkpoint=overtake)
     source = analytics_db["imports"].find_one() or {}
     assert (source["lines"], source["stored"], source["state"]) == (40, 40, "done")
     assert analytics_db["events"].count_documents({}) == 40
 
 
 def test_what_a_dead_import_stored_is_not_sent_again(analytics_db: Db, mongod: Embedded) -> None:
-    import_stream(Places(analytics_db), stream(LINES), SMALL)
+    import_stream(EventPartitions(analytics_db), stream(LINES), SMALL)
     analytics_db["imports"].update_one({}, {"$set": {"offset": 0, "lines": 0, "stored": 0}})  # it died at once
     with watched(mongod.uri, analytics_db.name) as (db, commands):
-        import_stream(Places(db), stream(LINES), SMALL)
+        import_stream(EventPartitions(db), stream(LINES), SMALL)
     assert "insert" not in commands.names
     source = analytics_db["imports"].find_one() or {}
     assert (source["lines"], source["stored"]) == (40, 40)
@@ -53,7 +53,7 @@ def test_an_import_that_was_overtaken_does_not_say_that_it_is_done(analytics_db:
     def go_on(_: object) -> None:
         analytics_db["imports"].update_one({}, {"$inc": {"offset": 1_000}})
 
-    import_stream(Places(analytics_db), stream(LINES[:2]), SMALL, after_checkpoint=go_on)
+    import_stream(EventPartitions(analytics_db), stream(LINES[:2]), SMALL, after_checkpoint=go_on)
     assert (analytics_db["imports"].find_one() or {})["state"] == "running"
 
 

@@ -166,7 +166,7 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     comments = Comments(site, "separate")
     comments.post(node, ADA, "before")
     monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
-    place = comments._place(node["_id"])
+    place = comments._discussed(node["_id"])
     token = conversion._freeze(site, place, 1)
     comments.post(node["_id"], ADA, "after")
     with pytest.raises(Busy):
@@ -178,7 +178,7 @@ def test_a_node_whose_conversion_died_frozen_is_removed(site: Db, node: Node, mo
     comments = Comments(site)
     comments.post(node, ADA, "gone with it")
     monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
-    conversion._freeze(site, comments._place(node["_id"]), 1)
+    conversion._freeze(site, comments._discussed(node["_id"]), 1)
     Nodes(site).remove(node)
     assert site["content.nodes"].count_documents({}) == 0
 
@@ -217,7 +217,7 @@ def _cursor_at(comments: Comments, node: Node, slug: str) -> str | None:
 
 
 def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
-    place = Comments(site)._place(node["_id"])
+    place = Comments(site)._discussed(node["_id"])
     target = conversion._target(site, kind, place, place.discussion["epoch"])
     target.copy(crowd)
     fields = {**target.fields(), "metadata.num_comments": len(crowd)}
@@ -514,7 +514,7 @@ def test_of_two_conversions_that_meet_the_later_claim_counts(
 ) -> None:
     comments = Comments(site, source)
     comments.post(node, ADA, "kept")
-    earlier = conversion._claim(site, comments._place(node["_id"]))
+    earlier = conversion._claim(site, comments._discussed(node["_id"]))
     claim, note = conversion._claim, conversion._note_copies
 
     def the_earlier_goes_on(*args: Any) -> str | None:

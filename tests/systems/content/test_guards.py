@@ -106,7 +106,7 @@ def test_an_upload_that_was_seen_meanwhile_is_left_alone(site: Db, mongod: Embed
 def test_no_node_is_removed_while_its_discussion_switches(site: Db, node: Node, mode: Mode) -> None:
     comments = comments_in(site)
     comments.post(node, ADA, "kept")
-    conversion._freeze(site, comments._place(node["_id"]), 1)
+    conversion._freeze(site, comments._discussed(node["_id"]), 1)
     nodes = Nodes(site, transactions=Transactions(site, mode, timeout_seconds=2))
     with pytest.raises((Busy, Stale)):
         nodes.remove(node["_id"])
@@ -119,7 +119,7 @@ def test_no_comment_is_written_while_the_discussion_switches(
     monkeypatch.setattr(comments_module, "WAIT_SECONDS", 0.1)
     comments = comments_in(site, mode)
     comments.post(node, ADA, "before")
-    conversion._freeze(site, comments._place(node["_id"]), 1)
+    conversion._freeze(site, comments._discussed(node["_id"]), 1)
     with pytest.raises(Busy):
         comments.post(node["_id"], ADA, "too late")
     assert texts(comments, node) == ["before"]

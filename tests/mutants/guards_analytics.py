@@ -5,14 +5,15 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytics/test_imports.py")
+_content = guards_of("squinney.analytics.events.content", "tests/systems/analytics/test_imports.py")
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
 _GUARDS = "tests/systems/analytics/test_guards.py::"
 
 GUARDS = [
     _import(
         "a checkpoint moves only from where it was",
-        '{"_id": self._source["_id"], "offset": chunk.offset}',
-        '{"_id": self._source["_id"]}',
+        '{"_id": self._source["_id"], "offset": chunk.offset, "state"',
+        '{"_id": self._source["_id"], "state"',
         _GUARDS + "test_of_two_imports_of_one_source_the_slower_counts_nothing",
     ),
     _import(
@@ -27,10 +28,10 @@ GUARDS = [
         '{"_id": self._source["_id"]},\n                {"$set": {"state": state}}',
         _GUARDS + "test_an_import_that_was_overtaken_does_not_say_that_it_is_done",
     ),
-    _import(
+    _content(
         "a growing log goes on at its checkpoint",
-        "        stream.seek(offset)\n",
-        "",
+        "self._stream.seek(self._base + self._hole + offset)",
+        "self._stream.seek(self._base + self._hole)",
         _GUARDS + "test_a_long_log_goes_on_at_its_checkpoint",
     ),
     _import(
@@ -39,7 +40,7 @@ GUARDS = [
         "                given = under_way.pop()\n",
         "test_several_processes_share_an_import",
     ),
-    _import("a binary file is no log", "    _refuse_binary(head)\n", "", "test_a_binary_file_is_refused"),
+    _import("a binary file is no log", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
     _import(
         "a damaged file stores what can be read",
         "        except CutShort as error:\n            note",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pymongo.errors import PyMongoError
+
 from squinney.mongo.schema import Collection, Db
 from squinney.transactions import Mode, Transactions
 
@@ -49,3 +51,11 @@ def cases() -> dict[str, Case]:
 def covered() -> set[str]:
     """The public operations and jobs that the sweep covers."""
     return {name for case in cases().values() for name in (case.name.partition(" ")[0], *case.covers)}
+
+
+def run_case(name: str, mode: Mode, db: Db, state: Any) -> None:
+    """Do a case's operation, in a process that knows it by its name. An error of the driver's may not get out."""
+    try:
+        cases()[name].act(db, mode, state)
+    except PyMongoError as error:
+        raise AssertionError(f"{name} let an error of the driver out") from error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import pytest
 
 from squinney.mongo.embedded import Embedded
+from squinney.testing import counts
+from squinney.testing.crash.deaths import WAYS, Way
 from squinney.transactions import Mode
 from tests.crash.case import Case, cases
-from tests.crash.deaths import WAYS, Way
 from tests.crash.sweep import collections_of, sweep
 from tests.plugins.shelf import Prepared
 from tests.sizes import IN_FULL, heavy
@@ -46,8 +46,8 @@ NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 @heavy
 @pytest.mark.parametrize(("case", "mode", "way"), SWEEPS, ids=NAMES)
 def test_a_crash_at_any_write_is_mended(
-    case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, count_crash_points: Callable[[int], None]
+    case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, pytestconfig: pytest.Config
 ) -> None:
     points = sweep(case, mode, way, prepared(collections_of(case)), mongod.socket, every=_every(case))
     assert points, "the operation wrote nothing"
-    count_crash_points(points)
+    counts.count(pytestconfig, "crash points", points)

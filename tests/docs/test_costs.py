@@ -7,11 +7,11 @@ import secrets
 from pathlib import Path
 
 import pytest
-from tests.commands import watched
 
 from squinney import ledger, transactions
 from squinney.ledger import Accounts
 from squinney.mongo.schema import apply
+from squinney.testing.commands import watched
 from squinney.transactions import Transactions
 
 DOCS = Path(__file__).parents[2] / "docs"

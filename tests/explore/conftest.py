@@ -1,4 +1,4 @@
-"""One explorer for all tests of a process: its threads, clients and databases are used again."""
+"""An explorer that may change how its server works."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import pytest
 
 from squinney.mongo.embedded import Embedded
 from squinney.testing import Explorer
-
-
-@pytest.fixture(scope="session")
-def explorer(mongod: Embedded) -> Iterator[Explorer]:
-    """On the server that all tests share."""
-    with Explorer(mongod.uri) as explorer:
-        yield explorer
 
 
 @pytest.fixture(scope="session")

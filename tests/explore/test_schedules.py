@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from squinney.testing import Explorer
+from squinney.testing import Explorer, counts
 from squinney.transactions import Mode
 from tests.explore import plans
 from tests.explore.scene import BOTH, Scene
@@ -63,19 +62,21 @@ TRIPLES = [triple for scene in SCENES for triple in _triples(scene)]
 @heavy
 @pytest.mark.parametrize("meeting", PAIRS, ids=_name)
 def test_two_at_once_are_like_one_after_the_other(
-    meeting: Meeting, explorer: Explorer, count_schedules: Callable[[int], None]
+    meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene, names, modes = meeting
-    count_schedules(scene.explore(explorer, names, modes, schedules=A_PAIR).schedules)
+    explored = scene.explore(explorer, names, modes, schedules=A_PAIR)
+    counts.count(pytestconfig, "schedules", explored.schedules)
 
 
 @heavy
 @pytest.mark.parametrize("meeting", TRIPLES, ids=_name)
 def test_three_at_once_are_like_one_after_the_other(
-    meeting: Meeting, explorer: Explorer, count_schedules: Callable[[int], None]
+    meeting: Meeting, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     scene, names, modes = meeting
-    count_schedules(scene.explore(explorer, names, modes, schedules=A_TRIPLE).schedules)
+    explored = scene.explore(explorer, names, modes, schedules=A_TRIPLE)
+    counts.count(pytestconfig, "schedules", explored.schedules)
 
 
 @pytest.mark.parametrize(("name", "names", "modes"), FOUND)
@@ -89,7 +90,7 @@ def test_a_fault_that_was_found_does_not_come_back(
 @heavy
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_random_plans_at_once_are_like_one_after_the_other(
-    seed: int, explorer: Explorer, count_schedules: Callable[[int], None]
+    seed: int, explorer: Explorer, pytestconfig: pytest.Config
 ) -> None:
     count = 3 if seed % 5 == 0 else 2
     every_mode: list[tuple[Mode, ...]] = list(product(BOTH, repeat=count))
@@ -99,4 +100,4 @@ def test_random_plans_at_once_are_like_one_after_the_other(
         collections=plans.PLAN_COLLECTIONS,
         schedules=A_PLAN,
     )
-    count_schedules(explored.schedules)
+    counts.count(pytestconfig, "schedules", explored.schedules)

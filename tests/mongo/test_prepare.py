@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.commands import watched
 
 import squinney
 from squinney import commerce, content, ledger, transactions
@@ -16,6 +15,7 @@ from squinney.errors import Invalid, NotPrepared
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns.buckets import Buckets
+from squinney.testing.commands import watched
 
 
 def test_two_imports_are_enough(mongod: Embedded, db: Db):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.commands import watched
 
 from squinney.errors import Conflict
 from squinney.mongo.schema import Collection, Drift, Index, apply, check, rebuild
+from squinney.testing.commands import watched
 
 VALIDATOR = {"$jsonSchema": {"bsonType": "object", "required": ["name"]}}
 THINGS = Collection(

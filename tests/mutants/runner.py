@@ -36,15 +36,15 @@ def try_all(guards: Sequence[Guard], *, processes: int) -> Iterator[tuple[Guard,
 @contextlib.contextmanager
 def _one_server() -> Iterator[None]:
     """One folder for all children, and a MongoDB in it that none of them has to start."""
-    from tests import conftest
+    from squinney.testing import plugin, servers
 
-    with tempfile.TemporaryDirectory(prefix="squinney-mutants-", dir=conftest.fast_folder()) as folder:
-        os.environ[conftest.RUN_FOLDER] = folder
+    with tempfile.TemporaryDirectory(prefix="squinney-mutants-", dir=servers.fast_folder()) as folder:
+        os.environ[plugin.RUN_FOLDER] = folder
         try:
-            with conftest.serve("shared"):
+            with plugin.serve("shared"):
                 yield
         finally:
-            del os.environ[conftest.RUN_FOLDER]
+            del os.environ[plugin.RUN_FOLDER]
 
 
 def run_without(path: Path, text: str, tests: Sequence[str]) -> child.Outcome:

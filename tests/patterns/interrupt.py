@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pymongo.monitoring import CommandListener, CommandStartedEvent
-from tests.crash.proxy import Proxy
-from tests.crash.sweep import forget_open_transactions
-from tests.plugins.writes import is_write
 from tests.processes import wait_until_gone
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.commands import is_write
+from squinney.testing.crash.proxy import Proxy
+from squinney.testing.crash.sweep import forget_open_transactions
 
 
 class Stall(CommandListener):

@@ -14,7 +14,6 @@ from bson import ObjectId
 from pymongo import MongoClient
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
-from tests.commands import watched
 from tests.patterns.interrupt import client_losing_reply, stalled_client
 from tests.racing import at_once
 
@@ -24,6 +23,7 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for, operation, server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db, Document
+from squinney.testing.commands import watched
 from squinney.transactions import (
     AlreadyExists,
     Busy,

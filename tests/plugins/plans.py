@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
-from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandStartedEvent
 
 from squinney import assembly
-from squinney.mongo.queries import stages
+from squinney.testing.plans import Command, explainable, explained_fault, shape_of
 from tests.plugins.plan_exceptions import EXCEPTIONS, READS_EVERYTHING
 
 TIMES_EACH = 3
-FEW_DOCUMENTS = 50
-MOST_EXAMINED = 10
-KEPT = {
-    "find": ("filter", "sort", "skip", "limit", "projection", "hint", "collation", "let"),
-    "aggregate": ("pipeline", "hint", "collation", "let"),
-    "count": ("query", "hint", "collation"),
-    "distinct": ("key", "query", "collation"),
-    "findAndModify": ("query", "sort", "update", "remove", "upsert", "arrayFilters", "hint", "collation"),
-    "update": (),
-    "delete": (),
-}
-STATEMENTS = {"update": "updates", "delete": "deletes"}
-NOT_EXPLAINED = ("$changeStream", "$currentOp", "$collStats", "$indexStats", "$documents")
-# Bounds that the server shortens may end within a character.
-LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(unicode_decode_error_handler="replace")
-
-Command = dict[str, Any]
 
 
 class Plans:
@@ -51,10 +32,10 @@ class Plans:
 
     def see(self, event: CommandStartedEvent) -> None:
         """Keep one command of each shape that the product sends."""
-        if event.command_name not in KEPT or not _is_the_products():
+        if event.command.get(event.command_name) not in _declared() or not _is_the_products():
             return
-        for command in _explainable(event.command_name, event.command):
-            shape = _shape(event.command_name, command)
+        for command in explainable(event.command_name, event.command):
+            shape = shape_of(event.command_name, command)
             if self._explained[shape] < TIMES_EACH:
                 self._pending[shape] = (event.connection_id, event.database_name, command)
 
@@ -63,13 +44,12 @@ class Plans:
         pending, self._pending = self._pending, {}
         for shape, (address, database, command) in pending.items():
             try:
-                explain = {"explain": command, "verbosity": "executionStats"}
-                plan = self._client(address)[database].command(explain, codec_options=LENIENT)
+                fault = explained_fault(self._client(address)[database], command)
             except PyMongoError as error:
                 self._lost[shape] = str(error)[:200]
                 continue
             self._explained[shape] += 1
-            if fault := _fault(command, plan):
+            if fault:
                 self._findings[shape] = fault
 
     def _client(self, address: Any) -> MongoClient[Any]:
@@ -123,53 +103,6 @@ def _is_the_products() -> bool:
 def _declared() -> set[str]:
     """The collections of the systems; those that the tests of patterns make up have no indexes to speak of."""
     return {collection.name for collection in assembly.collections()}
-
-
-def _explainable(name: str, command: Mapping[str, Any]) -> Iterator[Command]:
-    collection = command[name]
-    if collection not in _declared():
-        return
-    if name in STATEMENTS:
-        for statement in command.get(STATEMENTS[name], ()):
-            yield {name: collection, STATEMENTS[name]: [statement]}
-        return
-    kept = {key: command[key] for key in KEPT[name] if key in command}
-    if name == "aggregate":
-        pipeline = [stage for stage in kept["pipeline"] if not {"$out", "$merge"} & set(stage)]
-        if pipeline and set(pipeline[0]) & set(NOT_EXPLAINED):
-            return
-        kept |= {"pipeline": pipeline, "cursor": {}}
-    yield {name: collection, **kept}
-
-
-def _shape(name: str, command: Command) -> str:
-    statement = command[STATEMENTS[name]][0] if name in STATEMENTS else command
-    asked = [statement.get(key) for key in ("filter", "query", "q", "pipeline") if key in statement]
-    sort = json.dumps(_keys(statement.get("sort")))
-    return f"{name} {command[name]} {json.dumps([_keys(one) for one in asked])} sort {sort}"
-
-
-def _keys(value: Any) -> Any:
-    """The value with its leaves dropped."""
-    if isinstance(value, Mapping):
-        return {str(key): _keys(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return list({json.dumps(_keys(inner)): _keys(inner) for inner in value}.values())
-    return "?"
-
-
-def _fault(command: Command, plan: Any) -> str:
-    found = stages(plan)
-    if "COLLSCAN" in found:
-        return "collection scan"
-    if "SORT" in found:
-        return "sort in memory"
-    if "find" in command:
-        execution = plan.get("executionStats", {})
-        examined, returned = execution.get("totalDocsExamined", 0), execution.get("nReturned", 0)
-        if examined > FEW_DOCUMENTS and examined > MOST_EXAMINED * max(returned, 1):
-            return f"{examined} documents examined for {returned}"
-    return ""
 
 
 def _excepted(shape: str) -> bool:

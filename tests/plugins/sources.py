@@ -121,6 +121,8 @@ class Sources:
         self.modules: dict[str, Module] = {}
         for path in (path for root in roots for path in sorted(root.rglob("*.py"))):
             top = next(root for root in roots if path.is_relative_to(root))
+            if path.is_relative_to(top / "testing"):  # beside the product, which never calls it
+                continue
             parts = path.relative_to(top.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             self.modules[name] = self._read(name, path)

@@ -15,16 +15,10 @@ from typing import Any
 
 from pymongo.monitoring import CommandStartedEvent
 
-WRITES = {"insert", "update", "delete", "findAndModify", "bulkWrite", "commitTransaction"}
+from squinney.testing.commands import is_write
+
 DUPLICATE = {11000, 11001}
 STATEMENTS = {"insert": "documents", "update": "updates", "delete": "deletes", "bulkWrite": "ops"}
-
-
-def is_write(name: str, command: Mapping[str, Any]) -> bool:
-    """Whether the command may change documents. An abort changes none."""
-    if name == "aggregate":
-        return any(stage in ("$out", "$merge") for step in command.get("pipeline", ())[-1:] for stage in step)
-    return name in WRITES
 
 
 def writes_of(name: str, command: Mapping[str, Any]) -> int:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from squinney.errors import Conflict
-from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing import Explorer, Refuted
 
 
 class Short(Conflict):
     """There is not enough."""
-
-
-@pytest.fixture(scope="module")
-def explorer(mongod: Embedded) -> Iterator[Explorer]:
-    with Explorer(mongod.uri) as explorer:
-        yield explorer
 
 
 def _jars(db: Db) -> None:

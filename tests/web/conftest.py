@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.conftest import RUN_FOLDER
 from tests.serving import Serving
+
+from squinney.testing.plugin import run_folder
 
 PASSWORD = "correct horse battery"
 SQUINNEY = [sys.executable, "-m", "squinney.service.commands.main"]
@@ -51,7 +52,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Serving]:
     """The site, with its demo data, beside the tests' own server: a busy disk would hold up every page."""
-    with Serving(Path(os.environ[RUN_FOLDER]) / f"web-{os.getpid()}") as serving:
+    with Serving(run_folder() / f"web-{os.getpid()}") as serving:
         yield serving
 
 

@@ -1,5 +1,40 @@
-"""What proves our promises, for our tests and for operations of your own."""
+"""What proves our promises, for our tests and for operations of your own.
 
-from squinney.testing.explorer import Explored, Explorer, Operation, Refuted
+`squinney.testing.plugin` is the pytest plugin. What is named here is imported when it is first asked for, since pytest
+loads the plugin in every run.
+"""
 
-__all__ = ["Explored", "Explorer", "Operation", "Refuted"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from squinney.testing.audit import Audit
+    from squinney.testing.crash import CrashPoint, NotCrashSafe, Swept, sweep
+    from squinney.testing.explorer import Explored, Explorer, Operation, Refuted
+
+__all__ = [
+    "Audit",
+    "CrashPoint",
+    "Explored",
+    "Explorer",
+    "NotCrashSafe",
+    "Operation",
+    "Refuted",
+    "Swept",
+    "sweep",
+]
+
+_MODULES = {
+    "squinney.testing.audit": ("Audit",),
+    "squinney.testing.crash": ("CrashPoint", "NotCrashSafe", "Swept", "sweep"),
+    "squinney.testing.explorer": ("Explored", "Explorer", "Operation", "Refuted"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.commands import watched
 from tests.sizes import IN_FULL, heavy
 from tests.systems.analytics.conftest import JUNE, MAY, line
 from tests.systems.analytics.test_imports import awk
@@ -23,6 +22,7 @@ from squinney.analytics import EventLog, Hits, feed_hits
 from squinney.analytics.errors import UnknownSource
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.commands import watched
 
 KILLS = 20 if IN_FULL else 4  # a killed transaction holds what it wrote for up to ten seconds
 FEEDING = """

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Commands, watched
 from tests.plugins.shelf import Prepared
 
 from squinney import transactions
@@ -18,6 +17,7 @@ from squinney.commerce import COLLECTIONS, Carts, Catalog, Inventory, Orders, Te
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
+from squinney.testing.commands import Commands, watched
 from squinney.transactions import Mode, Transactions
 
 PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.commands import Commands
 from tests.racing import at_once
 from tests.systems.commerce.conftest import product
 
@@ -27,6 +26,7 @@ from squinney.commerce.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
+from squinney.testing.commands import Commands
 from squinney.transactions import KeyReused, Stale
 
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pymongo import MongoClient, ReadPreference
-from tests.commands import Commands
 from tests.systems.commerce.conftest import product, skus
 
 from squinney import transactions
@@ -22,6 +21,7 @@ from squinney.mongo import schema
 from squinney.mongo.queries import stages
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
+from squinney.testing.commands import Commands
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from tests.commands import Commands
 from tests.systems.commerce.conftest import Shop
 
 from squinney.clock import utcnow
 from squinney.commerce import Catalog, Categories, find_problems, repair
 from squinney.mongo.schema import Db
+from squinney.testing.commands import Commands
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 

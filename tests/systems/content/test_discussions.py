@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from pymongo import MongoClient
-from tests.commands import watched
 from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
@@ -36,6 +35,7 @@ from squinney.content.comments.paged import Paged
 from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
+from squinney.testing.commands import watched
 from squinney.transactions import Busy, KeyReused, Mode, Transactions
 
 WRITERS = 50

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from tests.commands import watched
 
 from squinney import transactions
 from squinney.errors import Unavailable
@@ -18,6 +17,7 @@ from squinney.ledger import accounts as accounts_module
 from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.commands import watched
 from squinney.transactions import Transactions, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

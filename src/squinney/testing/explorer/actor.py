@@ -16,6 +16,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
+from squinney.testing.commands import described
 from squinney.transactions.fair_locks import FairLocks
 
 Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
@@ -149,15 +150,6 @@ class Actor(CommandListener):
 def _ids(command: Mapping[str, Any]) -> list[Any]:
     asked = [command.get("query"), *(one["q"] for one in command.get("updates", ())), *command.get("documents", ())]
     return [one["_id"] for one in asked if one and "_id" in one]
-
-
-def described(name: str, command: Mapping[str, Any]) -> str:
-    """A command in a few words, for people."""
-    target = command.get(name)
-    words = [name, target] if isinstance(target, str) else [name]
-    if command.get("autocommit") is False:
-        words.append("in a transaction")
-    return " ".join(words)
 
 
 @contextmanager

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
@@ -17,19 +15,18 @@ from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
+from squinney.testing.calls import call
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, Frontier, parsed, written
 from squinney.testing.explorer.inside import letting_in
 from squinney.testing.explorer.schedule import SLOW_SERVER_SECONDS, Played, Schedule
 from squinney.testing.explorer.serial import Answer, Order, Serial
-from squinney.testing.explorer.states import RECORDS, Documents, Snapshot, State, Touched, left_behind
+from squinney.testing.explorer.states import Snapshot, State, Touched
+from squinney.testing.protocol import RECORDS, Documents, left_behind, pass_deadlines, recover
 from squinney.transactions import Busy, StillRunning, Transactions
 
 LETTERS = "abcdefgh"
-LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-OPEN: dict[str, Any] = {"state": {"$ne": "done"}}
 GIVES_UP = (Busy, StillRunning, Unavailable)
-RECOVERIES = 4
 
 Act = Callable[..., object]
 
@@ -186,24 +183,6 @@ def _operation(one: Act | Operation) -> Operation:
     return one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
 
 
-def _call(act: Act, db: Db, prepared: Any) -> object:
-    return act(db, prepared) if len(inspect.signature(act).parameters) > 1 else act(db)
-
-
-def recover(db: Db) -> None:
-    """Let every deadline pass and settle all runs."""
-    for _ in range(RECOVERIES):
-        if db[RECORDS].find_one(OPEN, {"_id": 1}) is None:
-            return
-        pass_deadlines(db, OPEN)
-        Transactions(db).recover()
-
-
-def pass_deadlines(db: Db, where: dict[str, Any]) -> None:
-    """Let the deadlines of some runs pass at once, for runs whose process is dead."""
-    db[RECORDS].update_many({**where, **OPEN}, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
-
-
 class _Stage:
     """A prepared database that is brought back as it was."""
 
@@ -278,7 +257,7 @@ class _Exploration:
             stall_seconds=self.stall_seconds,
             forget=self._forget,
             pass_time=self._pass_time,
-            recover=lambda: _call(self.later, db, prepared),
+            recover=lambda: call(self.later, db, prepared),
             slow_server_seconds=0 if self.inside else SLOW_SERVER_SECONDS,
         )
         acts = [self._bound(operation.act, prepared) for operation in self.operations]
@@ -292,7 +271,7 @@ class _Exploration:
 
     @staticmethod
     def _bound(act: Act, prepared: Any) -> Callable[[Db], object]:
-        return lambda db: _call(act, db, prepared)
+        return lambda db: call(act, db, prepared)
 
     def _forget(self, actor: Actor) -> None:
         """What the server does by itself a minute after a death: it ends the open transactions."""
@@ -326,7 +305,7 @@ class _Exploration:
         unknown = any(outcome.died or isinstance(outcome.error, self.gives_up) for outcome in outcomes)
         if unknown or played.stalled:
             self._orders.settled = True
-            _call(self.settle, self.stage.db, self.stage.prepared)
+            call(self.settle, self.stage.db, self.stage.prepared)
 
     def _judge_order(self, played: Played, documents: Documents) -> str:
         state = self._state(documents)
@@ -362,7 +341,7 @@ class _Exploration:
             return "problems: " + "; ".join(found)
         if self.check:
             try:
-                _call(self.check, self.stage.db, self.stage.prepared)
+                call(self.check, self.stage.db, self.stage.prepared)
             except Exception as error:
                 return f"check failed: {error!r}"
         self._sound.add(fingerprint)
@@ -397,12 +376,12 @@ class _Exploration:
         for letter in order:
             operation = self.operations[LETTERS.index(letter)]
             try:
-                outcome = Outcome(_call(operation.alone or operation.act, db, prepared))
+                outcome = Outcome(call(operation.alone or operation.act, db, prepared))
             except Exception as error:
                 outcome = Outcome(error=error)
             answers[letter] = self._answer(outcome)
         if settled:
-            _call(self.settle, db, prepared)
+            call(self.settle, db, prepared)
         return Order(answers, self._state(self.stage.read(self.actors)))
 
     # ---- telling ----

@@ -14,13 +14,11 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from squinney.mongo.schema import Db, Document
 from squinney.testing.explorer.actor import WRITES
+from squinney.testing.protocol import Documents
 from squinney.transactions import PROTOCOL_FIELDS
 
 State = dict[str, list[str]]
-Documents = Mapping[str, list[Document]]
 FRESH = "<fresh>"
-RECORDS = "transactions"
-LEFT_BEHIND = ("txns", "tombs", "txn_lock", "txn_stub")
 FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ours, and those of most others
 
 
@@ -121,11 +119,3 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(inner)
     else:
         yield value
-
-
-def left_behind(documents: Documents) -> list[str]:
-    """Markers, locks, stubs, tombstones and open records, which nobody should leave."""
-    found = [f"{RECORDS}: {record}" for record in documents.get(RECORDS, ()) if record.get("state") != "done"]
-    for name, those in documents.items():
-        found += [f"{name}: {one}" for one in those if any(one.get(field) for field in LEFT_BEHIND)]
-    return found

@@ -6,19 +6,20 @@ import os
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
 from pymongo import _csot, common
+from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import client_for
-from squinney.transactions import Mode
-from tests.crash.case import cases
-from tests.crash.proxy import Proxy, uri_of
-from tests.plugins.writes import is_write
+from squinney.testing.calls import call
+from squinney.testing.commands import described, is_write
+from squinney.testing.crash.proxy import Proxy, uri_of
 
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
@@ -33,10 +34,11 @@ SECONDS_TO_GIVE_UP = 2.0
 class Death(CommandListener):
     """Counts writes and strikes at the k-th."""
 
-    def __init__(self, way: Way, at_write: int, proxy: Proxy | None) -> None:
+    def __init__(self, way: Way, at_write: int, proxy: Proxy | None, report: Connection) -> None:
         self.way = way
         self.at_write = at_write
         self.proxy = proxy
+        self.report = report
         self.writes = 0
         self.request: int | None = None
 
@@ -51,6 +53,7 @@ class Death(CommandListener):
         self.writes += 1
         if self.writes != self.at_write:
             return
+        self.report.send(described(event.command_name, event.command))
         if self.way == "before":
             os._exit(DIED)
         self.request = event.request_id
@@ -79,31 +82,40 @@ def run(
     socket: Path,
     database: str,
     app: str,
-    case: str,
-    mode: Mode,
+    act: Callable[..., object],
     way: Way,
     at_write: int,
     state: Any,
 ) -> None:
-    """Do the case's operation and die on the way; what went wrong otherwise is sent to `report`."""
+    """Do the operation and die on the way; tells `report` at which command, or what went wrong otherwise."""
     try:
-        code = _run(socket, database, app, case, mode, way, at_write, state)
+        code = _run(report, socket, database, app, act, way, at_write, state)
     except BaseException:
         report.send(traceback.format_exc())
         code = BROKE
     os._exit(code)
 
 
-def _run(socket: Path, database: str, app: str, case: str, mode: Mode, way: Way, at_write: int, state: Any) -> int:
+def _run(
+    report: Connection,
+    socket: Path,
+    database: str,
+    app: str,
+    act: Callable[..., object],
+    way: Way,
+    at_write: int,
+    state: Any,
+) -> int:
     proxy = Proxy(str(socket)) if way == "reply-lost" else None
-    death = Death(way, at_write, proxy)
+    death = Death(way, at_write, proxy, report)
     uri = proxy.uri if proxy else uri_of(socket)
     common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # half a second would go by for every search for a server
     client = client_for(uri, event_listeners=[death], appname=app)
     try:
-        cases()[case].act(client[database], mode, state)
-    except Unavailable:
-        if not death.reached:
+        call(act, client[database], state)
+    except Exception as error:
+        # Without its server the operation fails; with it, only as it may: by a refusal.
+        if not death.reached or not isinstance(error, Unavailable | PyMongoError):
             raise
     finally:
         if proxy:

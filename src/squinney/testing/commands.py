@@ -1,8 +1,8 @@
-"""What a client sends to the server, for tests that count it."""
+"""What a client sends to the server: counted, and told apart into reads and writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,24 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
+
+WRITES = {"insert", "update", "delete", "findAndModify", "bulkWrite", "commitTransaction"}
+
+
+def is_write(name: str, command: Mapping[str, Any]) -> bool:
+    """Whether the command may change documents. An abort changes none."""
+    if name == "aggregate":
+        return any(stage in ("$out", "$merge") for step in command.get("pipeline", ())[-1:] for stage in step)
+    return name in WRITES
+
+
+def described(name: str, command: Mapping[str, Any]) -> str:
+    """A command in a few words, for people."""
+    target = command.get(name)
+    words = [name, target] if isinstance(target, str) else [name]
+    if command.get("autocommit") is False and name not in ("commitTransaction", "abortTransaction"):
+        words.append("in a transaction")
+    return " ".join(words)
 
 
 class Commands(CommandListener):

@@ -1,0 +1,17 @@
+"""How operations and checks are called: with the database, and with what was prepared if they ask for it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from squinney.mongo.schema import Db
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def call(act: Callable[..., object], db: Db, prepared: Any) -> object:
+    """Call it with the database, and with what `prepare` returned if it has a second parameter."""
+    wanted = [one for one in inspect.signature(act).parameters.values() if one.kind in POSITIONAL]
+    return act(db, prepared) if len(wanted) > 1 else act(db)

@@ -1,0 +1,191 @@
+"""The parent's side: a child dies, what mends is run, and everything is checked."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import pickle
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, get_args
+
+from pymongo.read_concern import ReadConcern
+
+from squinney.mongo import schema
+from squinney.mongo.schema import Collection, Db
+from squinney.testing.calls import call
+from squinney.testing.crash import deaths
+from squinney.testing.crash.deaths import WAYS, Way
+from squinney.testing.protocol import left_behind, recover
+from squinney.transactions import Mode
+
+CHILD_SECONDS = 60
+
+children = multiprocessing.get_context("forkserver")
+children.set_forkserver_preload(["squinney.testing.crash.deaths", "squinney.transactions"])
+
+Act = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class CrashPoint:
+    """Where an operation died: at which write, in which way, in which mode; and what was wrong then, if anything."""
+
+    write: int
+    what: str
+    way: Way
+    mode: str = ""
+    wrong: str = ""
+
+    def __str__(self) -> str:
+        told = {"before": "before", "after": "after", "reply-lost": "after, with its reply lost,"}
+        where = f"died {told[self.way]} write {self.write} ({self.what})" + (f", {self.mode}" if self.mode else "")
+        return f"{where}: {self.wrong}" if self.wrong else where
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Every crash point of an operation."""
+
+    points: Sequence[CrashPoint]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+class NotCrashSafe(AssertionError):
+    """Some crash points leave something wrong; `points` are those."""
+
+    def __init__(self, points: Sequence[CrashPoint], tried: int) -> None:
+        self.points = points
+        lines = "\n".join(f"  {point}" for point in points)
+        super().__init__(f"{len(points)} of {tried} crash points leave something wrong:\n{lines}")
+
+
+def sweep(
+    prepare: Act,
+    act: Act,
+    check: Act,
+    *,
+    db: Db,
+    socket: Path,
+    collections: Sequence[Collection] = (),
+    settle: Act | None = None,
+    problems: Callable[[Db], Iterable[object]] | None = None,
+    ways: Sequence[Way] = WAYS,
+) -> Swept:
+    """Let the operation die at each of its writes, in each way, and check what is left.
+
+    `prepare(db)` fills a database with the `collections`. `act` is the operation: a function at the top of a module,
+    since it runs in a process of its own. It gets the database and, if it has a second parameter, what `prepare`
+    returned; if it has one called `mode`, it is swept in both transaction modes. After each death `settle(db)` runs
+    twice (by default `Transactions(db).recover()`, after all deadlines). Then `check` asserts what must hold, whether
+    the operation happened or not; `problems(db)` must find nothing; and no marker of a transaction may be left.
+
+    Raises: `NotCrashSafe`, with every crash point that leaves something wrong.
+    """
+    require_picklable(act)
+    schema.apply(db, collections)
+    found: list[CrashPoint] = []
+    for mode in get_args(Mode)[1:] if "mode" in inspect.signature(act).parameters else ("",):
+        for way in ways:
+            for point, prepared in crash_points(partial(act, mode=mode) if mode else act, prepare, way, db, socket):
+                wrong = _wrong(db, prepared, settle or recover, check, problems)
+                found.append(CrashPoint(point.write, point.what, way, mode, wrong))
+    if bad := [point for point in found if point.wrong]:
+        raise NotCrashSafe(bad, len(found))
+    return Swept(found)
+
+
+def require_picklable(act: Act) -> None:
+    """Refuse an operation that another process could not find."""
+    try:
+        pickle.dumps(act)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError("the operation runs in another process: make it a function at the top of a module") from error
+
+
+def crash_points(
+    act: Act,
+    prepare: Act,
+    way: Way,
+    db: Db,
+    socket: Path,
+    *,
+    every: int = 1,
+    empty: Callable[[Db], object] | None = None,
+) -> Iterator[tuple[CrashPoint, Any]]:
+    """Die at one write after the other, or at every n-th; gives each point when it is dead, with what was prepared.
+
+    The last run, which has fewer writes, is not given: nobody died.
+    """
+    for at_write in count(1, every):
+        (empty or _empty)(db)
+        prepared = prepare(db)
+        what = _run_child(act, way, at_write, db, socket, prepared)
+        if what is None:
+            return
+        yield CrashPoint(at_write, what, way), prepared
+
+
+def _empty(db: Db) -> None:
+    for name in db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}}):
+        db[name].delete_many({})
+
+
+def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared: Any) -> str | None:
+    """The command at which it died; None where it had fewer writes."""
+    app = f"crash-{secrets.token_hex(6)}"
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    arguments = (theirs, socket, db.name, app, act, way, at_write, prepared)
+    child = children.Process(target=deaths.run, args=arguments, daemon=True)
+    child.start()
+    theirs.close()
+    child.join(CHILD_SECONDS)
+    if child.exitcode is None:
+        child.kill()
+    forget_open_transactions(db, app)
+    said = list(_said(ours))
+    if child.exitcode not in (deaths.DIED, deaths.COMPLETED):
+        raise AssertionError(f"write {at_write}, {way}: exit {child.exitcode}\n" + "\n".join(said))
+    return said[0] if child.exitcode == deaths.DIED else None
+
+
+def _said(pipe: Any) -> Iterator[str]:
+    try:
+        while pipe.poll():
+            yield pipe.recv()
+    except EOFError:
+        return
+
+
+def forget_open_transactions(db: Db, app: str) -> None:
+    """What the server does by itself after `transactionLifetimeLimitSeconds`: a minute, as it comes."""
+    idle: list[dict[str, Any]] = [
+        {"$currentOp": {"idleSessions": True, "allUsers": True}},
+        {"$match": {"appName": app, "type": "idleSession"}},
+    ]
+    admin = db.client.get_database("admin", read_concern=ReadConcern("local"))
+    sessions = [{"id": found["lsid"]["id"]} for found in admin.aggregate(idle)]
+    if sessions:
+        admin.command("killSessions", sessions, codec_options=db.codec_options)
+
+
+def _wrong(db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[Db], Iterable[object]] | None) -> str:
+    """What is wrong after the operation died; empty where nothing is."""
+    for _ in range(2):
+        call(settle, db, prepared)
+    if problems and (found := [str(problem) for problem in problems(db)]):
+        return "problems: " + "; ".join(found)
+    names = db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
+    if left := left_behind({name: list(db[name].find()) for name in names}):
+        return "left behind: " + "; ".join(left)
+    try:
+        call(check, db, prepared)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+    return ""

@@ -1,0 +1,155 @@
+"""The pytest plugin: a real MongoDB for the run, a database for each test, and what proves operations on it.
+
+Installed with `squinney[embedded,testing]` it is there without further ado:
+
+```python
+def test_nothing_is_lost(sweep, explore):
+    sweep(prepare, transfer, check)
+    explore([transfer, transfer_back], check, prepare=prepare)
+```
+
+With pytest-xdist all workers share one server. Everything heavy is imported by the fixtures that need it, so that the
+plugin costs nothing where it is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from squinney.testing import counts
+from squinney.testing.counts import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+
+    from squinney.mongo.embedded import Embedded
+    from squinney.mongo.embedded.replica_set import ReplicaSet
+    from squinney.mongo.schema import Db, Document
+    from squinney.testing import Explorer
+    from squinney.testing.audit import Audit
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
+
+RUN_FOLDER = "SQUINNEY_TEST_FOLDER"  # given by whoever keeps one server for several runs
+OUR_FOLDER = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name one folder for the whole run; workers inherit it with the environment."""
+    if RUN_FOLDER not in os.environ:
+        from squinney.testing.servers import new_run_folder
+
+        config.stash[OUR_FOLDER] = new_run_folder()
+        os.environ[RUN_FOLDER] = str(config.stash[OUR_FOLDER])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the servers and remove the folder."""
+    if OUR_FOLDER in config.stash:
+        from squinney.testing.servers import remove
+
+        remove(config.stash[OUR_FOLDER])
+        os.environ.pop(RUN_FOLDER, None)
+
+
+def run_folder() -> Path:
+    """The folder of this run, for its servers."""
+    folder = Path(os.environ[RUN_FOLDER])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def serve(name: str) -> Embedded:
+    """A server of this run, started if nobody has."""
+    from squinney.testing.servers import serve
+
+    return serve(run_folder() / name)
+
+
+@pytest.fixture(scope="session")
+def mongod() -> Iterator[Embedded]:
+    """The server that all workers of this run share."""
+    with serve("shared") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def own_mongod() -> Iterator[Embedded]:
+    """A server that only this worker uses: for fail points, which are the whole server's, and for pausing it."""
+    with serve(f"own-{os.getpid()}") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mongo_client(mongod: Embedded) -> Iterator[MongoClient[Document]]:
+    """A client of the shared server."""
+    from squinney.mongo.connect import client_for
+
+    with client_for(mongod.uri) as client:
+        yield client
+
+
+@pytest.fixture
+def mongo_db(mongo_client: MongoClient[Document]) -> Iterator[Db]:
+    """An empty database of the test's own, dropped at its end."""
+    name = f"test_{secrets.token_hex(8)}"
+    yield mongo_client[name]
+    mongo_client.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
+    """Three members that can be killed, paused and stepped down, for the tests of a module; takes some seconds."""
+    from squinney.mongo.embedded.replica_set import ReplicaSet
+
+    with ReplicaSet.start(tmp_path_factory.mktemp("members")) as members:
+        yield members
+
+
+@pytest.fixture(scope="session")
+def explorer(mongod: Embedded) -> Iterator[Explorer]:
+    """The threads, clients and databases that `explore` uses."""
+    from squinney.testing import Explorer
+
+    with Explorer(mongod.uri) as explorer:
+        yield explorer
+
+
+@pytest.fixture
+def explore(explorer: Explorer, pytestconfig: pytest.Config) -> Callable[..., Any]:
+    """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`. The run reports how many schedules."""
+
+    def explore(*args: Any, **kwargs: Any) -> Any:
+        explored = explorer.explore(*args, **kwargs)
+        counts.count(pytestconfig, "schedules", explored.schedules)
+        return explored
+
+    return explore
+
+
+@pytest.fixture
+def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[..., Any]:
+    """`sweep(prepare, act, check, ...)`: see `squinney.testing.sweep`. The run reports how many crash points."""
+    from squinney.testing.crash import sweep as sweep_on
+
+    def sweep(*args: Any, **kwargs: Any) -> Any:
+        swept = sweep_on(*args, db=mongo_db, socket=mongod.socket, **kwargs)
+        counts.count(pytestconfig, "crash points", len(swept))
+        return swept
+
+    return sweep
+
+
+@pytest.fixture
+def audit(mongod: Embedded, mongo_db: Db) -> Iterator[Audit]:
+    """The test's database through a client that is watched: see `squinney.testing.audit.Audit`."""
+    from squinney.testing.audit import audited
+
+    with audited(mongod.uri, mongo_db.name) as audit:
+        yield audit

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 import pytest
-from tests.commands import watched
 from tests.systems.analytics.conftest import line
 
 from squinney.analytics import EventLog
@@ -14,6 +13,7 @@ from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.commands import watched
 
 LINES = [line(number) for number in range(40)]
 SMALL = Options(name="log", chunk_bytes=400)

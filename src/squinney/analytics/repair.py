@@ -15,7 +15,7 @@ from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, found
+from squinney.mongo.problems import Problem, told, told_each
 from squinney.mongo.schema import Db, Document
 
 
@@ -25,28 +25,38 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
     db = pinned(db)
-    for day in found(db, queries.UNLIKE_MINUTES):
-        yield Problem(
-            "wrong-day",
-            f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
-            documents={DAILY_HITS: day["_id"]},
-            repairable=True,
-        )
-    for row in found(db, queries.UNLIKE_DAYS):
-        metadata = row["_id"]
-        yield Problem(
-            "wrong-month",
-            f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
-            documents={MONTHLY_HITS: metadata},
-            repairable=True,
-        )
-    for source in db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}):
-        yield Problem(
-            "hits-ahead",
-            f"{source['name']} has hits of lines that are not imported",
-            documents={"imports": source["_id"]},
-        )
+    yield from told(db, queries.UNLIKE_MINUTES, _wrong_day)
+    yield from told(db, queries.UNLIKE_DAYS, _wrong_month)
+    ahead = db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}})
+    yield from told_each("imports", ahead, _hits_ahead)
     yield from verify(db)
+
+
+def _wrong_day(day: Document) -> Problem:
+    return Problem(
+        "wrong-day",
+        f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
+        documents={DAILY_HITS: day["_id"]},
+        repairable=True,
+    )
+
+
+def _wrong_month(row: Document) -> Problem:
+    metadata = row["_id"]
+    return Problem(
+        "wrong-month",
+        f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
+        documents={MONTHLY_HITS: metadata},
+        repairable=True,
+    )
+
+
+def _hits_ahead(source: Document) -> Problem:
+    return Problem(
+        "hits-ahead",
+        f"{source['name']} has hits of lines that are not imported",
+        documents={"imports": source["_id"]},
+    )
 
 
 def _page(document: Document) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 from pymongo.errors import DuplicateKeyError
@@ -23,7 +24,7 @@ from squinney.content.documents import (
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, found
+from squinney.mongo.problems import Problem, mended, told
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, Transactions, find_stuck
@@ -62,13 +63,13 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    for audit, wrong in _findings(db):
-        collection = audit.pipeline.collection
-        yield Problem(audit.code, audit.message.format(**wrong), {collection: wrong["_id"]}, audit.repairable)
+    for audit in AUDITS:
+        yield from told(db, audit.pipeline, partial(_problem, audit))
 
 
-def _findings(db: Db) -> list[tuple[Audit, Document]]:
-    return [(audit, wrong) for audit in AUDITS for wrong in found(db, audit.pipeline)]
+def _problem(audit: Audit, wrong: Document) -> Problem:
+    documents = {audit.pipeline.collection: wrong["_id"]}
+    return Problem(audit.code, audit.message.format(**wrong), documents, audit.repairable)
 
 
 def repair(db: Db) -> Counter[str]:
@@ -79,9 +80,9 @@ def repair(db: Db) -> Counter[str]:
     """
     db = pinned(db)
     done = Transactions(db).recover()
-    for audit, wrong in _findings(db):
+    for audit in AUDITS:
         if audit.repairable:
-            done[audit.code] += _mend(db, audit, wrong)
+            done[audit.code] += mended(db, audit.pipeline, partial(_mend, db, audit))
     done += sweep_uploads(db)
     return +done
 

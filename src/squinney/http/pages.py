@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -21,6 +21,8 @@ from squinney.http.security import SAFE_METHODS
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
 from squinney.system import System
+
+T = TypeVar("T")
 
 FORM = re.compile(r"<form\b[^>]*\bmethod=[\"']?post\b[^>]*>", re.IGNORECASE)
 CODE = re.compile(r"`([^`]+)`")
@@ -68,6 +70,22 @@ def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: 
     environment.filters.update(money=money.shown, when=_when, span=_span, spaced=_spaced, coded=_coded)
     environment.globals.update(systems=menu, version=__version__)
     return environment
+
+
+def whole(documents: Iterable[T], **shapes: type) -> tuple[list[T], int]:
+    """The documents whose fields are of these types, and how many others there are: one that is damaged ends no page.
+
+    `pricing__retail` is the field `retail` of the field `pricing`.
+    """
+    given = list(documents)
+    kept = [one for one in given if all(isinstance(_field(one, name), shape) for name, shape in shapes.items())]
+    return kept, len(given) - len(kept)
+
+
+def _field(document: Any, name: str) -> Any:
+    for part in name.split("__"):
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
 
 
 def way_back(request: Request) -> str:

@@ -7,33 +7,42 @@ from collections.abc import Iterator
 
 from squinney.identity import queries
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, found
-from squinney.mongo.schema import Db
+from squinney.mongo.problems import Problem, found, told
+from squinney.mongo.schema import Db, Document
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in or stay so."""
     db = pinned(db)
-    for login in found(db, queries.LOGINS_WITHOUT_PERSON):
-        yield Problem(
-            "login-without-person",
-            f"the login {login['_id']} belongs to nobody",
-            documents={"logins": login["_id"]},
-            repairable=True,
-        )
-    for person in found(db, queries.PEOPLE_WITHOUT_LOGIN):
-        yield Problem(
-            "person-without-login",
-            f"{person['_id']} cannot sign in: there is no login {person['login']}",
-            documents={"people": person["_id"]},
-        )
-    for person in found(db, queries.OTHER_CREDENTIALS):
-        yield Problem(
-            "other-credential",
-            f"no session of {person['_id']} counts: they have another credential than their login",
-            documents={"people": person["_id"]},
-            repairable=True,
-        )
+    yield from told(db, queries.LOGINS_WITHOUT_PERSON, _nobodys)
+    yield from told(db, queries.PEOPLE_WITHOUT_LOGIN, _without_login)
+    yield from told(db, queries.OTHER_CREDENTIALS, _other_credential)
+
+
+def _nobodys(login: Document) -> Problem:
+    return Problem(
+        "login-without-person",
+        f"the login {login['_id']} belongs to nobody",
+        documents={"logins": login["_id"]},
+        repairable=True,
+    )
+
+
+def _without_login(person: Document) -> Problem:
+    return Problem(
+        "person-without-login",
+        f"{person['_id']} cannot sign in: there is no login {person['login']}",
+        documents={"people": person["_id"]},
+    )
+
+
+def _other_credential(person: Document) -> Problem:
+    return Problem(
+        "other-credential",
+        f"no session of {person['_id']} counts: they have another credential than their login",
+        documents={"people": person["_id"]},
+        repairable=True,
+    )
 
 
 def repair(db: Db) -> Counter[str]:

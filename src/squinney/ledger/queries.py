@@ -48,11 +48,15 @@ STATEMENT = Query(
 )
 
 
+# What is no number, in a damaged account, is left out.
+_AS_DECIMAL = {"$convert": {"input": "$balance", "to": "decimal", "onError": None, "onNull": None}}
+
+
 def _total(currency: str) -> list[Document]:
     """As a decimal: a sum of whole numbers that outgrows them would become a float, and be rounded."""
     return [
         {"$match": visible({"currency": currency})},
-        {"$group": {"_id": None, "total": {"$sum": {"$toDecimal": "$balance"}}}},
+        {"$group": {"_id": None, "total": {"$sum": _AS_DECIMAL}}},
     ]
 
 
@@ -173,6 +177,12 @@ MISSING = Pipeline(
     routing="broadcast",
     reason="find_problems() reads everything",
 )
+_WHOLE: Document = {
+    "name": {"$type": "string"},
+    "currency": {"$type": "string"},
+    "balance": {"$type": ["int", "long"]},
+    "opened_at": {"$type": "date"},
+}
 IMPOSSIBLE = Query(
     "ledger.impossible",
     "accounts",
@@ -181,5 +191,13 @@ IMPOSSIBLE = Query(
     reason="find_problems() reads everything",
 )
 
+MALFORMED = Query(
+    "ledger.malformed",
+    "accounts",
+    where=lambda: visible({"$nor": [_WHOLE]}),
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
 QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, ACCOUNTS_OF, STATEMENT, TOTAL]
-CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE]
+CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE, MALFORMED]

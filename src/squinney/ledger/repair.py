@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,7 @@ from bson.min_key import MinKey
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import ADVICE, Problem, SnapshotTooOld, found
+from squinney.mongo.problems import ADVICE, Problem, SnapshotTooOld, found, mended_each, told_each
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -35,13 +36,13 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    yield from map(_unbalanced_problem, _unbalanced(db))
+    yield from told_each("accounts", queries.MALFORMED.find(db), _malformed_problem)
+    yield from told_each("entries", _unbalanced(db), _unbalanced_problem)
     for wrong in _wrong_balances(db):
         doubted = _doubted(db, wrong)
-        for account in wrong:
-            yield _unlike_problem(account, repairable=_entries_say(account, doubted))
+        yield from told_each("accounts", wrong, partial(_unlike_problem, doubted=doubted))
     yield from map(_missing_problem, _missing(db))
-    yield from map(_impossible_problem, db["accounts"].find(queries.IMPOSSIBLE()))
+    yield from told_each("accounts", queries.IMPOSSIBLE.find(db), _impossible_problem)
     # Read after the rest, or a run that ends just now would show.
     yield from find_orphans(db, MARKED_COLLECTIONS)
 
@@ -119,7 +120,16 @@ def _with_twin(entry_id: object) -> object:
 # ---- telling ----
 
 
-def _unlike_problem(account: Document, *, repairable: bool) -> Problem:
+def _malformed_problem(account: Document) -> Problem:
+    return Problem(
+        "malformed-account",
+        f"account {account['_id']} lacks its name, currency, balance or opening time, or has them as something else",
+        documents={"accounts": account["_id"]},
+    )
+
+
+def _unlike_problem(account: Document, *, doubted: set[str]) -> Problem:
+    repairable = _entries_say(account, doubted)
     return Problem(
         "wrong-balance",
         f"account {account['_id']} says {account['balance']}, its entries add up to {account['sum']}",
@@ -175,12 +185,12 @@ def repair(db: Db) -> Counter[str]:
     done += drop_orphans(db, MARKED_COLLECTIONS)
     for wrong in _wrong_balances(db):
         doubted = _doubted(db, wrong)
-        for account in wrong:
-            if _entries_say(account, doubted):
-                done["balances set"] += _set_balance(db, account)
+        done["balances set"] += mended_each("accounts", wrong, partial(_set_balance, db, doubted=doubted))
     return +done
 
 
-def _set_balance(db: Db, account: Document) -> int:
+def _set_balance(db: Db, account: Document, *, doubted: set[str]) -> int:
+    if not _entries_say(account, doubted):
+        return 0
     unchanged = {"_id": account["_id"], "balance": account["balance"], **AT_REST}
     return db["accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,10 +16,13 @@ from squinney.errors import Conflict
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
+from squinney.mongo.problems import MALFORMED, Problem, unchecked
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns.jobs import Job
 from squinney.service.jobs import statuses
 from squinney.system import System
+
+log = logging.getLogger(__name__)
 
 Level = Literal["ok", "notice", "problem"]
 MOST_SECONDS = 300.0
@@ -139,12 +143,29 @@ def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
 
 def _data(db: Db, system: System) -> Iterator[Finding]:
     found = False
-    for problem in system.find_problems(db):
+    for problem in _problems(db, system):
         found = True
         advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
         yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
     if not found:
         yield Finding("ok", system.name, "no problems found")
+
+
+def _problems(db: Db, system: System) -> Iterator[Problem]:
+    """A check that fails altogether is one finding, and hides nothing of other systems."""
+    try:
+        yield from system.find_problems(db)
+    except MALFORMED as error:
+        log.exception("the checks of %s failed", system.name)
+        yield unchecked(system.name, error)
+
+
+def _repaired(db: Db, system: System) -> Mapping[str, int]:
+    try:
+        return system.repair(db)
+    except MALFORMED:
+        log.exception("the repair of %s failed", system.name)
+        return {"stopped by what it could not read": 1}
 
 
 def _apply_schema(db: Db, declared: list[Collection]) -> int:
@@ -171,5 +192,5 @@ def repair(
     with operation(seconds):
         done = Counter({"collections and indexes": _apply_schema(db, assembly.collections(systems))})
         for system in systems:
-            done.update({f"{system.name}: {what}": count for what, count in system.repair(db).items()})
+            done.update({f"{system.name}: {what}": count for what, count in _repaired(db, system).items()})
     return +done

@@ -7,7 +7,7 @@ follow from both. An order's total follows from its lines.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from pymongo.errors import DuplicateKeyError
@@ -16,7 +16,8 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
-from squinney.mongo.problems import Problem, found
+from squinney.mongo.problems import Problem, mended, told
+from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, drop_orphans
 
@@ -25,29 +26,32 @@ MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Everything that breaks an invariant; each check is of one moment."""
-    for stock in found(db, queries.UNLIKE_HISTORY):
-        yield _wrong_stock(stock)
-    for held in found(db, queries.STRAY_RESERVATIONS):
-        yield _stray(held)
-    for cart in found(db, queries.UNLIKE_RESERVATIONS):
-        yield _unlike_reservations(cart)
-    for cart in found(db, queries.PENDING_WITHOUT_ATTEMPT):
-        yield Problem(
-            "pending-without-attempt",
-            f"cart {cart['_id']} is pending, but no payment attempt is open",
-            documents={"carts": cart["_id"]},
-            repairable=_may_reopen(cart),
-        )
-    for payment in found(db, queries.STALLED_PAYMENTS):
-        yield _stalled(payment)
-    yield from _unpaired(db)
-    for order in found(db, queries.WRONG_TOTALS):
-        yield Problem(
-            "wrong-total",
-            f"order {order['_id']} says {order['total']}, its lines add up to {order['sum']}",
-            documents={"orders": order["_id"]},
-            repairable=not order.get("payment_id"),
-        )
+    yield from told(db, queries.UNLIKE_HISTORY, _wrong_stock)
+    yield from told(db, queries.STRAY_RESERVATIONS, _stray)
+    yield from told(db, queries.UNLIKE_RESERVATIONS, _unlike_reservations)
+    yield from told(db, queries.PENDING_WITHOUT_ATTEMPT, _without_attempt)
+    yield from told(db, queries.STALLED_PAYMENTS, _stalled)
+    yield from told(db, queries.PAID_WITHOUT_ORDER, _without_order)
+    yield from told(db, queries.ORDER_WITHOUT_PAYMENT, _without_payment)
+    yield from told(db, queries.WRONG_TOTALS, _wrong_total)
+
+
+def _without_attempt(cart: Document) -> Problem:
+    return Problem(
+        "pending-without-attempt",
+        f"cart {cart['_id']} is pending, but no payment attempt is open",
+        documents={"carts": cart["_id"]},
+        repairable=_may_reopen(cart),
+    )
+
+
+def _wrong_total(order: Document) -> Problem:
+    return Problem(
+        "wrong-total",
+        f"order {order['_id']} says {order['total']}, its lines add up to {order['sum']}",
+        documents={"orders": order["_id"]},
+        repairable=not order.get("payment_id"),
+    )
 
 
 def _wrong_stock(stock: Document) -> Problem:
@@ -113,20 +117,21 @@ def _stalled(payment: Document) -> Problem:
     )
 
 
-def _unpaired(db: Db) -> Iterator[Problem]:
-    for payment in found(db, queries.PAID_WITHOUT_ORDER):
-        yield Problem(
-            "paid-without-order",
-            f"payment {payment['_id']} was captured, but there is no order for it",
-            documents={"payments": payment["_id"], "carts": payment["cart_id"]},
-            repairable=_may_have_order(payment),
-        )
-    for order in found(db, queries.ORDER_WITHOUT_PAYMENT):
-        yield Problem(
-            "order-without-payment",
-            f"order {order['_id']} is {order['status']}, which its payment {order['payment_id']} does not bear out",
-            documents={"orders": order["_id"], "payments": order["payment_id"]},
-        )
+def _without_order(payment: Document) -> Problem:
+    return Problem(
+        "paid-without-order",
+        f"payment {payment['_id']} was captured, but there is no order for it",
+        documents={"payments": payment["_id"], "carts": payment["cart_id"]},
+        repairable=_may_have_order(payment),
+    )
+
+
+def _without_payment(order: Document) -> Problem:
+    return Problem(
+        "order-without-payment",
+        f"order {order['_id']} is {order['status']}, which its payment {order['payment_id']} does not bear out",
+        documents={"orders": order["_id"], "payments": order["payment_id"]},
+    )
 
 
 def _may_reopen(cart: Document) -> bool:
@@ -146,24 +151,26 @@ def _may_have_order(payment: Document) -> bool:
 def repair(db: Db) -> Counter[str]:
     """Mend what can be mended; returns counts by what was done."""
     done = drop_orphans(db, MARKED)
-    for payment in found(db, queries.PAID_WITHOUT_ORDER):
-        done["orders made"] += _may_have_order(payment) and _make_order(db, payment["cart_id"])
-    for cart in found(db, queries.PENDING_WITHOUT_ATTEMPT):
-        done["carts reopened"] += _may_reopen(cart) and _set_cart(db, cart, {"status": "active"})
-    for held in found(db, queries.STRAY_RESERVATIONS):
-        done["reservations dropped"] += _drop_reservation(db, held)
-    for cart in found(db, queries.UNLIKE_RESERVATIONS):
-        done["carts set"] += cart["status"] == "active" and _set_items(db, cart)
-    for stock in found(db, queries.UNLIKE_HISTORY):
-        done["stocks set"] += _set_stock(db, stock)
-    for order in found(db, queries.WRONG_TOTALS):
-        done["totals set"] += not order.get("payment_id") and _set_total(db, order)
+    steps: list[tuple[str, Pipeline, Callable[[Document], int]]] = [
+        ("orders made", queries.PAID_WITHOUT_ORDER, lambda one: _may_have_order(one) and _make_order(db, one)),
+        ("carts reopened", queries.PENDING_WITHOUT_ATTEMPT, lambda one: _may_reopen(one) and _reopen(db, one)),
+        ("reservations dropped", queries.STRAY_RESERVATIONS, lambda one: _drop_reservation(db, one)),
+        ("carts set", queries.UNLIKE_RESERVATIONS, lambda one: one["status"] == "active" and _set_items(db, one)),
+        ("stocks set", queries.UNLIKE_HISTORY, lambda one: _set_stock(db, one)),
+        ("totals set", queries.WRONG_TOTALS, lambda one: not one.get("payment_id") and _set_total(db, one)),
+    ]
+    for what, check, mend in steps:
+        done[what] += mended(db, check, mend)
     return done
 
 
-def _make_order(db: Db, cart_id: str) -> int:
+def _reopen(db: Db, cart: Document) -> int:
+    return _set_cart(db, cart, {"status": "active"})
+
+
+def _make_order(db: Db, payment: Document) -> int:
     try:
-        Orders(db).from_cart(cart_id)
+        Orders(db).from_cart(payment["cart_id"])
     except UnknownOrder:  # the payment was given back meanwhile
         return 0
     return 1

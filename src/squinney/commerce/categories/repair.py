@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
@@ -12,7 +13,7 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce.categories.tree import change_tree, take_from_products
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.commerce.queries import TREE
-from squinney.mongo.problems import Problem, found
+from squinney.mongo.problems import Problem, malformed, mended, told
 from squinney.mongo.schema import Db, Document
 
 
@@ -20,6 +21,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """Everything that breaks an invariant; the tree is read as of one moment, and so is each check."""
     with db.client.start_session(snapshot=True) as session:
         nodes = list(TREE.find(db, session=session))
+    yield from (malformed("categories", node, error) for node, error in _unreadable(nodes))
+    nodes = [node for node in nodes if not _unreadable([node])]
     right = CATEGORY_TREE.rebuilt(nodes)
     for node in nodes:
         if node["_id"] in right.orphans:
@@ -30,20 +33,41 @@ def find_problems(db: Db) -> Iterator[Problem]:
             yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
     for node, position in _renumbered(nodes):
         yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
-    for unknown in found(db, queries.UNKNOWN_CATEGORIES):
-        yield Problem(
-            "unknown-category-id",
-            f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
-            documents={"categories": unknown["_id"]},
-            repairable=True,
-        )
-    for stock in found(db, queries.REMOVED_BUT_SOLD):
-        yield Problem(
-            "removed-stock",
-            f"product {stock['_id']} exists, but its stock says that it was removed",
-            documents={"stock": stock["_id"]},
-            repairable=True,
-        )
+    yield from told(db, queries.UNKNOWN_CATEGORIES, _unknown)
+    yield from told(db, queries.REMOVED_BUT_SOLD, _removed)
+
+
+def _unknown(unknown: Document) -> Problem:
+    return Problem(
+        "unknown-category-id",
+        f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
+        documents={"categories": unknown["_id"]},
+        repairable=True,
+    )
+
+
+def _removed(stock: Document) -> Problem:
+    return Problem(
+        "removed-stock",
+        f"product {stock['_id']} exists, but its stock says that it was removed",
+        documents={"stock": stock["_id"]},
+        repairable=True,
+    )
+
+
+def _unreadable(nodes: Iterable[Document]) -> list[tuple[Document, Exception]]:
+    """The nodes that lack what a place in the tree needs."""
+    needed: dict[str, Any] = {"slug": str, "parent": (str, type(None)), "position": int}
+    return [
+        (node, TypeError(f"{name} is {type(node.get(name)).__name__}"))
+        for node in nodes
+        for name, kind in needed.items()
+        if name not in node or not isinstance(node[name], kind)
+    ]
+
+
+def _readable(db: Db, session: ClientSession) -> list[Document]:
+    return [node for node in TREE.find(db, session=session) if not _unreadable([node])]
 
 
 def _problem(code: str, node: Document, why: str) -> Problem:
@@ -68,22 +92,25 @@ def repair(db: Db) -> Counter[str]:
     Atomic: the tree in one transaction; each other update by itself.
     """
     done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
-    gone = [unknown["_id"] for unknown in found(db, queries.UNKNOWN_CATEGORIES)]
-    if gone:
-        done["products set"] += take_from_products(db, gone)
-    for stock in found(db, queries.REMOVED_BUT_SOLD):
-        where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
-        done["stocks reopened"] += db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
+    done["products set"] += mended(
+        db, queries.UNKNOWN_CATEGORIES, lambda unknown: take_from_products(db, [unknown["_id"]])
+    )
+    done["stocks reopened"] += mended(db, queries.REMOVED_BUT_SOLD, lambda stock: _reopen(db, stock))
     return done
 
 
+def _reopen(db: Db, stock: Document) -> int:
+    where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
+    return db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
+
+
 def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
-    changes = list(CATEGORY_TREE.repairs(TREE.find(db, session=session)))
+    changes = list(CATEGORY_TREE.repairs(_readable(db, session)))
     if changes:
         db["categories"].bulk_write(changes, session=session)
     moved = [
         UpdateOne({"_id": node["_id"]}, {"$set": {"position": position}})
-        for node, position in _renumbered(TREE.find(db, session=session))
+        for node, position in _renumbered(_readable(db, session))
     ]
     if moved:
         db["categories"].bulk_write(moved, session=session)

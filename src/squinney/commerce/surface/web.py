@@ -30,11 +30,12 @@ from squinney.commerce.surface import web_admin as commerce_admin
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
-from squinney.http.pages import render
+from squinney.http.pages import render, whole
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
 from squinney.roles import may_act_as
 from squinney.system import Assembled
 
@@ -55,6 +56,8 @@ CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
 LIVING = ("active", "pending")
 MOST_CHILDREN = 1_000
+PRICED: dict[str, type] = {f"pricing__{name}": int for name in ("retail", "list", "savings", "pct_savings")}
+PRICED["pricing__currency"] = str
 ORDERS = {
     "title": "Title",
     "price": "Price, lowest first",
@@ -86,7 +89,7 @@ def browse(
     chosen = {"category": category, "type": type, "genre": genre, "words": words}
     chosen = {name: value for name, value in chosen.items() if value}
     place = tree.get(category) if category else None
-    listing: dict[str, Any] = {"page": None, "facets": {}, "error": None, "levels": {}}
+    listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}}
     try:
         listing = _listing(catalog, inventory, counts, place, chosen, sort, cursor)
     except SquinneyError as error:
@@ -97,7 +100,7 @@ def browse(
         status=status_of(listing["error"]) if listing["error"] else 200,
         place=place,
         crumbs=breadcrumbs(place) if place else [],
-        children=tree.children(category or None, limit=MOST_CHILDREN).items,
+        children=whole(tree.children(category or None, limit=MOST_CHILDREN).items, slug=str, name=str)[0],
         chosen=chosen,
         sort=sort,
         sorts=ORDERS,
@@ -125,8 +128,10 @@ def _listing(
         order = sort if sort in SORTS and "words" not in chosen else None
         page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = counts.facets(by=["type", "genre"], most=12, **filters)
-    levels = inventory.levels([product["_id"] for product in page.items])
-    return {"page": page, "facets": facets or {}, "levels": levels, "error": None}
+    products, damaged = whole(page.items, title=str, type=str, details=dict, **PRICED)
+    page = Page(products, page.next)
+    levels = inventory.levels([product["_id"] for product in products])
+    return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
 
 def _linker(chosen: dict[str, str], sort: str) -> Any:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.errors import Forbidden, Invalid, SquinneyError
+from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import service
-from squinney.http.pages import render
+from squinney.http.pages import render, whole
 from squinney.http.security import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
 from squinney.roles import may_act_as
 from squinney.transactions import KeyReused
 
@@ -40,12 +42,14 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         page = ledger.all(cursor=cursor, limit=50)
     else:
         page = ledger.owned_by(_person_id(request), cursor=cursor, limit=50)
+    accounts, damaged = whole(page.items, name=str, currency=str, balance=int, opened_at=datetime)
     return render(
         request,
         "ledger/index.html",
         status=status_of(error) if error else 200,
-        page=page,
-        totals=_totals(request, ledger, page.items),
+        page=Page(accounts, page.next),
+        damaged=damaged,
+        totals=_totals(request, ledger, accounts),
         error=error,
         is_admin=_is_admin(request),
         shows_all=page.next is None and cursor is None,
@@ -142,13 +146,17 @@ def _account(
 ) -> Response:
     account = _own(request, ledger, account_id)
     page = ledger.statement(account_id, cursor=cursor, limit=25)
+    if not whole([account], name=str, currency=str, balance=int, opened_at=datetime)[0]:
+        raise Conflict(f"account {account_id} is damaged: `squinney doctor` tells more", account_id=account_id)
+    entries, damaged = whole(page.items, amount=int, currency=str, at=datetime, memo=str)
     return render(
         request,
         "ledger/account.html",
         status=status_of(error) if error else 200,
         account=account,
-        page=page,
-        names=ledger.names(entry["other_id"] for entry in page.items if "other_id" in entry),
+        page=Page(entries, page.next),
+        damaged=damaged,
+        names=ledger.names(entry["other_id"] for entry in entries if isinstance(entry.get("other_id"), str)),
         cursor=cursor,
         is_admin=_is_admin(request),
         error=error,

@@ -1,0 +1,83 @@
+"""One malformed document ends neither `doctor` nor `--repair` nor a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.clock import utcnow
+from squinney.mongo.schema import Db
+from squinney.service import doctor
+
+HTML = {"Accept": "text/html"}
+
+
+def damage(db: Db, collection: str, *documents: dict[str, Any]) -> None:
+    """Put documents where the server's validators would refuse them."""
+    db[collection].insert_many(documents, bypass_document_validation=True)
+
+
+@pytest.fixture
+def damaged(systems: assembly.Assembled) -> assembly.Assembled:
+    """Something repairable in each system, beside something that cannot be read."""
+    db = systems.db
+    account = systems.nouns["ledger"]["accounts"].open("EUR", 100, name="Whole")
+    db["accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
+    damage(db, "accounts", {"_id": "no-balance"}, {"_id": "closed", "closed_at": utcnow()})
+    damage(db, "accounts", {"_id": "text", "name": "x", "currency": "EUR", "balance": "much", "opened_at": utcnow()})
+    damage(db, "entries", {"_id": "odd", "transfer_id": 7, "amount": "x", "account_id": "text", "at": utcnow()})
+    damage(db, "stock", {"_id": "odd-stock", "qty": 1}, {"_id": 7, "qty": "many", "received": 2})
+    damage(db, "orders", {"_id": "odd-order", "total": 3, "items": [{"qty": 1, "price": 2}]}, {"_id": "no-items"})
+    damage(db, "carts", {"_id": "odd-cart", "status": "pending", "items": 3})
+    damage(db, "categories", {"_id": "odd-category"})
+    damage(db, "products", {"_id": "odd-product", "title": "Odd", "title_lower": "odd", "category_ids": 5})
+    damage(db, "people", {"_id": "odd-person"})
+    damage(db, "logins", {"_id": "orphan", "person_id": "nobody", "password": "x"})
+    return systems
+
+
+def test_doctor_tells_of_it_and_of_everything_else(damaged: assembly.Assembled) -> None:
+    findings = list(doctor.examine(damaged.db))
+    told = [finding.message for finding in findings if finding.level == "problem"]
+    for wanted in ("wrong-balance", "malformed-account", "login-without-person"):
+        assert any(wanted in message for message in told), (wanted, told)
+    assert {finding.area for finding in findings} >= {system.name for system in assembly.SYSTEMS}
+    assert any("cannot be read" in message for message in told)
+
+
+def test_repair_mends_what_it_can(damaged: assembly.Assembled) -> None:
+    done = doctor.repair(damaged.db)
+    assert done["ledger: balances set"] == 1
+    assert done["identity: logins removed"] == 1
+    assert not [what for what in done if "stopped" in what], done
+
+
+def test_the_pages_show_the_rest(damaged: assembly.Assembled, site: TestClient) -> None:
+    pricing = {"list": 1_500, "retail": 1_200, "currency": "EUR"}
+    film = {"_id": "film", "type": "Film", "title": "Whole film", "pricing": pricing}
+    damaged.nouns["commerce"]["catalog"].add(film)
+    for path, shown in (("/ledger", "Whole"), ("/shop", "Whole film")):
+        page = site.get(path, headers=HTML)
+        assert page.status_code == 200, path
+        assert shown in page.text
+        assert "damaged and not shown here" in page.text, path
+    assert site.get("/ledger/no-balance", headers=HTML).status_code == 409
+    assert site.get("/admin/problems", headers=HTML).status_code == 200
+
+
+def test_a_check_that_fails_altogether_is_one_finding(
+    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    def broken(db: Db) -> Any:
+        raise KeyError("a field")
+
+    failing = [replace(assembly.SYSTEMS[0], find_problems=broken, repair=broken), *assembly.SYSTEMS[1:]]
+    findings = list(doctor.examine(systems.db, systems=failing))
+    assert [finding.area for finding in findings if finding.level == "problem"] == [assembly.SYSTEMS[0].name]
+    assert {finding.area for finding in findings} >= {system.name for system in assembly.SYSTEMS}
+    assert doctor.repair(systems.db, systems=failing)

@@ -24,7 +24,7 @@ def damage(db: Db, collection: str, *documents: dict[str, Any]) -> None:
 def damaged(systems: assembly.Assembled) -> assembly.Assembled:
     """Something repairable in each system, beside something that cannot be read."""
     db = systems.db
-    account = systems.nouns["ledger"]["accounts"].open("EUR", 100, name="Whole")
+    account = systems.services["ledger"]["accounts"].open("EUR", 100, name="Whole")
     db["accounts"].update_one({"_id": account["_id"]}, {"$set": {"balance": 150}})
     damage(db, "accounts", {"_id": "no-balance"}, {"_id": "closed", "closed_at": utcnow()})
     damage(db, "accounts", {"_id": "text", "name": "x", "currency": "EUR", "balance": "much", "opened_at": utcnow()})
@@ -58,7 +58,7 @@ def test_repair_mends_what_it_can(damaged: assembly.Assembled) -> None:
 def test_the_pages_show_the_rest(damaged: assembly.Assembled, site: TestClient) -> None:
     pricing = {"list": 1_500, "retail": 1_200, "currency": "EUR"}
     film = {"_id": "film", "type": "Film", "title": "Whole film", "pricing": pricing}
-    damaged.nouns["commerce"]["catalog"].add(film)
+    damaged.services["commerce"]["catalog"].add(film)
     for path, shown in (("/ledger", "Whole"), ("/shop", "Whole film")):
         page = site.get(path, headers=HTML)
         assert page.status_code == 200, path

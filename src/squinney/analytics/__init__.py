@@ -19,6 +19,7 @@ from squinney.analytics.events.log import EventLog, Recorded
 from squinney.analytics.events.retention import Retention
 from squinney.analytics.events.shard_advice import Advice, advise_shard_key
 from squinney.analytics.figures import figures
+from squinney.analytics.forgetting import forget
 from squinney.analytics.hits.buffered import BufferedHits
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.hits.hits import Hits
@@ -74,6 +75,7 @@ __all__ = [
     "feed_hits",
     "figures",
     "find_problems",
+    "forget",
     "repair",
     "rollup_collections",
     "verify",

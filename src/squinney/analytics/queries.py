@@ -87,8 +87,8 @@ BY_DAY_AND_PATH = Pipeline(
 BY_STATUS = Pipeline(
     "events.by-status",
     "events",
-    stages=lambda start, end: [
-        {"$match": _in_time(start, end)},
+    stages=lambda start, end, site=None: [
+        {"$match": {**_in_time(start, end), **({} if site is None else {"site": site or None})}},
         {"$group": {"_id": "$status", "count": {"$sum": 1}}},
     ],
     example=_RANGE,

@@ -108,13 +108,13 @@ def _rebuild(db: Db, problems: list[Problem]) -> int:
         mine = [problem.documents for problem in problems if problem.documents["name"] == rollups.name]
         for wrong in mine:
             days = {"yearly": 367, "monthly": 32, "weekly": 8}.get(wrong["level"], 2)
-            _rebuild_span(rollups, wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
+            rebuild_span(rollups, wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
             rebuilt += 1
     return rebuilt
 
 
-def _rebuild_span(rollups: Rollups, start: datetime, end: datetime) -> None:
-    """From the events, and, where they are gone, from the finest level."""
+def rebuild_span(rollups: Rollups, start: datetime, end: datetime) -> None:
+    """Make a roll-up's buckets of a time anew: from the events, and, where they are gone, from the finest level."""
     gone = rollups.frozen_before() or start
     if gone < end:
         rollups.rebuild(max(start, gone), end)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, cast
 
+from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import parsers
@@ -26,10 +28,12 @@ from squinney.analytics.events.storing import Counts, as_text
 from squinney.analytics.events.workers import Given, ImportWorkers, Job
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.clock import Clock, utcnow
+from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 
 LINES_TRIED = 200
+INTERRUPTED = "interrupted"
 NO_END = "its last line has no end yet, and is left until it has"
 
 
@@ -159,6 +163,12 @@ class _Run:
             self._store_all(found)
         except CutShort as error:
             note = f"the compressed file is cut short or damaged ({error}); what could be read is stored"
+        except ImportRunning:  # it is another's to say how it goes on
+            raise
+        except BaseException:
+            with suppress(SquinneyError, PyMongoError):
+                self._finished(INTERRUPTED)
+            raise
         self._source = self._finished("incomplete" if note else "done")
         if not note and self._counts.lines and not self._counts.stored:
             note = "no line of it is an event: is this a log?"

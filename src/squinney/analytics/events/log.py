@@ -36,7 +36,10 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Plan, Transactions
 
 MOST_AT_ONCE = 10_000
+OTHERS = -1  # the status of events of other sites, where they are counted one by one
 MOST_A_PAGE = 1_000
+# A running import says so with every chunk; two of them may each wait a minute for MongoDB.
+SILENT_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -281,18 +284,18 @@ class EventLog:
         return reports.by_day_and_path(self._readers, start, end, cursor=cursor, limit=limit)
 
     @operation(60, reads_only=True)
-    def count_by_status(self, start: datetime, end: datetime) -> dict[int, int]:
-        """How many events have each status."""
+    def count_by_status(self, start: datetime, end: datetime, *, site: str | None = None) -> dict[int, int]:
+        """How many events have each status, of one site or of all."""
         start, end = rules.checked_range(start, end)
         counts = self._readers.count(
-            queries.BY_STATUS(start=start, end=end),
+            queries.BY_STATUS(start=start, end=end, site=site),
             queries.BETWEEN,
             start,
             end,
             of_row=lambda status: int(status or 0),
-            of_event=lambda event: event.get("status") or 0,
+            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else OTHERS,
         )
-        return dict(sorted(counts.items()))
+        return {status: count for status, count in sorted(counts.items()) if status != OTHERS}
 
     @operation(reads_only=True)
     def count(self) -> int:
@@ -310,8 +313,13 @@ class EventLog:
 
     @operation(reads_only=True)
     def imports(self, *, cursor: str | None = None, limit: int = 50) -> Page[Import]:
-        """The imported sources, the last used first."""
-        return cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
+        """The imported sources, the last used first. One that is silent in the middle was interrupted."""
+        found = cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
+        silent = self._clock() - timedelta(seconds=SILENT_SECONDS)
+        for one in found.items:
+            if one["state"] == "running" and one["updated_at"] < silent:
+                one["state"] = imports.INTERRUPTED
+        return found
 
     @operation(reads_only=True)
     def rejects(self, source: str, *, cursor: str | None = None, limit: int = 50) -> Page[Reject]:

@@ -49,7 +49,8 @@ def _belongs(partitions: EventPartitions, partition: Events, policy: Policy) -> 
 
 def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -> int:
     moved = 0
-    while batch := list(partition.find().sort("_id", 1).limit(BATCH)):
+    order = "time" if policy.strategy == "capped" else "_id"  # what comes in first goes first
+    while batch := list(partition.find().sort(order, 1).limit(BATCH)):
         by_target: dict[str, list[Document]] = defaultdict(list)
         for event in batch:
             by_target[suffix(event["time"], policy.unit) if policy.strategy.startswith("rotate") else ""].append(event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from bson.timestamp import Timestamp
@@ -104,7 +105,7 @@ def _judged(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Doc
     leading = next(iter(key))
     hashed = key[leading] == "hashed"
     values_in_order = [[_comparable(event.get(leading)) for event in stream] for stream in streams]
-    monotonic = not hashed and _rises(values_in_order)
+    monotonic = not hashed and _follows_time(values_in_order)
     routed = tuple(query.name for query in QUERIES if _routes(key, query(**query.example)))
     broadcast = tuple(query.name for query in QUERIES if query.name not in routed)
     share = count / len(events)
@@ -125,7 +126,7 @@ def _judged(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Doc
 
 def _verdict(monotonic: bool, share: float, cardinality: int, routed: tuple[str, ...]) -> tuple[str, str]:
     if monotonic:
-        return "poor", "it rises with time, so all inserts go to the one shard with the highest chunk"
+        return "poor", "it follows time, so all inserts go to the one shard with the newest chunk"
     if cardinality < FEW_VALUES:
         return "poor", f"{cardinality} values make at most {cardinality} chunks"
     if share > HOT_SHARE:
@@ -148,11 +149,16 @@ def _comparable(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _rises(streams: Sequence[Sequence[Any]]) -> bool:
-    """Whether values follow the order of their stream, on average over all of them."""
+def _follows_time(streams: Sequence[Sequence[Any]]) -> bool:
+    """Whether values are times, or follow the order of their stream, or its reverse, on average over all of them.
+
+    What happens now has the newest time, however a log that was imported was sorted.
+    """
+    if all(isinstance(value, datetime) for stream in streams for value in stream):
+        return True
     long = [stream for stream in streams if len(stream) > 2]
     number = sum(map(len, long))
-    return number > 0 and sum(_correlation(stream) * len(stream) for stream in long) / number > MONOTONIC
+    return number > 0 and sum(abs(_correlation(stream)) * len(stream) for stream in long) / number > MONOTONIC
 
 
 def _correlation(values: Sequence[Any]) -> float:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby, islice
-from typing import cast
+from typing import Any, cast
 
 from pymongo.client_session import ClientSession
 
@@ -53,12 +54,36 @@ def feed_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = No
             fed += _count(db, source, events[:batch], done, until)
 
 
+def take_back_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = None, batch: int = BATCH) -> int:
+    """Uncount a source's events that were counted as hits; returns how many were. It is the way back of `feed_hits`.
+
+    Atomic: one transaction per batch, from the first event on; `hits_taken_back` says how far it came.
+    After a crash: nothing half done; the next call goes on.
+    Raises: `Unavailable`.
+    """
+    db = pinned(db)
+    partitions = partitions or EventPartitions(db)
+    taken = 0
+    while True:
+        with operation(SECONDS):
+            source: Any = db["imports"].find_one({"_id": source_id}) or {}
+            done, end = source.get("hits_taken_back", 0), source.get("hits_offset", 0)
+            if done >= end:
+                return taken
+            events = list(islice(_events(partitions, source_id, done, end, batch + 1), batch + 1))
+            until = offset_in(events[batch]["_id"]) if len(events) > batch else end
+            summed = _summed(source, events[:batch], -1)
+            change = ({"hits_taken_back": done or None}, {"hits_taken_back": until})
+            if transact(db, partial(_move_and_add, db, source_id, change, summed)):
+                taken -= summed.hits
+
+
 def _events(partitions: EventPartitions, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
     """The source's first `most` events in the order of the file, wherever they are kept."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
 
     def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
-        found = partition.find(where, {"path": 1, "time": 1}, limit=most, batch_size=most, session=session)
+        found = partition.find(where, {"path": 1, "time": 1, "site": 1}, limit=most, batch_size=most, session=session)
         return found.sort("_id", 1)
 
     merged = heapq.merge(*Readers(partitions).streams(read), key=_id)
@@ -70,16 +95,25 @@ def _id(event: Document) -> str:
 
 
 def _count(db: Db, source: Import, events: list[Document], done: int, until: int) -> int:
-    summed = Increments(
-        Hit(source["site"], event["path"][:LONGEST_PAGE], event["time"]) for event in events if "path" in event
+    summed = _summed(source, events, 1)
+    change = ({"hits_offset": done or None}, {"hits_offset": until})
+    return summed.hits if transact(db, partial(_move_and_add, db, source["_id"], change, summed)) else 0
+
+
+def _summed(source: Import, events: list[Document], views: int) -> Increments:
+    return Increments(
+        Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
+        for event in events
+        if "path" in event
     )
 
-    def move_and_add(session: ClientSession) -> bool:
-        unmoved = {"_id": source["_id"], "hits_offset": done or None}
-        moved = db["imports"].update_one(unmoved, {"$set": {"hits_offset": until}}, session=session)
-        if not moved.matched_count:
-            return False  # another process has counted these
-        summed.write(db, session)
-        return True
 
-    return summed.hits if transact(db, move_and_add) else 0
+def _move_and_add(
+    db: Db, source_id: str, change: tuple[Document, Document], summed: Increments, session: ClientSession
+) -> bool:
+    """Move the source's mark and add the hits; false where another process has done so."""
+    unmoved, moved = change
+    if not db["imports"].update_one({"_id": source_id, **unmoved}, {"$set": moved}, session=session).matched_count:
+        return False
+    summed.write(db, session)
+    return True

@@ -121,6 +121,8 @@ class Rollups:
             known, began = self._begin(session, {"$unset": {"stopped": ""}})
             since = _minus(known.get("watermark") or Timestamp(0, 0), self._overlap_seconds)
             slots = self._touched({"arrived": {"$gt": since}}, session)
+            if not slots:
+                self._require_arrivals()
             chosen = [slot for slot in slots if before is None or slot < before]
             buckets = self._recompute(self.steps, self.buckets_of(chosen), known["run"], session)
             moved = len(chosen) == len(slots) and self._move_watermark(known["run"], began, session)
@@ -202,6 +204,15 @@ class Rollups:
     def _require_own(self, known: Document | None) -> None:
         if known and known["config"] != self._config():
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
+
+    def _require_arrivals(self) -> None:
+        """In a collection of one's own, events without an arrival would never be found."""
+        source = self._db[self.source.collection]
+        if self.source.collection == EVENTS or source.find_one({}, {"_id": 1}) is None:
+            return
+        if source.find_one({"arrived": {"$type": "timestamp"}}, {"_id": 1}) is None:
+            said = f"the documents of {self.source.collection} have no `arrived`: insert it as Timestamp(0, 0)"
+            raise Invalid(said, field="source")
 
     def _require_kept(self) -> None:
         if self.source.collection == EVENTS and self._partitions.policy().strategy not in ("keep", "rotate"):

@@ -20,6 +20,7 @@ from squinney.analytics import (
 from squinney.analytics import verify as verify_rollups
 from squinney.analytics.calendar import zone
 from squinney.analytics.events.partitions import Strategy, Unit
+from squinney.analytics.events.retention import LEAST_SECONDS, MOST_BYTES
 from squinney.analytics.events.shard_advice import CANDIDATES
 from squinney.analytics.rollups.rollups import Finest
 from squinney.analytics.surface import cli_logs as logs
@@ -34,12 +35,14 @@ app.command("import")(logs.import_logs)
 app.command()(logs.follow)
 app.command()(logs.imports)
 app.command()(logs.rejects)
+app.command()(logs.forget)
 
 MOST_DAYS = 24_855  # what a TTL index can hold
 
 Start = Annotated[datetime | None, typer.Option("--start", help="UTC; a week ago if not given.")]
 End = Annotated[datetime | None, typer.Option("--end", help="UTC, not included; now if not given.")]
 OneSite = Annotated[str | None, typer.Option("--site", help="The site; may be left out where there is only one.")]
+FinestOption = Annotated[str, typer.Option("--finest", help="hour, or quarter for zones at half hours.")]
 Zone = Annotated[str, typer.Option("--time-zone", help="The calendar to count by.")]
 
 
@@ -135,7 +138,7 @@ def rollup(
     source: Annotated[str, typer.Option(help="The collection of events.")] = "events",
     name: Annotated[str, typer.Option(help="What its collections begin with.")] = "rollups",
     time_zone: Zone = "UTC",
-    finest: Annotated[str, typer.Option(help="hour, or quarter for zones at half hours.")] = "hour",
+    finest: FinestOption = "hour",
     stop: Annotated[bool, typer.Option("--stop", help="Roll up no more; the buckets stay.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -187,11 +190,13 @@ def verify(
 
 
 @app.command()
-def sessions(context: typer.Context, time_zone: Zone = "UTC", as_json: Json = False) -> None:
+def sessions(
+    context: typer.Context, time_zone: Zone = "UTC", finest: FinestOption = "hour", as_json: Json = False
+) -> None:
     """Derive visitors' sessions from the events, and roll their lengths up by user, hour to year."""
     with database(context) as (db, _):
         derived = Sessions(db).derive()
-        rollups = Sessions(db).rollups(time_zone)
+        rollups = Sessions(db).rollups(time_zone, finest=cast(Finest, finest))
         rollups.run()
         longest = db["visits.yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
         where = zone(time_zone)
@@ -223,6 +228,14 @@ def retention(
         raise Invalid("name the strategy that is to have these options", field="strategy")
     if keep_days is not None and not 0 < keep_days < MOST_DAYS:
         raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
+    if keep_days is not None and keep_days * 86_400 < LEAST_SECONDS:
+        raise Invalid(f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute", field="keep-days")
+    if strategy == "ttl" and keep_days is None:
+        raise Invalid("ttl needs --keep-days, the age at which events go", field="keep-days")
+    if strategy == "capped" and size_mb is None:
+        raise Invalid("capped needs --size-mb, the size at which the oldest events go", field="size-mb")
+    if size_mb is not None and not 0 < size_mb <= MOST_BYTES >> 20:
+        raise Invalid(f"--size-mb must be from 1 to {MOST_BYTES >> 20:,}", field="size-mb")
     with database(context) as (db, _):
         found = Retention(db)
         if strategy is not None:

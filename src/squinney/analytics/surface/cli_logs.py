@@ -14,21 +14,23 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, cast
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from squinney.analytics import COLLECTIONS, EventLog, feed_hits
+from squinney.analytics import forget as forget_import
 from squinney.analytics.documents import Import
 from squinney.analytics.events.imports import Imported
 from squinney.analytics.events.imports import Progress as ImportProgress
 from squinney.analytics.events.storing import as_text
+from squinney.analytics.parsers import NAMES
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, connected, console, print_json, settings_of
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
 Site = Annotated[str, typer.Option(help="The site whose pages these are.")]
-Format = Annotated[str, typer.Option(help="auto, combined, common, nginx, caddy or json.")]
+Format = Annotated[str, typer.Option(help=f"auto, {', '.join(NAMES)}, or a log_format or LogFormat string.")]
 FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Keep only these fields; repeat it.")]
 MapOption = Annotated[list[str] | None, typer.Option("--map", help="For JSON lines: time=timestamp; repeat it.")]
 DurabilityOption = Annotated[
@@ -109,23 +111,28 @@ def _feed(db: Db, source: Import) -> None:
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Progress]:
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TextColumn("{task.fields[lines]:,} lines"),
-        TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.fields[rejected]:,} rejected"),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns(), console=console, disable=hidden, transient=True, expand=True) as bar:
         yield bar
+
+
+def columns() -> list[ProgressColumn]:
+    """What the bar shows, in one line of 80 characters: a long name is cut."""
+    one_line = Column(no_wrap=True)
+    return [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        BarColumn(bar_width=10),
+        TextColumn("{task.fields[lines]:,} lines", table_column=one_line),
+        TextColumn("{task.fields[rate]}", table_column=one_line),
+        TextColumn("{task.fields[rejected]:,} rejected", table_column=one_line),
+        TimeRemainingColumn(compact=True, table_column=one_line),
+    ]
 
 
 def _shown(bar: Progress, task: TaskID) -> Any:
     def show(progress: ImportProgress) -> None:
         elapsed = bar.tasks[task].elapsed or 0
-        rate = f"{progress.counts.lines / elapsed:,.0f} lines/s" if elapsed else ""
+        rate = f"{progress.counts.lines / elapsed:,.0f} /s" if elapsed else ""
         bar.update(
             task,
             completed=progress.bytes_read,
@@ -209,3 +216,13 @@ def rejects(
         say(f"line {reject['line_number']:,}: {reject['reason']}\n  {reject['line'][:200]}")
     if page.next:
         say(f"more: --cursor {page.next}")
+
+
+def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
+    """Take an import back, with its events and hits, so that it can be repeated with other options."""
+    with database(context) as (db, _):
+        done = forget_import(db, source)
+    if as_json:
+        print_json(dict(done))
+    else:
+        say(f"{source} is forgotten: " + ", ".join(f"{count:,} {what}" for what, count in done.items()))

@@ -130,7 +130,7 @@ def _tables(log: EventLog, hits: Hits, rollups: Rollups, chosen: Choice) -> dict
     start, end = chosen.hours()
     return {
         "top": hits.top_pages(chosen.site, start, end, limit=10),
-        "statuses": log.count_by_status(start, end),
+        "statuses": log.count_by_status(start, end, site=chosen.site),
         "rollup": _rollup_chart(rollups, chosen),
     }
 
@@ -194,7 +194,7 @@ def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
         )
         for bucket in buckets
     ]
-    return bar_chart(bars, title="Bytes by day, from the roll-ups") if bars else Markup("")
+    return bar_chart(bars, title="Bytes by day, of this path on all sites") if bars else Markup("")
 
 
 @router.get("/series.csv")

@@ -18,7 +18,7 @@ from pymongo.errors import BulkWriteError
 from squinney import checks
 from squinney.analytics.documents import VISIT_RUNS, VISITS
 from squinney.analytics.events.partitions import DUPLICATE_KEY, EventPartitions, refusals
-from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Rollups
+from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Finest, Rollups
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -67,9 +67,9 @@ class Sessions:
         ]
 
     @operation(reads_only=True)
-    def rollups(self, time_zone: str = "UTC") -> Rollups:
+    def rollups(self, time_zone: str = "UTC", *, finest: Finest = "hour") -> Rollups:
         """The book's example: total and mean session time per user, by hour to year."""
-        return Rollups(self._db, VISITS, "userid", "length", "ts", time_zone, name="visits")
+        return Rollups(self._db, VISITS, "userid", "length", "ts", time_zone, name="visits", finest=finest)
 
     @operation(SECONDS)
     def derive(self) -> Derived:

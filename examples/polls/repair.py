@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polls import queries
-from squinney.mongo.problems import Problem, found
-from squinney.mongo.schema import Db
+from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Polls whose counts are not those of their votes."""
-    for poll in found(db, queries.MISCOUNTED):
-        documents = {"poll": poll["_id"], "says": poll["options"], "has": poll["counted"]}
-        yield Problem("miscounted-poll", f"poll {poll['_id']} counts other votes than it has", documents, True)
+    return problems(db, CHECKS)
 
 
 def repair(db: Db) -> Counter[str]:
@@ -24,8 +22,20 @@ def repair(db: Db) -> Counter[str]:
     Atomic: each poll by itself, where it is still as it was found.
     After a crash: run it again.
     """
-    done: Counter[str] = Counter()
-    for poll in found(db, queries.MISCOUNTED):
-        as_found = {"_id": poll["_id"], "options": poll["options"], **AT_REST}
-        done["polls"] += db["polls"].update_one(as_found, {"$set": {"options": poll["counted"]}}).modified_count
-    return +done
+    return +mend(db, CHECKS)
+
+
+def _count_again(db: Db, poll: Document) -> int:
+    as_found = {"_id": poll["_id"], "options": poll["options"], **AT_REST}
+    return db["polls"].update_one(as_found, {"$set": {"options": poll["counted"]}}).modified_count
+
+
+CHECKS = [
+    Check(
+        "miscounted-poll",
+        queries.MISCOUNTED,
+        "poll {_id} counts other votes than it has",
+        repair=_count_again,
+        counted_as="polls",
+    )
+]

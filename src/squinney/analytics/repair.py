@@ -15,7 +15,7 @@ from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, told, told_each
+from squinney.mongo.problems import Check, Problem, mend, problems
 from squinney.mongo.schema import Db, Document
 
 
@@ -25,42 +25,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
     db = pinned(db)
-    yield from told(db, queries.UNLIKE_MINUTES, _wrong_day)
-    yield from told(db, queries.UNLIKE_DAYS, _wrong_month)
-    ahead = db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}})
-    yield from told_each("imports", ahead, _hits_ahead)
+    yield from problems(db, CHECKS)
     yield from verify(db)
-
-
-def _wrong_day(day: Document) -> Problem:
-    return Problem(
-        "wrong-day",
-        f"{_page(day)} on {day['metadata']['date']:%Y-%m-%d}: total or hours are not the sum of minutes",
-        documents={DAILY_HITS: day["_id"]},
-        repairable=True,
-    )
-
-
-def _wrong_month(row: Document) -> Problem:
-    metadata = row["_id"]
-    return Problem(
-        "wrong-month",
-        f"{metadata['site']} {metadata['page']} in {metadata['date']:%Y-%m}: not the sum of its days",
-        documents={MONTHLY_HITS: metadata},
-        repairable=True,
-    )
-
-
-def _hits_ahead(source: Document) -> Problem:
-    return Problem(
-        "hits-ahead",
-        f"{source['name']} has hits of lines that are not imported",
-        documents={"imports": source["_id"]},
-    )
-
-
-def _page(document: Document) -> str:
-    return f"{document['metadata']['site']} {document['metadata']['page']}"
 
 
 def repair(db: Db) -> Counter[str]:
@@ -70,14 +36,9 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     db = pinned(db)
-    done: Counter[str] = Counter()
-    problems = list(find_problems(db))
-    for problem in problems:
-        if problem.code == "wrong-day":
-            done["days set"] += transact(db, partial(_set_day, db, problem.documents[DAILY_HITS]))
-    for problem in [problem for problem in find_problems(db) if problem.code == "wrong-month"]:
-        done["months set"] += transact(db, partial(_set_month, db, problem.documents[MONTHLY_HITS]))
-    done["roll-ups rebuilt"] += _rebuild(db, [problem for problem in problems if problem.code == "rollup-differs"])
+    differing = [problem for problem in verify(db) if problem.code == "rollup-differs"]
+    done = mend(db, CHECKS)
+    done["roll-ups rebuilt"] += _rebuild(db, differing)
     return +done
 
 
@@ -99,6 +60,31 @@ def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
     values = {"daily": daily, "total": sum(daily.values())}
     updated = db[MONTHLY_HITS].update_one(filter_for(first, site, page), {"$set": values}, upsert=True, session=session)
     return updated.modified_count or int(updated.upserted_id is not None)
+
+
+CHECKS = [  # days first: months are set from them
+    Check(
+        "wrong-day",
+        queries.UNLIKE_MINUTES,
+        "{metadata[site]} {metadata[page]} on {metadata[date]:%Y-%m-%d}: total or hours are not the sum of minutes",
+        repair=lambda db, day: transact(db, partial(_set_day, db, day["_id"])),
+        counted_as="days set",
+    ),
+    Check(
+        "wrong-month",
+        queries.UNLIKE_DAYS,
+        "{_id[site]} {_id[page]} in {_id[date]:%Y-%m}: not the sum of its days",
+        repair=lambda db, month: transact(db, partial(_set_month, db, month["_id"])),
+        counted_as="months set",
+        collection=MONTHLY_HITS,
+    ),
+    Check(
+        "hits-ahead",
+        lambda db: db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}),
+        "{name} has hits of lines that are not imported",
+        collection="imports",
+    ),
+]
 
 
 def _rebuild(db: Db, problems: list[Problem]) -> int:

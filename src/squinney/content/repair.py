@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import cast
@@ -24,36 +23,9 @@ from squinney.content.documents import (
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, mended, told
-from squinney.mongo.queries import Pipeline
+from squinney.mongo.problems import Check, Problem, mend, problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, Transactions, find_stuck
-
-
-@dataclass(frozen=True)
-class Audit:
-    """One kind of problem: how it is found, what is said of it, and whether `repair` mends it."""
-
-    code: str
-    pipeline: Pipeline
-    message: str
-    repairable: bool = True
-
-
-AUDITS = [
-    Audit("wrong-child-count", audits.WRONG_CHILDREN, "node {_id} says {said} children and has {found}"),
-    Audit("missing-parent", audits.WITHOUT_PARENT, "node {_id} is below {parent_id}, which is gone", False),
-    Audit("missing-revision", audits.WITHOUT_REVISION, "node {_id} has no revision of its version {nonce}"),
-    Audit("missing-file", audits.WITHOUT_FILE, "node {_id} shows the file {file_id}, which is gone", False),
-    Audit("orphan-file", audits.ORPHAN_FILES, "file {_id} is shown nowhere, and nothing is to remove it"),
-    Audit("orphan-chunks", audits.ORPHAN_CHUNKS, "chunks of {_id} have no file, and nothing is to remove them"),
-    Audit("wrong-comment-count", audits.WRONG_SEPARATE_COUNT, "node {_id} says {said} comments and has {found}"),
-    Audit("wrong-comment-count", audits.WRONG_EMBEDDED_COUNT, "node {_id} says {said} comments and has {found}"),
-    Audit("wrong-comment-count", audits.WRONG_PAGED_COUNT, "node {_id} says {said} comments and has {found}"),
-    Audit("wrong-page-count", audits.WRONG_PAGE_COUNT, "page {_id} says {said} comments and has {found}"),
-    Audit("leftover-comments", audits.LEFTOVER_COMMENTS, "comments of {_id} belong to no discussion"),
-    Audit("leftover-comments", audits.LEFTOVER_PAGES, "pages of {_id} belong to no discussion"),
-]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -63,13 +35,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    for audit in AUDITS:
-        yield from told(db, audit.pipeline, partial(_problem, audit))
-
-
-def _problem(audit: Audit, wrong: Document) -> Problem:
-    documents = {audit.pipeline.collection: wrong["_id"]}
-    return Problem(audit.code, audit.message.format(**wrong), documents, audit.repairable)
+    yield from problems(db, CHECKS)
 
 
 def repair(db: Db) -> Counter[str]:
@@ -79,30 +45,10 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     db = pinned(db)
-    done = Transactions(db).recover()
-    for audit in AUDITS:
-        if audit.repairable:
-            done[audit.code] += mended(db, audit.pipeline, partial(_mend, db, audit))
-    done += sweep_uploads(db)
-    return +done
+    return +(Transactions(db).recover() + mend(db, CHECKS) + sweep_uploads(db))
 
 
-def _mend(db: Db, audit: Audit, found: Document) -> int:
-    if audit.code == "wrong-child-count":
-        return _set_count(db, NODES, "metadata.num_children", found)
-    if audit.code == "wrong-comment-count":
-        return _set_count(db, NODES, "metadata.num_comments", found)
-    if audit.code == "wrong-page-count":
-        return _set_count(db, PAGES, "count", found)
-    if audit.code == "missing-revision":
-        return _write_revision(db, found)
-    if audit.code == "leftover-comments":
-        name = COMMENTS if audit.pipeline.collection == COMMENTS else PAGES
-        return db[name].delete_many({"node_id": found["_id"]["node_id"], "epoch": found["_id"]["epoch"]}).deleted_count
-    return _note_removal(db, found["_id"])
-
-
-def _set_count(db: Db, name: str, field: str, found: Document) -> int:
+def _set_count(name: str, field: str, db: Db, found: Document) -> int:
     where = {"_id": found["_id"], field: found["said"], **AT_REST}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
 
@@ -119,8 +65,60 @@ def _write_revision(db: Db, found: Document) -> int:
     return 1
 
 
-def _note_removal(db: Db, file_id: str) -> int:
+def _remove_comments(name: str, db: Db, found: Document) -> int:
+    of_discussion = {"node_id": found["_id"]["node_id"], "epoch": found["_id"]["epoch"]}
+    return db[name].delete_many(of_discussion).deleted_count
+
+
+def _note_removal(db: Db, found: Document) -> int:
     """A file without an owner is not deleted at once: its upload may have been noted by a reader a moment ago."""
-    step = rules.removal_step("file", file_id, server_now(db) + timedelta(seconds=rules.KEEP_FILES_SECONDS))
+    step = rules.removal_step("file", found["_id"], server_now(db) + timedelta(seconds=rules.KEEP_FILES_SECONDS))
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
+
+
+_set_children = partial(_set_count, NODES, "metadata.num_children")
+_set_comments = partial(_set_count, NODES, "metadata.num_comments")
+_SAYS = "node {_id} says {said} comments and has {found}"
+
+CHECKS = [
+    Check("wrong-child-count", audits.WRONG_CHILDREN, "node {_id} says {said} children and has {found}", _set_children),
+    Check("missing-parent", audits.WITHOUT_PARENT, "node {_id} is below {parent_id}, which is gone"),
+    Check(
+        "missing-revision",
+        audits.WITHOUT_REVISION,
+        "node {_id} has no revision of its version {nonce}",
+        _write_revision,
+    ),
+    Check("missing-file", audits.WITHOUT_FILE, "node {_id} shows the file {file_id}, which is gone"),
+    Check(
+        "orphan-file", audits.ORPHAN_FILES, "file {_id} is shown nowhere, and nothing is to remove it", _note_removal
+    ),
+    Check(
+        "orphan-chunks",
+        audits.ORPHAN_CHUNKS,
+        "chunks of {_id} have no file, and nothing is to remove them",
+        _note_removal,
+    ),
+    Check("wrong-comment-count", audits.WRONG_SEPARATE_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", audits.WRONG_EMBEDDED_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", audits.WRONG_PAGED_COUNT, _SAYS, _set_comments),
+    Check(
+        "wrong-page-count",
+        audits.WRONG_PAGE_COUNT,
+        "page {_id} says {said} comments and has {found}",
+        partial(_set_count, PAGES, "count"),
+    ),
+    Check(
+        "leftover-comments",
+        audits.LEFTOVER_COMMENTS,
+        "comments of {_id} belong to no discussion",
+        partial(_remove_comments, COMMENTS),
+    ),
+    Check(
+        "leftover-comments",
+        audits.LEFTOVER_PAGES,
+        "pages of {_id} belong to no discussion",
+        partial(_remove_comments, PAGES),
+    ),
+]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,7 +17,7 @@ from bson.min_key import MinKey
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import ADVICE, Problem, SnapshotTooOld, found, mended_each, told_each
+from squinney.mongo.problems import ADVICE, Check, Problem, SnapshotTooOld, found, mend, problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -36,13 +35,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    yield from told_each("accounts", queries.MALFORMED.find(db), _malformed_problem)
-    yield from told_each("entries", _unbalanced(db), _unbalanced_problem)
-    for wrong in _wrong_balances(db):
-        doubted = _doubted(db, wrong)
-        yield from told_each("accounts", wrong, partial(_unlike_problem, doubted=doubted))
-    yield from map(_missing_problem, _missing(db))
-    yield from told_each("accounts", queries.IMPOSSIBLE.find(db), _impossible_problem)
+    yield from problems(db, CHECKS)
     # Read after the rest, or a run that ends just now would show.
     yield from find_orphans(db, MARKED_COLLECTIONS)
 
@@ -56,11 +49,6 @@ def _doubted(db: Db, accounts: Sequence[Document]) -> set[str]:
     return {account["_id"] for account in accounts}.intersection(named)
 
 
-def _entries_say(account: Document, doubted: set[str]) -> bool:
-    """Whether the account's entries can be taken for what it holds."""
-    return account["sum"] >= 0 and account["_id"] not in doubted
-
-
 # ---- reading in parts ----
 
 
@@ -69,11 +57,12 @@ def _unbalanced(db: Db) -> Iterator[Document]:
         yield from found(db, queries.UNBALANCED, part=part)
 
 
-def _wrong_balances(db: Db) -> Iterator[list[Document]]:
-    """As many at once as fit into memory."""
+def _wrong_balances(db: Db) -> Iterator[Document]:
+    """Each with whether its entries are in doubt; looked at together are as many as fit into memory."""
     wrong = (account for part in _parts(db, "accounts", ACCOUNTS_A_PART) for account in _unlike_entries(db, part))
     while batch := list(islice(wrong, MOST_AT_ONCE)):
-        yield batch
+        doubted = _doubted(db, batch)
+        yield from ({**account, "doubted": account["_id"] in doubted} for account in batch)
 
 
 def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
@@ -117,57 +106,6 @@ def _with_twin(entry_id: object) -> object:
     return entry_id
 
 
-# ---- telling ----
-
-
-def _malformed_problem(account: Document) -> Problem:
-    return Problem(
-        "malformed-account",
-        f"account {account['_id']} lacks its name, currency, balance or opening time, or has them as something else",
-        documents={"accounts": account["_id"]},
-    )
-
-
-def _unlike_problem(account: Document, *, doubted: set[str]) -> Problem:
-    repairable = _entries_say(account, doubted)
-    return Problem(
-        "wrong-balance",
-        f"account {account['_id']} says {account['balance']}, its entries add up to {account['sum']}",
-        documents={"accounts": account["_id"]},
-        repairable=repairable,
-    )
-
-
-def _impossible_problem(account: Document) -> Problem:
-    if account["balance"] < 0:
-        return Problem(
-            "negative-balance",
-            f"account {account['_id']} holds {account['balance']}",
-            documents={"accounts": account["_id"]},
-        )
-    return Problem(
-        "closed-with-money",
-        f"account {account['_id']} is closed and holds {account['balance']}",
-        documents={"accounts": account["_id"]},
-    )
-
-
-def _unbalanced_problem(transfer: Document) -> Problem:
-    return Problem(
-        "unbalanced-transfer",
-        f"transfer {transfer['_id']} has {transfer['entries']} entries that add up to {transfer['sum']}",
-        documents={"entries": transfer["_id"]},
-    )
-
-
-def _missing_problem(account: Document) -> Problem:
-    return Problem(
-        "missing-account",
-        f"account {account['_id']} is gone, though it has entries",
-        documents={"accounts": account["_id"]},
-    )
-
-
 # ---- mending ----
 
 
@@ -183,14 +121,52 @@ def repair(db: Db) -> Counter[str]:
     db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    for wrong in _wrong_balances(db):
-        doubted = _doubted(db, wrong)
-        done["balances set"] += mended_each("accounts", wrong, partial(_set_balance, db, doubted=doubted))
-    return +done
+    return +(done + mend(db, CHECKS))
 
 
-def _set_balance(db: Db, account: Document, *, doubted: set[str]) -> int:
-    if not _entries_say(account, doubted):
-        return 0
+def _set_balance(db: Db, account: Document) -> int:
     unchanged = {"_id": account["_id"], "balance": account["balance"], **AT_REST}
     return db["accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count
+
+
+def _impossible(db: Db) -> Iterator[Document]:
+    """Without those whose balance is no number, which are malformed."""
+    return (account for account in queries.IMPOSSIBLE.find(db) if isinstance(account.get("balance"), int))
+
+
+CHECKS = [
+    Check(
+        "malformed-account",
+        queries.MALFORMED.find,
+        "account {_id} lacks its name, currency, balance or opening time, or has them as something else",
+        collection="accounts",
+    ),
+    Check(
+        "unbalanced-transfer",
+        _unbalanced,
+        "transfer {_id} has {entries} entries that add up to {sum}",
+        collection="entries",
+    ),
+    Check(
+        "wrong-balance",
+        _wrong_balances,
+        "account {_id} says {balance}, its entries add up to {sum}",
+        repair=_set_balance,
+        repairable=lambda account: account["sum"] >= 0 and not account["doubted"],
+        counted_as="balances set",
+        collection="accounts",
+    ),
+    Check("missing-account", _missing, "account {_id} is gone, though it has entries", collection="accounts"),
+    Check(
+        "negative-balance",
+        lambda db: (account for account in _impossible(db) if account["balance"] < 0),
+        "account {_id} holds {balance}",
+        collection="accounts",
+    ),
+    Check(
+        "closed-with-money",
+        lambda db: (account for account in _impossible(db) if account["balance"] >= 0),
+        "account {_id} is closed and holds {balance}",
+        collection="accounts",
+    ),
+]

@@ -1,9 +1,10 @@
-"""What `find_problems` of a system yields, and how it reads."""
+"""Stored data that is not as it should be: how each kind is found, what is said of it, and how it is mended."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,56 +58,6 @@ def found(db: Db, check: Pipeline, **arguments: Any) -> list[Document]:
         raise SnapshotTooOld(f"{check.name} reads for longer than the server can look back: {ADVICE}") from error
 
 
-def told(db: Db, check: Pipeline, tell: Callable[[Document], Problem | None], **arguments: Any) -> Iterator[Problem]:
-    """What is to be told of all that a check finds. A document that cannot even be read is a problem of its own.
-
-    Raises: `SnapshotTooOld`.
-    """
-    try:
-        documents = found(db, check, **arguments)
-    except MALFORMED as error:
-        yield unchecked(check.name, error)
-        return
-    yield from told_each(check.collection, documents, tell)
-
-
-def told_each(
-    collection: str, documents: Iterable[Document], tell: Callable[[Document], Problem | None]
-) -> Iterator[Problem]:
-    """What is to be told of each document; None is nothing. One that cannot be read ends nothing."""
-    for document in documents:
-        try:
-            problem = tell(document)
-        except MALFORMED as error:
-            problem = malformed(collection, document, error)
-        if problem is not None:
-            yield problem
-
-
-def mended(db: Db, check: Pipeline, mend: Callable[[Document], int], **arguments: Any) -> int:
-    """How many of those that a check finds were mended; those that cannot be read are left to a person.
-
-    Raises: `SnapshotTooOld`.
-    """
-    try:
-        documents = found(db, check, **arguments)
-    except MALFORMED as error:
-        log.warning("%s", unchecked(check.name, error))
-        return 0
-    return mended_each(check.collection, documents, mend)
-
-
-def mended_each(collection: str, documents: Iterable[Document], mend: Callable[[Document], int]) -> int:
-    """How many of the documents were mended."""
-    done = 0
-    for document in documents:
-        try:
-            done += mend(document)
-        except MALFORMED as error:
-            log.warning("%s", malformed(collection, document, error))
-    return done
-
-
 def malformed(collection: str, document: Document, error: Exception) -> Problem:
     """A document that is not what it should be."""
     document_id = document.get("_id")
@@ -120,3 +71,79 @@ def malformed(collection: str, document: Document, error: Exception) -> Problem:
 def unchecked(name: str, error: Exception) -> Problem:
     """A check that some document keeps from being made at all."""
     return Problem("check-failed", f"{name} cannot be checked ({type(error).__name__}: {str(error)[:200]})")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One kind of problem.
+
+    `query` finds what is wrong: a pipeline, or a function that reads it in parts. `message` is filled in with the
+    finding, or makes a text of it. `repair(db, finding)` changes what is still as it was found, and returns how many
+    documents that were; without one, a person must decide, as where `repairable` says so of a finding. `counted_as`
+    names what was done. `documents` are those concerned, by default the finding's `_id` in `collection`, which is the
+    query's.
+    """
+
+    code: str
+    query: Pipeline | Callable[[Db], Iterable[Document]]
+    message: str | Callable[[Document], str]
+    repair: Callable[[Db, Document], int] | None = None
+    counted_as: str = ""
+    repairable: Callable[[Document], bool] = lambda finding: True
+    documents: Callable[[Document], dict[str, Any]] | None = None
+    collection: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.query, Pipeline) and not self.collection:
+            object.__setattr__(self, "collection", self.query.collection)
+
+    def findings(self, db: Db) -> Iterable[Document]:
+        """What is wrong now."""
+        return found(db, self.query, **self.arguments) if isinstance(self.query, Pipeline) else self.query(db)
+
+    def problem(self, finding: Document) -> Problem:
+        """The finding, as `find_problems` yields it; one that cannot be read is a problem of its own."""
+        try:
+            message = self.message.format(**finding) if isinstance(self.message, str) else self.message(finding)
+            documents = self.documents(finding) if self.documents else {self.collection: finding["_id"]}
+            return Problem(self.code, message, documents, self.repair is not None and self.repairable(finding))
+        except MALFORMED as error:
+            return malformed(self.collection, finding, error)
+
+    def mend(self, db: Db, finding: Document) -> int:
+        """How many documents it took; one that cannot be read is left to a person."""
+        try:
+            return self.repair(db, finding) if self.repair and self.repairable(finding) else 0
+        except MALFORMED as error:
+            log.warning("%s", malformed(self.collection, finding, error))
+            return 0
+
+
+def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
+    """What the checks find, one after another.
+
+    Raises: `SnapshotTooOld`.
+    """
+    for check in checks:
+        try:
+            yield from map(check.problem, check.findings(db))
+        except MALFORMED as error:
+            yield unchecked(check.code, error)
+
+
+def mend(db: Db, checks: Sequence[Check]) -> Counter[str]:
+    """Repair what the checks find and can mend, in their order; returns counts.
+
+    Atomic: each finding by itself.
+    After a crash: run it again.
+    Raises: `SnapshotTooOld`.
+    """
+    done: Counter[str] = Counter()
+    for check in checks:
+        try:
+            findings = check.findings(db) if check.repair else ()
+            done[check.counted_as or check.code] += sum(check.mend(db, finding) for finding in findings)
+        except MALFORMED as error:
+            log.warning("%s", unchecked(check.code, error))
+    return done

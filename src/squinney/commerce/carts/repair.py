@@ -16,7 +16,7 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
-from squinney.mongo.problems import Problem, mended, told
+from squinney.mongo.problems import Check, Problem, found, mend, problems
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, drop_orphans
@@ -26,42 +26,12 @@ MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "
 
 def find_problems(db: Db) -> Iterator[Problem]:
     """Everything that breaks an invariant; each check is of one moment."""
-    yield from told(db, queries.UNLIKE_HISTORY, _wrong_stock)
-    yield from told(db, queries.STRAY_RESERVATIONS, _stray)
-    yield from told(db, queries.UNLIKE_RESERVATIONS, _unlike_reservations)
-    yield from told(db, queries.PENDING_WITHOUT_ATTEMPT, _without_attempt)
-    yield from told(db, queries.STALLED_PAYMENTS, _stalled)
-    yield from told(db, queries.PAID_WITHOUT_ORDER, _without_order)
-    yield from told(db, queries.ORDER_WITHOUT_PAYMENT, _without_payment)
-    yield from told(db, queries.WRONG_TOTALS, _wrong_total)
+    return problems(db, CHECKS)
 
 
-def _without_attempt(cart: Document) -> Problem:
-    return Problem(
-        "pending-without-attempt",
-        f"cart {cart['_id']} is pending, but no payment attempt is open",
-        documents={"carts": cart["_id"]},
-        repairable=_may_reopen(cart),
-    )
-
-
-def _wrong_total(order: Document) -> Problem:
-    return Problem(
-        "wrong-total",
-        f"order {order['_id']} says {order['total']}, its lines add up to {order['sum']}",
-        documents={"orders": order["_id"]},
-        repairable=not order.get("payment_id"),
-    )
-
-
-def _wrong_stock(stock: Document) -> Problem:
-    right = right_figures(stock)
-    return Problem(
-        "wrong-stock",
-        f"stock {stock['_id']} says {_figures(stock)}, its history and reservations say {_figures(right)}",
-        documents={"stock": stock["_id"]},
-        repairable=min(right["qty"], right["carted"], right["sold"], right["received"]) >= 0,
-    )
+def repair(db: Db) -> Counter[str]:
+    """Mend what can be mended, each document by itself, only where it is still as it was found."""
+    return drop_orphans(db, MARKED) + mend(db, CHECKS)
 
 
 def right_figures(stock: Document) -> Document:
@@ -78,60 +48,32 @@ def _figures(stock: Document) -> str:
     return ", ".join(f"{name} {stock[name]}" for name in ("received", "adjusted", "qty", "carted", "sold"))
 
 
-def _stray(held: Document) -> Problem:
-    cart = next(iter(held["cart"]), None)
-    sold = cart is not None and cart["status"] == "complete"
-    code = "sold-reservation" if sold else "orphan-reservation"
-    message = "whose goods are sold" if sold else "which is gone"
-    return Problem(
-        code,
-        f"{held['qty']} of {held['_id']['sku']} are reserved for cart {held['_id']['cart']}, {message}",
-        documents={"reservations": held["_id"]},
-        repairable=True,
-    )
+def _wrong_stock(stock: Document) -> str:
+    right = right_figures(stock)
+    return f"stock {stock['_id']} says {_figures(stock)}, its history and reservations say {_figures(right)}"
 
 
-def _unlike_reservations(cart: Document) -> Problem:
-    return Problem(
-        "unlike-reservations",
-        f"cart {cart['_id']} says {cart['lines']}, its reservations say {cart['reserved']}",
-        documents={"carts": cart["_id"]},
-        repairable=cart["status"] == "active",
-    )
+def _can_be(stock: Document) -> bool:
+    right = right_figures(stock)
+    return all(right[name] >= 0 for name in ("qty", "carted", "sold", "received"))
 
 
-def _stalled(payment: Document) -> Problem:
-    """For a person to look at: only the provider knows what became of the money."""
-    since = f"since {payment['since']:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
-    if payment["state"] == "started":
-        return Problem(
-            "stalled-payment",
-            f"cart {payment['cart_id']} is waiting for payment {payment['_id']} {since}",
-            documents={"payments": payment["_id"], "carts": payment["cart_id"]},
-        )
-    orders = {"orders": payment["cart_id"]} if payment["order"] else {}
-    return Problem(
-        "stalled-refund",
-        f"payment {payment['_id']} is owed back {since}" + (", so its order stays cancelling" if orders else ""),
-        documents={"payments": payment["_id"], **orders},
-    )
+def _is_sold(held: Document) -> bool:
+    return any(cart["status"] == "complete" for cart in held["cart"])
 
 
-def _without_order(payment: Document) -> Problem:
-    return Problem(
-        "paid-without-order",
-        f"payment {payment['_id']} was captured, but there is no order for it",
-        documents={"payments": payment["_id"], "carts": payment["cart_id"]},
-        repairable=_may_have_order(payment),
-    )
+def _stray(held: Document) -> str:
+    why = "whose goods are sold" if _is_sold(held) else "which is gone"
+    return f"{held['qty']} of {held['_id']['sku']} are reserved for cart {held['_id']['cart']}, {why}"
 
 
-def _without_payment(order: Document) -> Problem:
-    return Problem(
-        "order-without-payment",
-        f"order {order['_id']} is {order['status']}, which its payment {order['payment_id']} does not bear out",
-        documents={"orders": order["_id"], "payments": order["payment_id"]},
-    )
+def _since(payment: Document) -> str:
+    return f"since {payment['since']:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
+
+
+def _owed(payment: Document) -> str:
+    ending = ", so its order stays cancelling" if payment["order"] else ""
+    return f"payment {payment['_id']} is owed back {_since(payment)}{ending}"
 
 
 def _may_reopen(cart: Document) -> bool:
@@ -146,26 +88,6 @@ def _may_have_order(payment: Document) -> bool:
 
 
 # ---- mending: each document by itself, only where it is still as it was found ----
-
-
-def repair(db: Db) -> Counter[str]:
-    """Mend what can be mended; returns counts by what was done."""
-    done = drop_orphans(db, MARKED)
-    steps: list[tuple[str, Pipeline, Callable[[Document], int]]] = [
-        ("orders made", queries.PAID_WITHOUT_ORDER, lambda one: _may_have_order(one) and _make_order(db, one)),
-        ("carts reopened", queries.PENDING_WITHOUT_ATTEMPT, lambda one: _may_reopen(one) and _reopen(db, one)),
-        ("reservations dropped", queries.STRAY_RESERVATIONS, lambda one: _drop_reservation(db, one)),
-        ("carts set", queries.UNLIKE_RESERVATIONS, lambda one: one["status"] == "active" and _set_items(db, one)),
-        ("stocks set", queries.UNLIKE_HISTORY, lambda one: _set_stock(db, one)),
-        ("totals set", queries.WRONG_TOTALS, lambda one: not one.get("payment_id") and _set_total(db, one)),
-    ]
-    for what, check, mend in steps:
-        done[what] += mended(db, check, mend)
-    return done
-
-
-def _reopen(db: Db, cart: Document) -> int:
-    return _set_cart(db, cart, {"status": "active"})
 
 
 def _make_order(db: Db, payment: Document) -> int:
@@ -187,6 +109,10 @@ def _drop_reservation(db: Db, held: Document) -> int:
     return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
 
 
+def _reopen(db: Db, cart: Document) -> int:
+    return _set_cart(db, cart, {"status": "active"})
+
+
 def _set_items(db: Db, cart: Document) -> int:
     """The lines as the reservations have them; what is reserved without a line goes back."""
     held = dict(cart["reserved"])
@@ -204,8 +130,6 @@ def _set_cart(db: Db, cart: Document, change: Document) -> int:
 
 def _set_stock(db: Db, stock: Document) -> int:
     right = right_figures(stock)
-    if min(right["qty"], right["carted"], right["sold"], right["received"]) < 0:
-        return 0
     found = {name: stock[name] for name in right}
     return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": right}).modified_count
 
@@ -214,3 +138,86 @@ def _set_total(db: Db, order: Document) -> int:
     where = {"_id": order["_id"], "version": order["version"], **AT_REST}
     change = {"$set": {"total": order["sum"]}, "$inc": {"version": 1}}
     return db["orders"].update_one(where, change).modified_count
+
+
+def _only(wanted: Callable[[Document], bool], check: Pipeline) -> Callable[[Db], Iterator[Document]]:
+    return lambda db: filter(wanted, found(db, check))
+
+
+# In the order in which they are mended: what a later one looks at, an earlier one may set.
+CHECKS = [
+    Check(
+        "paid-without-order",
+        queries.PAID_WITHOUT_ORDER,
+        "payment {_id} was captured, but there is no order for it",
+        repair=_make_order,
+        repairable=_may_have_order,
+        counted_as="orders made",
+        documents=lambda payment: {"payments": payment["_id"], "carts": payment["cart_id"]},
+    ),
+    Check(
+        "order-without-payment",
+        queries.ORDER_WITHOUT_PAYMENT,
+        "order {_id} is {status}, which its payment {payment_id} does not bear out",
+        documents=lambda order: {"orders": order["_id"], "payments": order["payment_id"]},
+    ),
+    Check(
+        "pending-without-attempt",
+        queries.PENDING_WITHOUT_ATTEMPT,
+        "cart {_id} is pending, but no payment attempt is open",
+        repair=_reopen,
+        repairable=_may_reopen,
+        counted_as="carts reopened",
+    ),
+    *(
+        Check(
+            code,
+            _only(wanted, queries.STRAY_RESERVATIONS),
+            _stray,
+            repair=_drop_reservation,
+            counted_as="reservations dropped",
+            collection="reservations",
+        )
+        for code, wanted in (("sold-reservation", _is_sold), ("orphan-reservation", lambda held: not _is_sold(held)))
+    ),
+    Check(
+        "unlike-reservations",
+        queries.UNLIKE_RESERVATIONS,
+        "cart {_id} says {lines}, its reservations say {reserved}",
+        repair=_set_items,
+        repairable=lambda cart: cart["status"] == "active",
+        counted_as="carts set",
+    ),
+    Check(
+        "wrong-stock",
+        queries.UNLIKE_HISTORY,
+        _wrong_stock,
+        repair=_set_stock,
+        repairable=_can_be,
+        counted_as="stocks set",
+    ),
+    # For a person to look at: only the provider knows what became of the money.
+    Check(
+        "stalled-payment",
+        _only(lambda payment: payment.get("state") == "started", queries.STALLED_PAYMENTS),
+        lambda payment: f"cart {payment['cart_id']} is waiting for payment {payment['_id']} {_since(payment)}",
+        documents=lambda payment: {"payments": payment["_id"], "carts": payment["cart_id"]},
+    ),
+    Check(
+        "stalled-refund",
+        _only(lambda payment: payment.get("state") != "started", queries.STALLED_PAYMENTS),
+        _owed,
+        documents=lambda payment: {
+            "payments": payment["_id"],
+            **({"orders": payment["cart_id"]} if payment["order"] else {}),
+        },
+    ),
+    Check(
+        "wrong-total",
+        queries.WRONG_TOTALS,
+        "order {_id} says {total}, its lines add up to {sum}",
+        repair=_set_total,
+        repairable=lambda order: not order.get("payment_id"),
+        counted_as="totals set",
+    ),
+]

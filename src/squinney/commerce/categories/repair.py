@@ -13,7 +13,7 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce.categories.tree import change_tree, take_from_products
 from squinney.commerce.documents import CATEGORY_TREE
 from squinney.commerce.queries import TREE
-from squinney.mongo.problems import Problem, malformed, mended, told
+from squinney.mongo.problems import Check, Problem, malformed, mend, problems
 from squinney.mongo.schema import Db, Document
 
 
@@ -33,26 +33,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
             yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
     for node, position in _renumbered(nodes):
         yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
-    yield from told(db, queries.UNKNOWN_CATEGORIES, _unknown)
-    yield from told(db, queries.REMOVED_BUT_SOLD, _removed)
-
-
-def _unknown(unknown: Document) -> Problem:
-    return Problem(
-        "unknown-category-id",
-        f"{unknown['products']} products are in category {unknown['_id']}, which does not exist",
-        documents={"categories": unknown["_id"]},
-        repairable=True,
-    )
-
-
-def _removed(stock: Document) -> Problem:
-    return Problem(
-        "removed-stock",
-        f"product {stock['_id']} exists, but its stock says that it was removed",
-        documents={"stock": stock["_id"]},
-        repairable=True,
-    )
+    yield from problems(db, CHECKS)
 
 
 def _unreadable(nodes: Iterable[Document]) -> list[tuple[Document, Exception]]:
@@ -92,16 +73,31 @@ def repair(db: Db) -> Counter[str]:
     Atomic: the tree in one transaction; each other update by itself.
     """
     done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
-    done["products set"] += mended(
-        db, queries.UNKNOWN_CATEGORIES, lambda unknown: take_from_products(db, [unknown["_id"]])
-    )
-    done["stocks reopened"] += mended(db, queries.REMOVED_BUT_SOLD, lambda stock: _reopen(db, stock))
-    return done
+    return done + mend(db, CHECKS)
 
 
-def _reopen(db: Db, stock: Document) -> int:
+def _reopen_stock(db: Db, stock: Document) -> int:
     where = {"_id": stock["_id"], "removed_at": stock["removed_at"], "txn_lock": None}
     return db["stock"].update_one(where, {"$unset": {"removed_at": ""}}).modified_count
+
+
+CHECKS = [
+    Check(
+        "unknown-category-id",
+        queries.UNKNOWN_CATEGORIES,
+        "{products} products are in category {_id}, which does not exist",
+        repair=lambda db, unknown: take_from_products(db, [unknown["_id"]]),
+        counted_as="products set",
+        collection="categories",
+    ),
+    Check(
+        "removed-stock",
+        queries.REMOVED_BUT_SOLD,
+        "product {_id} exists, but its stock says that it was removed",
+        repair=_reopen_stock,
+        counted_as="stocks reopened",
+    ),
+]
 
 
 def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:

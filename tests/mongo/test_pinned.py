@@ -63,6 +63,8 @@ def public_classes() -> dict[str, type]:
     """Those that take a `db`, of every package that says what is public, and of the patterns."""
     found: dict[str, type] = {}
     for info in pkgutil.walk_packages(squinney.__path__, "squinney."):
+        if info.name.startswith("squinney.testing"):  # it looks at databases as they are
+            continue
         module = importlib.import_module(info.name)
         names = getattr(module, "__all__", dir(module) if ".patterns." in info.name else [])
         for value in (getattr(module, name) for name in names if not name.startswith("_")):

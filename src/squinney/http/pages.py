@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse
 from squinney import __version__
 from squinney.errors import SquinneyError
 from squinney.http import problems
-from squinney.http.security import SAFE_METHODS
+from squinney.http.permissions import SAFE_METHODS
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
 from squinney.system import System

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 
 from squinney import __version__, assembly
-from squinney.errors import SquinneyError
-from squinney.http import problems
 from squinney.http.options import Options
 from squinney.service import health, openapi
 from squinney.service.dispatch import SystemRoutes, paths_of
@@ -21,8 +16,8 @@ from squinney.service.middleware.api_keys import first_part
 from squinney.system import Assembled, System
 
 
-def create_app(assembled: Assembled, *, options: Options | None = None) -> FastAPI:
-    """The HTTP interface to systems that are built already."""
+def application(assembled: Assembled, options: Options) -> FastAPI:
+    """The routes of every system, as they are; `create_site` puts them behind keys, limits and sessions."""
     app = FastAPI(
         title="Squinney",
         version=__version__,
@@ -32,20 +27,13 @@ def create_app(assembled: Assembled, *, options: Options | None = None) -> FastA
         redoc_url=None,
     )
     app.state.assembled = assembled
-    app.state.options = options or Options()
+    app.state.options = options
     app.state.metrics = Metrics(assembled.db, assembly.jobs(assembled.systems))
     app.state.scopes = {}
     for system, module in surfaces(assembled.systems, "api"):
         app.router.routes.append(SystemRoutes(module.router))
         app.state.scopes.update({first_part(path): system.name for path in paths_of(module.router)})
     app.include_router(health.router)
-    handlers: list[tuple[type[Exception], Any]] = [
-        (SquinneyError, problems.squinney_problem),
-        (RequestValidationError, problems.validation_problem),
-        (HTTPException, problems.http_problem),
-    ]
-    for kind, handler in handlers:
-        app.add_exception_handler(kind, handler)
     app.openapi = lambda: openapi.describe(app)  # type: ignore[method-assign]
     return app
 

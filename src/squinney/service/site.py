@@ -20,19 +20,20 @@ from squinney.http import pages, problems
 from squinney.http.dependencies import assembled
 from squinney.http.options import Options
 from squinney.http.pages import render, way_back
+from squinney.http.permissions import SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.query_strings import known_queries_only
-from squinney.http.security import SecurityMiddleware, SignInNeeded, csrf_checked, needs, writes_need
-from squinney.http.visitor import VisitorMiddleware
 from squinney.service import admin
-from squinney.service.app import create_app, surfaces
+from squinney.service.app import application, surfaces
 from squinney.service.dispatch import paths_of
 from squinney.service.logs import request_id
 from squinney.service.middleware.api_keys import ApiKeyMiddleware
-from squinney.service.middleware.failures import Failures
-from squinney.service.middleware.forwarded import Forwarded
+from squinney.service.middleware.failures import FailureMiddleware
+from squinney.service.middleware.forwarded import ForwardedMiddleware
 from squinney.service.middleware.head import HeadMiddleware
-from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimit
+from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimitMiddleware
 from squinney.service.middleware.observe import RequestLogMiddleware
+from squinney.service.middleware.security import SecurityMiddleware
+from squinney.service.middleware.visitors import VisitorMiddleware
 from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
@@ -46,7 +47,7 @@ home = APIRouter(include_in_schema=False)
 
 def create_site(systems: Assembled, *, options: Options | None = None) -> FastAPI:
     """The application that `squinney serve` runs: the API, and the pages of each system that has some."""
-    app = create_app(systems, options=options)
+    app = application(systems, options or Options())
     found = surfaces(systems.systems, "web")
     app.include_router(home, dependencies=[known_queries_only])
     for_admins = [csrf_checked, needs("admin"), known_queries_only]
@@ -87,13 +88,13 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     app.add_middleware(VisitorMiddleware, sessions=services["sessions"], secret=options.secret)
     app.add_middleware(BodyLimitMiddleware, limits=limits, seconds=options.body_seconds)
     app.add_middleware(ApiKeyMiddleware, keys=services["keys"], scopes=app.state.scopes, options=options)
-    app.add_middleware(TimeLimit)
+    app.add_middleware(TimeLimitMiddleware)
     app.add_middleware(SheddingMiddleware, options=options)
-    app.add_middleware(Failures, answer=show_failure)
+    app.add_middleware(FailureMiddleware, answer=show_failure)
     app.add_middleware(SecurityMiddleware)
     app.add_middleware(RequestLogMiddleware, metrics=app.state.metrics)
     if options.trusted_proxies:
-        app.add_middleware(Forwarded, trusted=options.trusted_proxies)
+        app.add_middleware(ForwardedMiddleware, trusted=options.trusted_proxies)
 
 
 @home.get("/api/docs", response_class=HTMLResponse)

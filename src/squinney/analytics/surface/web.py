@@ -20,7 +20,7 @@ from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 
 router = APIRouter(prefix="/analytics")
 

@@ -31,7 +31,7 @@ from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
 from squinney.http.pages import render, whole
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id

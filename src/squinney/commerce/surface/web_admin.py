@@ -14,7 +14,7 @@ from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id

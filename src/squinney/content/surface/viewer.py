@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from squinney.content import Author, Viewer
 from squinney.content.nodes import render
-from squinney.http.security import SignInNeeded
+from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
 

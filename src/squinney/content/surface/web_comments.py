@@ -14,7 +14,7 @@ from squinney.content.surface.viewer import as_typed, author_of, comment_html, v
 from squinney.errors import Invalid, LimitReached, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render as render_page
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.roles import may_act_as

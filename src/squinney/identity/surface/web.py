@@ -12,7 +12,7 @@ from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import service
 from squinney.http.headers import address_of
 from squinney.http.pages import LONGEST_NEXT, render
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.http.work import PASSWORDS

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render, whole
-from squinney.http.security import needs
+from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount

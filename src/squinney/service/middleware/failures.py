@@ -14,7 +14,7 @@ from squinney.service.middleware.observe import quoted
 log = logging.getLogger("squinney.failures")
 
 
-class Failures:
+class FailureMiddleware:
     """FairLocks what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
 
     def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Response]) -> None:

@@ -12,7 +12,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from squinney.http.headers import address_of, header
 
 
-class Forwarded:
+class ForwardedMiddleware:
     """Believes `X-Forwarded-For`, `-Proto` and `-Host` of a trusted proxy, and of nobody else."""
 
     def __init__(self, app: ASGIApp, *, trusted: Sequence[str]) -> None:

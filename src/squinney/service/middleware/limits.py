@@ -74,7 +74,7 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"a body here may have at most {limit} bytes")
 
 
-class TimeLimit:
+class TimeLimitMiddleware:
     """Lets operations that a request calls one after another share one time limit, from when its body is there.
 
     Once the answer has begun each piece of it has a limit of its own.

@@ -1,18 +1,14 @@
-"""Headers that every answer carries, that a form was sent from our own pages, and who may do what."""
+"""Headers that every answer carries, and no writes from other sites."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-from fastapi import Depends, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from squinney.errors import Forbidden
 from squinney.http import problems
-from squinney.http.visitor import visitor_of
-from squinney.roles import may_act_as
+from squinney.http.permissions import SAFE_METHODS, forged
 
 POLICY = "; ".join(
     [
@@ -43,7 +39,6 @@ API_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 RETRY_AFTER = [(b"retry-after", str(problems.RETRY_AFTER_SECONDS).encode())]
-SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
 class SecurityMiddleware:
@@ -58,7 +53,7 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         if scope["method"] not in SAFE_METHODS and _from_elsewhere(Headers(scope=scope)):
-            await problems.answer(scope, _forged())(scope, receive, send)
+            await problems.answer(scope, forged())(scope, receive, send)
             return
 
         added = _raw_headers(scope["path"].startswith("/api/") and scope["path"] != "/api/docs")
@@ -86,55 +81,3 @@ def _from_elsewhere(headers: Headers) -> bool:
         return True
     origin = headers.get("origin")
     return origin is not None and origin.partition("://")[2] != headers.get("host")
-
-
-def _forged() -> Forbidden:
-    return Forbidden("that form was not sent from this site, or its page is too old: load it again")
-
-
-class SignInNeeded(Forbidden):
-    """Somebody who has not signed in wants what needs a role."""
-
-    code = "sign-in-needed"
-
-
-async def _check_csrf(request: Request) -> None:
-    """A write carries the visitor's token, in its form or, from our scripts, in a header."""
-    if request.method in SAFE_METHODS:
-        return
-    given: object = request.headers.get("x-csrf-token")
-    if given is None:
-        given = (await request.form()).get("csrf")
-    if not isinstance(given, str) or not visitor_of(request).may_send(given):
-        raise _forged()
-
-
-csrf_checked = Depends(_check_csrf)
-
-
-def needs(role: str) -> Any:
-    """A dependency that lets in whoever has this role or a higher one."""
-
-    async def check(request: Request) -> None:
-        _require(request, role)
-
-    return Depends(check)
-
-
-def writes_need(role: str) -> Any:
-    """The same, for writes alone."""
-
-    async def check(request: Request) -> None:
-        if request.method not in SAFE_METHODS:
-            _require(request, role)
-
-    return Depends(check)
-
-
-def _require(request: Request, role: str) -> None:
-    visitor = visitor_of(request)
-    if may_act_as(visitor.role, role):
-        return
-    if visitor.person is None:
-        raise SignInNeeded("sign in first")
-    raise Forbidden(f"this needs the role of {role}", role=role)

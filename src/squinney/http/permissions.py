@@ -1,0 +1,66 @@
+"""Who may do what on pages, and that a form was sent from our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Depends, Request
+
+from squinney.errors import Forbidden
+from squinney.http.visitor import visitor_of
+from squinney.roles import may_act_as
+
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+
+
+def forged() -> Forbidden:
+    """What a write from elsewhere is refused with."""
+    return Forbidden("that form was not sent from this site, or its page is too old: load it again")
+
+
+class SignInNeeded(Forbidden):
+    """Somebody who has not signed in wants what needs a role."""
+
+    code = "sign-in-needed"
+
+
+async def _check_csrf(request: Request) -> None:
+    """A write carries the visitor's token, in its form or, from our scripts, in a header."""
+    if request.method in SAFE_METHODS:
+        return
+    given: object = request.headers.get("x-csrf-token")
+    if given is None:
+        given = (await request.form()).get("csrf")
+    if not isinstance(given, str) or not visitor_of(request).may_send(given):
+        raise forged()
+
+
+csrf_checked = Depends(_check_csrf)
+
+
+def needs(role: str) -> Any:
+    """A dependency that lets in whoever has this role or a higher one."""
+
+    async def check(request: Request) -> None:
+        _require(request, role)
+
+    return Depends(check)
+
+
+def writes_need(role: str) -> Any:
+    """The same, for writes alone."""
+
+    async def check(request: Request) -> None:
+        if request.method not in SAFE_METHODS:
+            _require(request, role)
+
+    return Depends(check)
+
+
+def _require(request: Request, role: str) -> None:
+    visitor = visitor_of(request)
+    if may_act_as(visitor.role, role):
+        return
+    if visitor.person is None:
+        raise SignInNeeded("sign in first")
+    raise Forbidden(f"this needs the role of {role}", role=role)

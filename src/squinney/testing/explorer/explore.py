@@ -294,7 +294,8 @@ class _Exploration:
                 return f"{actor.letter} failed: {actor.outcome.error!r}"
         self._settle(played)
         documents = self.stage.read(self.actors)
-        if left := left_behind(documents):
+        before = left_behind(self.stage.snapshot.documents)
+        if left := [one for one in left_behind(documents) if one not in before]:
             return "left behind: " + "; ".join(left)
         return (self._judge_order(played, documents) if self.serial else "") or self._judge_state(documents)
 

@@ -1,0 +1,84 @@
+"""A transfer as everybody writes it first, which sweep and explorer refute; and with `Transactions`, which holds.
+
+pip install 'squinney[embedded,testing]'
+pytest test_transfers.py
+"""
+
+from functools import partial
+
+import pytest
+
+from squinney.errors import Conflict
+from squinney.testing import NotCrashSafe, Refuted
+from squinney.transactions import COLLECTIONS, Step, Transactions
+
+
+class NotEnough(Conflict):
+    """The account does not hold that much."""
+
+
+def two_accounts(db):
+    db["accounts"].insert_many([{"_id": "ada", "balance": 100}, {"_id": "bob", "balance": 0}])
+
+
+def nothing_is_lost(db):
+    balances = [account["balance"] for account in db["accounts"].find()]
+    assert sum(balances) == 100, f"{sum(balances)} of 100 are left"
+    assert min(balances) >= 0, "an account is overdrawn"
+
+
+# ---- by hand ----
+
+
+def by_hand(db):
+    if db["accounts"].find_one({"_id": "ada"})["balance"] < 70:
+        raise NotEnough
+    db["accounts"].update_one({"_id": "ada"}, {"$inc": {"balance": -70}})
+    db["accounts"].update_one({"_id": "bob"}, {"$inc": {"balance": 70}})
+
+
+def test_a_crash_between_the_two_writes_loses_money(sweep):
+    with pytest.raises(NotCrashSafe) as refuted:
+        sweep(two_accounts, by_hand, nothing_is_lost)
+    assert [(point.write, point.way) for point in refuted.value.points] == [
+        (2, "before"),
+        (1, "after"),
+        (1, "reply-lost"),
+    ]
+
+
+def test_two_at_once_overdraw_the_account(explore):
+    with pytest.raises(Refuted) as refuted:
+        explore([by_hand, by_hand], nothing_is_lost, prepare=two_accounts, crashes=0)
+    assert refuted.value.schedule == "a b3 a2"  # a reads; b does everything; a goes on with what it has read
+
+
+# ---- as guarded steps ----
+
+
+def with_steps(db, *, mode="native"):
+    taken, given = {"$inc": {"balance": -70}}, {"$inc": {"balance": 70}}
+    steps = [
+        Step("accounts", "ada", guard={"balance": {"$gte": 70}}, take=taken, undo=given, refused=NotEnough),
+        Step("accounts", "bob", give=given),
+    ]
+    Transactions(db, mode).run("transfer", steps)
+
+
+def test_a_crash_at_any_write_loses_nothing(sweep):
+    swept = sweep(two_accounts, with_steps, nothing_is_lost, collections=COLLECTIONS)
+    assert {point.mode for point in swept.points} == {"native", "two-phase"}
+
+
+@pytest.mark.parametrize("modes", [("native", "native"), ("native", "two-phase"), ("two-phase", "two-phase")])
+def test_two_at_once_are_like_one_after_the_other(explore, modes):
+    both = [partial(with_steps, mode=mode) for mode in modes]
+    explore(both, nothing_is_lost, prepare=two_accounts, collections=COLLECTIONS, schedules=25)
+
+
+def test_it_takes_two_round_trips_and_every_query_has_an_index(audit):
+    two_accounts(audit.db)
+    audit.round_trips()
+    with_steps(audit.db)
+    assert audit.round_trips() == ["update", "commitTransaction"]
+    assert audit.slow_queries() == []

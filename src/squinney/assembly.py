@@ -41,6 +41,7 @@ SYSTEMS: tuple[System, ...] = tuple(
         "squinney.ledger",
         "squinney.commerce",
         "squinney.content",
+        "squinney.ads",
         "squinney.identity",
     )
 )

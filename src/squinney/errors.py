@@ -2,6 +2,7 @@
 
 SquinneyError
 ├── NotFound                 the thing asked for does not exist
+│   ├── UnknownCampaign      ads
 │   ├── UnknownSource        analytics
 │   ├── UnknownCart          commerce
 │   ├── UnknownCategory      commerce
@@ -20,6 +21,7 @@ SquinneyError
 │   ├── UnknownFormat        analytics
 │   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
+│   ├── BadServe             ads: a serve id that the network did not give
 │   ├── SignInNeeded         http: nobody has signed in
 │   └── CredentialsRefused   nobody knows who calls
 │       ├── KeyRefused       identity: no API key, or one that is unknown, expired or revoked
@@ -34,6 +36,10 @@ SquinneyError
 │   ├── KeyReused            the same idempotency key came with other arguments
 │   ├── Stale                the plan was made from a document that has changed since
 │   ├── StillRunning         the same idempotency key is at work elsewhere
+│   ├── CampaignEnded        ads
+│   ├── CampaignTaken        ads
+│   ├── ServeExpired         ads: a beacon that comes too late
+│   ├── UnitTaken            ads
 │   ├── Frozen               analytics
 │   ├── ImportRunning        analytics
 │   ├── NotRolledUp          analytics

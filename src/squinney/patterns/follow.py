@@ -218,7 +218,7 @@ class Follower:
     # ---- by polling ----
 
     def _polled(self, stop: threading.Event) -> Iterator[Step]:
-        seen: dict[tuple[str, Any], datetime] = {}
+        seen: dict[tuple[str, str], datetime] = {}
         while not stop.is_set():
             since: datetime = (self._place or {})["since"]
             with operation(reads_only=True):
@@ -237,13 +237,13 @@ class Follower:
                 stop.wait(self._poll_seconds)
 
     def _poll(
-        self, since: datetime, looked_at: datetime, seen: dict[tuple[str, Any], datetime]
+        self, since: datetime, looked_at: datetime, seen: dict[tuple[str, str], datetime]
     ) -> Iterator[tuple[datetime, Change]]:
         """What changed since, in order of time; from `looked_at` on it is looked at again, for writes that became
         visible only now."""
         found = [self._changed(source.collection, source.since, since) for source in self._sources if source.since]
         for at, change in heapq.merge(*found, key=itemgetter(0)):
-            key = (change.collection, change.document_id)
+            key = (change.collection, repr(change.document_id))  # an id may be a document
             if seen.get(key) != at:
                 if at >= looked_at:
                     seen[key] = at

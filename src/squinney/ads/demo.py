@@ -1,0 +1,94 @@
+"""Campaigns with a month of delivery, to look at on the first start."""
+
+from __future__ import annotations
+
+import math
+import random
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from pymongo.client_session import ClientSession
+
+from squinney.ads import queries, rules
+from squinney.ads.documents import THOUSAND
+from squinney.ads.errors import CampaignTaken
+from squinney.ads.network import AdNetwork
+from squinney.clock import utcnow
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.transactions import in_transaction
+
+DAYS = 30
+ZONES = {"site": 1.0, "shop": 0.55}
+# Advertiser, campaign, price, daily budget, mean impressions a day, click rate, words, title and text of the ad.
+CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
+    ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
+     ("Boots for wet leaves", "Sewn in the valley, soled twice.", "/shop")),
+    ("Harbour Coffee", "harbour:beans", {"model": "cpc", "bid": 35}, 1_800, 3_400, 0.014, ["coffee", "breakfast"],
+     ("Roasted on Tuesday", "A kilo of beans, at your door on Thursday.", "/shop")),
+    ("Northern Night Trains", "nnt:winter", {"model": "cpm", "bid": 380}, 2_000, 2_900, 0.006, ["travel", "winter"],
+     ("Sleep to the snow", "Leave at ten, wake up at the lift.", "/site")),
+    ("City Library", "library:evenings", {"model": "cpc", "bid": 8}, 300, 1_500, 0.019, ["books", "reading"],
+     ("Open until ten", "Every evening but Sunday, from November.", "/site")),
+]  # fmt: skip
+
+
+def demo(db: Db) -> None:
+    """Make campaigns with their ads and a month of figures, once.
+
+    Atomic: each campaign, each ad and each campaign's month by itself.
+    After a crash: the next call goes on.
+    """
+    db = pinned(db)
+    today = rules.day_of(utcnow())
+    network = AdNetwork(db)
+    for advertiser, campaign_id, price, daily, mean, rate, words, (title, text, url) in CAMPAIGNS:
+        with suppress(CampaignTaken):
+            network.create_campaign(
+                campaign_id,
+                advertiser,
+                pricing=price,
+                budget={"total": daily * 60, "daily": daily, "currency": "EUR", "pacing": "even"},
+                cap={"impressions": 20, "per_seconds": 86_400},
+            )
+        creative = {"kind": "text", "title": title, "text": text, "url": url}
+        for zone in ZONES:
+            network.place(campaign_id, "squinney", zone, _unit(campaign_id, creative, words))
+        _deliver(db, campaign_id, price, daily, mean, rate, today)
+
+
+def _unit(campaign_id: str, creative: dict[str, Any], words: list[str]) -> dict[str, Any]:
+    return {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
+
+
+def _deliver(
+    db: Db, campaign_id: str, price: dict[str, Any], daily: int, mean: int, rate: float, today: datetime
+) -> None:
+    """A month that ended yesterday: weekends are quieter, and trade grows a little."""
+    chance = random.Random(campaign_id)
+    rows = []
+    for back in range(DAYS, 0, -1):
+        day = today - timedelta(days=back)
+        weekend = 0.62 if day.weekday() >= 5 else 1.0
+        for zone, share in ZONES.items():
+            impressions = round(mean * share * weekend * (1.25 - back / 100) * chance.uniform(0.88, 1.12))
+            clicks = sum(chance.random() < rate * 1.1 for _ in range(impressions // 4)) * 4 // 4 * 4 // 3
+            paid = clicks * THOUSAND if price["model"] == "cpc" else impressions
+            spend = min(paid * price["bid"], math.floor(daily * THOUSAND * share / sum(ZONES.values())))
+            row = {"campaign_id": campaign_id, "day": day, "site": "squinney", "zone": zone}
+            row["unit"] = f"{campaign_id}/text"
+            counts = {"impressions": impressions, "clicks": clicks, "conversions": clicks // 12, "spend": spend}
+            rows.append({"_id": dict(row), **row, **counts})
+
+    def write(session: ClientSession) -> None:
+        budget = db["ad_budgets"].find_one(queries.BUDGET(campaign_id=campaign_id), session=session)
+        if budget is None or "impressions" in budget:
+            return
+        sums = {name: sum(row[name] for row in rows) for name in ("impressions", "clicks", "conversions")}
+        spent = sum(row["spend"] for row in rows)
+        db["ad_counters"].insert_many(rows, session=session)
+        more = {**sums, "spent": spent, "committed": spent}
+        db["ad_budgets"].update_one({"_id": campaign_id}, {"$inc": more}, session=session)
+
+    in_transaction(db, write)

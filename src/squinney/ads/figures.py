@@ -1,0 +1,15 @@
+"""The network in a few numbers."""
+
+from __future__ import annotations
+
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+
+
+def figures(db: Db) -> dict[str, int]:
+    """Counts from the collections' own statistics: they cost the same however much there is."""
+    db = pinned(db)
+    return {
+        "campaigns": db["ad_campaigns"].estimated_document_count(),
+        "ads in zones": db["ad_placements"].estimated_document_count(),
+    }

@@ -1,0 +1,446 @@
+"""`AdNetwork`: campaigns, choices, beacons, figures."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Self, cast
+
+from pymongo.errors import DuplicateKeyError
+
+from squinney import checks
+from squinney.ads import budgets, profiles, queries, rules
+from squinney.ads.budgets import Wallet
+from squinney.ads.choice import Choice
+from squinney.ads.documents import THOUSAND, Campaign, Candidate, Click, Placement, Serve
+from squinney.ads.errors import BadServe, CampaignEnded, CampaignTaken, ServeExpired, UnitTaken, UnknownCampaign
+from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, Beacon, Settler
+from squinney.ads.tokens import Token, Tokens
+from squinney.ads.zones import Zones
+from squinney.clock import Clock, utcnow
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import Page, page
+from squinney.transactions import AlreadyExists, Plan, Step, Transactions
+
+IMPRESSION_SECONDS = 600
+CLICK_SECONDS = 86_400
+CONVERSION_SECONDS = 7 * 86_400
+MOST_CHOSEN = 20
+MOST_VALUE = 10**15
+FIRST_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+LAST_DAY = datetime(9999, 1, 1, tzinfo=UTC)
+COUNTED = ("impressions", "clicks", "conversions", "value", "spend")
+
+
+class AdNetwork:
+    """Campaigns whose ads are chosen from memory, and whose money is never overspent.
+
+    Several instances, in several processes, may serve the same campaigns. Close it, or use it in a `with`: it then
+    gives its leases back, which otherwise happens when they lapse. Without a `secret` the network keeps one in the
+    database. `impression_seconds` is how long after a choice its impression counts.
+    """
+
+    def __init__(
+        self,
+        db: Db,
+        *,
+        secret: bytes | None = None,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+        seed: int | None = None,
+        polling: bool | None = None,
+        impression_seconds: float = IMPRESSION_SECONDS,
+    ) -> None:
+        self._db = pinned(db)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+        self._chance = random.Random(seed)
+        self._given_tokens = Tokens(secret) if secret else None
+        self._impression_seconds = checks.seconds(impression_seconds, "impression_seconds")
+        # Not a method of this object: what its thread holds must not hold the network.
+        wallet_for = partial(_wallet_for, self._db, clock, self._impression_seconds)
+        self._zones = Zones(self._db, wallet_for, polling=polling)
+        self._settler = Settler(self._db, clock)
+        weakref.finalize(self, self._zones.stop.set)  # its thread ends with it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @operation()
+    def close(self) -> None:
+        """End the thread and give back the money that no serve was promised.
+
+        Atomic: each campaign's lease in one transaction.
+        After a crash: the job `return-ad-leases` gives back what is left when it lapses.
+        """
+        self._zones.stop.set()
+        for campaign_id, held in list(self._zones.campaigns.items()):
+            lease = held.wallet.empty()
+            if lease and lease.free:
+                budgets.give_back(self._db, campaign_id, lease)
+
+    # ---- campaigns ----
+
+    @operation()
+    def create_campaign(
+        self,
+        campaign_id: str,
+        advertiser: str,
+        *,
+        pricing: Mapping[str, Any],
+        budget: Mapping[str, Any],
+        cap: Mapping[str, Any] | None = None,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+        targeting: Mapping[str, Any] | None = None,
+        owner: str | None = None,
+    ) -> Campaign:
+        """Make a campaign, active from its start.
+
+        Atomic: the campaign and its budget are one `Transactions` run.
+        After a crash: nothing, or in two-phase mode stubs that `recover-transactions` removes.
+        Raises: `Invalid`, `CampaignTaken`.
+        """
+        now = self._clock()
+        campaign: Campaign = {
+            "_id": checks.identifier(campaign_id, "campaign_id"),
+            "advertiser": checks.identifier(advertiser, "advertiser"),
+            "status": "active",
+            "starts_at": rules.moment(starts_at, "starts_at"),
+            "ends_at": rules.moment(ends_at, "ends_at"),
+            "budget": rules.budget(budget),
+            "pricing": rules.pricing(pricing),
+            "cap": rules.cap(cap),
+            "targeting": rules.targeting(targeting),
+            "created_at": now,
+            "changed_at": now,
+        }
+        if owner is not None:
+            campaign["owner"] = checks.identifier(owner, "owner")
+        steps = [
+            Step("ad_campaigns", campaign_id, insert={name: campaign[name] for name in campaign if name != "_id"}),  # type: ignore[literal-required]
+            Step("ad_budgets", campaign_id, insert=_budget_of(campaign, now)),
+        ]
+        try:
+            self._transactions.run("ads.create", Plan(steps))
+        except AlreadyExists as error:
+            raise CampaignTaken(f"there is a campaign {campaign_id}", campaign_id=campaign_id) from error
+        return campaign
+
+    @operation(reads_only=True)
+    def get(self, campaign_id: str) -> Campaign:
+        """The campaign.
+
+        Raises: `UnknownCampaign`.
+        """
+        checks.identifier(campaign_id, "campaign_id")
+        found = self._db["ad_campaigns"].find_one(queries.CAMPAIGN(campaign_id=campaign_id))
+        if found is None:
+            raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
+        return cast(Campaign, found)
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
+        """Every campaign, by id."""
+        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS, cursor=cursor, limit=limit))
+
+    @operation(reads_only=True)
+    def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
+        """An owner's campaigns, by id."""
+        checks.identifier(owner, "owner")
+        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS_OF, cursor=cursor, limit=limit, owner=owner))
+
+    @operation(reads_only=True)
+    def placements(self, campaign_id: str) -> list[Placement]:
+        """Where a campaign's ads are."""
+        return cast(list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=1_000)))
+
+    @operation(reads_only=True)
+    def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
+        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids."""
+        found = queries.SOME_BUDGETS.find(self._db, campaign_ids=sorted(set(campaign_ids)))
+        return {
+            one["_id"]: {**one, "leased": one["committed"] - one["spent"], "left": one["total"] - one["committed"]}
+            for one in found
+        }
+
+    def pause(self, campaign_id: str) -> Campaign:
+        """Show a campaign no more until it is resumed.
+
+        Atomic: one update, which every process follows.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`, `CampaignEnded`.
+        """
+        return self._set_status(campaign_id, "paused")
+
+    def resume(self, campaign_id: str) -> Campaign:
+        """Show a paused campaign again.
+
+        Atomic: one update, which every process follows.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`, `CampaignEnded`.
+        """
+        return self._set_status(campaign_id, "active")
+
+    def deactivate(self, campaign_id: str) -> Campaign:
+        """End a campaign for good: one update takes it out of every zone, within a second in every process.
+
+        Atomic: that update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`.
+        """
+        return self._set_status(campaign_id, "ended")
+
+    @operation()
+    def _set_status(self, campaign_id: str, status: str) -> Campaign:
+        checks.identifier(campaign_id, "campaign_id")
+        still = {"status": {"$ne": "ended"}} if status != "ended" else {}
+        where = {**queries.CAMPAIGN(campaign_id=campaign_id), **still}
+        change = {"$set": {"status": status}, "$currentDate": {"changed_at": True}}
+        changed = self._db["ad_campaigns"].find_one_and_update(where, change, return_document=True)
+        if changed is None:
+            self.get(campaign_id)
+            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
+        self._zones.saw_campaign(changed)
+        return cast(Campaign, changed)
+
+    @operation()
+    def place(self, campaign_id: str, site: str, zone: str, ad: Mapping[str, Any]) -> Placement:
+        """Put an ad into a zone, or change the one that the campaign has there under the same unit.
+
+        `ad` has a `unit`, a `creative`, and may have `keywords`, `weight`, a `cap` of its own, and `active`.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`.
+        """
+        unit, fields = _checked(ad)
+        key = {"site": checks.identifier(site, "site"), "zone": checks.identifier(zone, "zone"), "unit": unit}
+        campaign = self.get(campaign_id)
+        if campaign["status"] == "ended":
+            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
+        where = {"_id": {"site": site, "zone": zone, "ad_unit": unit}, "campaign_id": campaign_id}
+        worth = {"ecpm": rules.ecpm(campaign["pricing"])}
+        change = {"$set": fields, "$setOnInsert": worth, "$currentDate": {"changed_at": True}}
+        try:
+            found = self._db["ad_placements"].find_one_and_update(where, change, upsert=True, return_document=True)
+        except DuplicateKeyError:
+            raise UnitTaken(f"another campaign has a unit {unit} there", **key) from None
+        placed = cast(Document, found)
+        self._zones.saw_placement(placed, at_once=True)
+        return cast(Placement, placed)
+
+    # ---- choosing ----
+
+    def choose(
+        self,
+        site: str,
+        zone: str,
+        *,
+        user: str | None = None,
+        keywords: Iterable[str] = (),
+        count: int = 1,
+        consent: bool = True,
+    ) -> list[Serve]:
+        """The best ads for a zone now, best first; fewer, or none, where there are no more.
+
+        Without `consent` no profile is read or made, and so nothing is capped, as for an unknown user.
+
+        Atomic: a capped ad is one conditional update of the profile; others ask nobody. Now and then a process leases
+        a slice of a budget, in one transaction.
+        After a crash: a lease that the job `return-ad-leases` gives back, or an impression too many under a cap.
+        Raises: `Invalid`, `Unavailable`.
+        """
+        checks.identifier(site, "site")
+        checks.identifier(zone, "zone")
+        if user is not None:
+            checks.identifier(user, "user")
+        words = rules.keywords(keywords) if keywords else []
+        checks.integer(count, "count", least=1, most=MOST_CHOSEN)
+        choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=self._clock())
+        return choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
+
+    @operation(reads_only=True)
+    def explain(
+        self, site: str, zone: str, *, user: str | None = None, keywords: Iterable[str] = ()
+    ) -> list[Candidate]:
+        """Every ad of the zone, best first, with its score and why it would be left out. Changes nothing."""
+        words = rules.keywords(keywords) if keywords else []
+        checks.identifier(site, "site")
+        checks.identifier(zone, "zone")
+        choice = Choice(self._db, site, zone, user=None, words=words, now=self._clock())
+        shown = profiles.shown_to(self._db, checks.identifier(user, "user")) if user is not None else {}
+        found = [choice.candidate(ad, shown) for ad in self._zones.get(site, zone).ads.values()]
+        return sorted(found, key=lambda one: (-one.score, one.unit))
+
+    @operation(reads_only=True)
+    def ecpm(self, campaign_id: str, *, impressions: int = 0, clicks: int = 0) -> int:
+        """What a thousand impressions of the campaign would bring after so many impressions and clicks, in thousandths
+        of a minor unit.
+
+        Raises: `UnknownCampaign`, `Invalid`.
+        """
+        checks.integer(impressions, "impressions", least=0)
+        checks.integer(clicks, "clicks", least=0)
+        return rules.ecpm(self.get(campaign_id)["pricing"], impressions, clicks)
+
+    @operation()
+    def forget(self, user: str) -> bool:
+        """Delete a user's profile; whether there was one.
+
+        Atomic: one delete.
+        After a crash: it happened or it did not.
+        """
+        checks.identifier(user, "user")
+        return self._db["ad_users"].delete_one(queries.USER(user=user)).deleted_count == 1
+
+    # ---- beacons ----
+
+    def impression(self, serve_id: str) -> bool:
+        """Count a serve's impression, once; whether this was the first time.
+
+        Atomic: one transaction, shared with the beacons that come at the same moment.
+        After a crash: it is counted whole or not at all; send it again.
+        Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
+        """
+        return self._settled(serve_id, IMPRESSION, self._impression_seconds)
+
+    def impressions(self, serve_ids: Sequence[str]) -> list[bool]:
+        """Count many impressions, as `impression` does, in as few transactions as possible.
+
+        Those that cannot be counted, being forged or too late, are simply not the first.
+
+        Atomic: transactions of up to some hundreds, each whole.
+        After a crash: each is counted whole or not at all; send all of them again.
+        Raises: `Busy`, `Unavailable`.
+        """
+        read = [self._readable(serve_id) for serve_id in serve_ids]
+        beacons = [Beacon(token, IMPRESSION) for token in read if token]
+        self._settler.settle(beacons)
+        settled = iter(beacons)
+        return [token is not None and next(settled).first for token in read]
+
+    def click(self, serve_id: str) -> Click:
+        """Count a serve's click, once, and say where it leads: to the creative's own address.
+
+        Atomic: one transaction, shared with the beacons that come at the same moment.
+        After a crash: it is counted whole or not at all; send it again.
+        Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
+        """
+        url = self._address(self._tokens.read(serve_id))
+        return Click(url, self._settled(serve_id, CLICK, CLICK_SECONDS))
+
+    def conversion(self, serve_id: str, value: int = 0) -> bool:
+        """Count a serve's conversion, once, with what it was worth in minor units; whether this was the first time.
+
+        Atomic: one transaction, shared with the beacons that come at the same moment.
+        After a crash: it is counted whole or not at all; send it again.
+        Raises: `BadServe`, `ServeExpired`, `Invalid`, `Busy`, `Unavailable`.
+        """
+        checks.integer(value, "value", least=0, most=MOST_VALUE)
+        return self._settled(serve_id, CONVERSION, CONVERSION_SECONDS, value)
+
+    def _settled(self, serve_id: str, kind: str, seconds: float, value: int = 0) -> bool:
+        token = self._tokens.read(serve_id)
+        if self._clock() > token.at + timedelta(seconds=seconds):
+            raise ServeExpired
+        beacon = Beacon(token, kind, value)
+        self._settler.settle([beacon])
+        return beacon.first
+
+    def _readable(self, serve_id: str) -> Token | None:
+        try:
+            token = self._tokens.read(serve_id)
+        except BadServe:
+            return None
+        return token if self._clock() <= token.at + timedelta(seconds=self._impression_seconds) else None
+
+    @operation(reads_only=True)
+    def _address(self, token: Token) -> str:
+        ad = self._zones.get(token.site, token.zone).ads.get(token.unit)
+        return cast(str, ad.creative["url"]) if ad else "/"
+
+    @property
+    def _tokens(self) -> Tokens:
+        if self._given_tokens is None:
+            self._given_tokens = Tokens(_stored_secret(self._db))
+        return self._given_tokens
+
+    # ---- figures ----
+
+    @operation(reads_only=True)
+    def stats(self, campaign_id: str, start: datetime | None = None, end: datetime | None = None) -> dict[str, Any]:
+        """What a campaign delivered from `start` to before `end`: totals, and a row per zone, unit and day.
+
+        Raises: `UnknownCampaign`, `Invalid`.
+        """
+        campaign = self.get(campaign_id)
+        first = rules.moment(start, "start") or FIRST_DAY
+        last = rules.moment(end, "end") or LAST_DAY
+        rows = [_row(one) for one in queries.COUNTERS.find(self._db, campaign_id=campaign_id, start=first, end=last)]
+        totals = {name: sum(row[name] for row in rows) for name in COUNTED}
+        totals["spend_thousandths"] = totals.pop("spend")
+        totals["spend"] = totals["spend_thousandths"] // THOUSAND
+        return {"campaign_id": campaign_id, "currency": campaign["budget"]["currency"], "totals": totals, "rows": rows}
+
+
+def _wallet_for(db: Db, clock: Clock, serve_seconds: float, campaign: Document) -> Wallet:
+    def take(old: budgets.Lease | None) -> budgets.Lease | None:
+        price = rules.price_of(campaign["pricing"])
+        return budgets.take_lease(db, campaign["_id"], price, old, now=clock(), serve_seconds=serve_seconds)
+
+    return Wallet(take)
+
+
+def _budget_of(campaign: Campaign, now: datetime) -> Document:
+    budget = campaign["budget"]
+    daily = budget["daily"]
+    return {
+        "total": budget["total"] * THOUSAND,
+        "daily": None if daily is None else daily * THOUSAND,
+        "pacing": budget.get("pacing", "asap"),
+        "committed": 0,
+        "spent": 0,
+        "day": rules.day_of(now),
+        "day_committed": 0,
+    }
+
+
+def _checked(ad: Mapping[str, Any]) -> tuple[str, Document]:
+    known = ("unit", "creative", "keywords", "weight", "cap", "active")
+    given = rules.fields(ad, "ad", known)
+    if not isinstance(given.get("active", True), bool):
+        raise Invalid("active must be true or false", field="active")
+    return checks.identifier(given.get("unit"), "unit"), {
+        "creative": rules.creative(given.get("creative")),
+        "keywords": rules.keywords(given.get("keywords") or ()),
+        "weight": checks.integer(given.get("weight", 1), "weight", least=1, most=1_000),
+        "cap": rules.cap(given.get("cap")),
+        "active": given.get("active", True),
+    }
+
+
+def _row(counter: Document) -> dict[str, Any]:
+    names = {name: counter[name] for name in ("day", "site", "zone", "unit")}
+    return {**names, **{name: counter.get(name, 0) for name in COUNTED}}
+
+
+@operation()
+def _stored_secret(db: Db) -> bytes:
+    """The secret of this database, made the first time it is asked for."""
+    fresh = {"$setOnInsert": {"secret": secrets.token_bytes(32)}}
+    try:
+        kept = db["ad_keys"].find_one_and_update(queries.SIGNING_KEY(), fresh, upsert=True, return_document=True)
+    except DuplicateKeyError:  # another process was faster
+        kept = db["ad_keys"].find_one(queries.SIGNING_KEY())
+    return bytes(cast(Document, kept)["secret"])

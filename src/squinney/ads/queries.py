@@ -1,0 +1,211 @@
+"""Every query of the network, named once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Document
+from squinney.transactions import visible
+
+_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+CAMPAIGN = Query(
+    "ads.campaign",
+    "ad_campaigns",
+    where=lambda campaign_id: visible({"_id": campaign_id}),
+    example={"campaign_id": "c"},
+)
+SOME_CAMPAIGNS = Query(
+    "ads.some-campaigns",
+    "ad_campaigns",
+    where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
+    example={"campaign_ids": ["a", "b"]},
+    routing="few",
+    reason="the campaigns of a zone may live on several shards; they are read once and then kept",
+)
+CAMPAIGNS = Query(
+    "ads.campaigns",
+    "ad_campaigns",
+    where=lambda: visible({}),
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="lists campaigns of all shards, a page at a time",
+)
+CAMPAIGNS_OF = Query(
+    "ads.campaigns-of",
+    "ad_campaigns",
+    where=lambda owner: visible({"owner": owner}),
+    example={"owner": "p"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="an owner's campaigns lie on all shards; they are listed a page at a time",
+)
+OVERDUE = Query(
+    "ads.overdue",
+    "ad_campaigns",
+    where=lambda now: {"status": {"$in": ["active", "paused"]}, "ends_at": {"$lte": now}},
+    example={"now": _DAY},
+    routing="broadcast",
+    reason="campaigns whose time is up, wherever they live, once a minute",
+)
+BUDGET = Query(
+    "ads.budget", "ad_budgets", where=lambda campaign_id: visible({"_id": campaign_id}), example={"campaign_id": "c"}
+)
+SOME_BUDGETS = Query(
+    "ads.some-budgets",
+    "ad_budgets",
+    where=lambda campaign_ids: visible({"_id": {"$in": campaign_ids}}),
+    example={"campaign_ids": ["a", "b"]},
+    routing="few",
+    reason="those of one batch of beacons, or of one page of campaigns",
+)
+PLACEMENT = Query(
+    "ads.placement",
+    "ad_placements",
+    # The parts beside the whole: they are the shard key.
+    where=lambda site, zone, unit: {
+        "_id": {"site": site, "zone": zone, "ad_unit": unit},
+        "_id.site": site,
+        "_id.zone": zone,
+    },
+    example={"site": "s", "zone": "z", "unit": "u"},
+)
+ZONE = Query(
+    "ads.zone",
+    "ad_placements",
+    where=lambda site, zone: {"_id.site": site, "_id.zone": zone},
+    example={"site": "s", "zone": "z"},
+    sort=[("ecpm", -1)],
+)
+PLACEMENTS_OF = Query(
+    "ads.placements-of",
+    "ad_placements",
+    where=lambda campaign_id: {"campaign_id": campaign_id},
+    example={"campaign_id": "c"},
+    routing="broadcast",
+    reason="a campaign's zones lie on all shards; asked for by people and by a job",
+)
+LEASE = Query("ads.lease", "ad_leases", where=lambda lease_id: {"_id": lease_id}, example={"lease_id": "l"})
+SOME_LEASES = Query(
+    "ads.some-leases",
+    "ad_leases",
+    where=lambda lease_ids: {"_id": {"$in": lease_ids}},
+    example={"lease_ids": ["a", "b"]},
+    routing="few",
+    reason="those of one batch of beacons",
+)
+LAPSED = Query(
+    "ads.lapsed",
+    "ad_leases",
+    where=lambda now: {"until": {"$lte": now}},
+    example={"now": _DAY},
+    sort=[("until", 1)],
+    routing="broadcast",
+    reason="leases that have run out, wherever they live, every half minute",
+)
+USER = Query("ads.user", "ad_users", where=lambda user: {"_id": user}, example={"user": "u"})
+SERVE = Query("ads.serve", "ad_serves", where=lambda serve: {"_id": serve}, example={"serve": "s"})
+SOME_SERVES = Query(
+    "ads.some-serves",
+    "ad_serves",
+    where=lambda serves: {"_id": {"$in": serves}},
+    example={"serves": ["a", "b"]},
+    routing="few",
+    reason="those of one batch of beacons",
+)
+COUNTERS = Query(
+    "ads.counters",
+    "ad_counters",
+    where=lambda campaign_id, start, end: {"campaign_id": campaign_id, "day": {"$gte": start, "$lt": end}},
+    example={"campaign_id": "c", "start": _DAY, "end": _DAY},
+    sort=[("day", 1)],
+)
+SIGNING_KEY = Query("ads.signing-key", "ad_keys", where=lambda: {"_id": "serves"})
+
+
+def _rates(campaign_id: str) -> list[Document]:
+    unit = {"site": "$site", "zone": "$zone", "ad_unit": "$unit"}
+    return [
+        {"$match": {"campaign_id": campaign_id}},
+        {"$group": {"_id": unit, "impressions": {"$sum": "$impressions"}, "clicks": {"$sum": "$clicks"}}},
+    ]
+
+
+RATES = Pipeline("ads.rates", "ad_counters", stages=_rates, example={"campaign_id": "c"})
+
+
+def _sums() -> list[Document]:
+    """Each budget beside what its leases and counters add up to."""
+
+    def added(name: str, field: str) -> list[Document]:
+        total = [{"$group": {"_id": None, "sum": {"$sum": f"${field}"}}}]
+        joined = {"from": name, "localField": "_id", "foreignField": "campaign_id", "pipeline": total, "as": field}
+        return [{"$lookup": joined}, {"$set": {field: {"$ifNull": [{"$first": f"${field}.sum"}, 0]}}}]
+
+    return [
+        # By the index, so that the server need not think of another way.
+        {"$match": {"_id": {"$gte": ""}}},
+        *added("ad_leases", "amount"),
+        *added("ad_counters", "spend"),
+        {"$match": {"$expr": {"$or": [{"$ne": ["$spent", "$spend"]}, _committed_differs(), _is_over()]}}},
+    ]
+
+
+def _committed_differs() -> Document:
+    return {"$ne": ["$committed", {"$add": ["$spent", "$amount"]}]}
+
+
+def _is_over() -> Document:
+    return {"$gt": ["$committed", "$total"]}
+
+
+WRONG_SUMS = Pipeline(
+    "ads.wrong-sums",
+    "ad_budgets",
+    stages=_sums,
+    routing="broadcast",
+    reason="checks every campaign's money",
+)
+
+
+def _without_campaign() -> list[Document]:
+    campaign = {"from": "ad_campaigns", "localField": "campaign_id", "foreignField": "_id", "as": "campaign"}
+    return [
+        {"$match": {"campaign_id": {"$gte": ""}}},
+        {"$lookup": campaign},
+        {"$match": {"campaign": []}},
+        {"$project": {"campaign_id": 1}},
+    ]
+
+
+LOST_PLACEMENTS = Pipeline(
+    "ads.lost-placements",
+    "ad_placements",
+    stages=_without_campaign,
+    routing="broadcast",
+    reason="checks every placement",
+)
+QUERIES: list[Query | Pipeline] = [
+    CAMPAIGN,
+    SOME_CAMPAIGNS,
+    CAMPAIGNS,
+    CAMPAIGNS_OF,
+    OVERDUE,
+    BUDGET,
+    SOME_BUDGETS,
+    PLACEMENT,
+    ZONE,
+    PLACEMENTS_OF,
+    LEASE,
+    SOME_LEASES,
+    LAPSED,
+    USER,
+    SERVE,
+    SOME_SERVES,
+    COUNTERS,
+    SIGNING_KEY,
+    RATES,
+    WRONG_SUMS,
+    LOST_PLACEMENTS,
+]

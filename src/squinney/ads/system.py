@@ -1,0 +1,28 @@
+"""The advertising network, as everything else sees it."""
+
+from __future__ import annotations
+
+from squinney.ads import proof
+from squinney.ads.demo import demo
+from squinney.ads.documents import COLLECTIONS
+from squinney.ads.figures import figures
+from squinney.ads.jobs import JOBS
+from squinney.ads.network import AdNetwork
+from squinney.ads.queries import QUERIES
+from squinney.ads.repair import find_problems, repair
+from squinney.system import Proof, System
+
+SYSTEM = System(
+    package="squinney.ads",
+    title="Ads",
+    what="Campaigns whose ads are chosen from memory, and whose money is never overspent.",
+    collections=COLLECTIONS,
+    queries=QUERIES,
+    build=lambda db, transactions: {"network": AdNetwork(db, transactions=transactions)},
+    jobs=JOBS,
+    find_problems=find_problems,
+    repair=repair,
+    demo=demo,
+    figures=figures,
+    proof=Proof.of(proof),
+)

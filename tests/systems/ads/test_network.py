@@ -1,0 +1,380 @@
+"""The network by its public interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.systems.ads.conftest import CREATIVE, Turned
+
+from squinney.ads import (
+    AdNetwork,
+    BadServe,
+    CampaignEnded,
+    CampaignTaken,
+    ServeExpired,
+    UnitTaken,
+    UnknownCampaign,
+    find_problems,
+    repair,
+)
+from squinney.ads import jobs as ad_jobs
+from squinney.ads.budgets import return_lapsed
+from squinney.ads.tokens import Tokens
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db
+
+Make = Callable[..., str]
+
+
+def _units(network: AdNetwork, **options: Any) -> list[str]:
+    return [serve.unit for serve in network.choose("news", "top", count=20, **options)]
+
+
+# ---- choosing ----
+
+
+def test_the_best_paid_ads_come_first(network: AdNetwork, campaign: Make) -> None:
+    campaign("low", bid=100)
+    campaign("high", bid=300)
+    campaign("click", bid=120, model="cpc")  # at the prior of two in a thousand: 240 a thousand
+    assert _units(network) == ["high", "click", "low"]
+    assert network.choose("news", "top")[0].price == 300
+
+
+def test_unknown_sites_zones_and_users_are_no_error(network: AdNetwork, campaign: Make) -> None:
+    campaign("a")
+    assert network.choose("nowhere", "top") == network.choose("news", "$bottom.") == []
+    assert _units(network, user="never seen") == ["a"]
+    assert network.explain("nowhere", "x") == []
+
+
+@pytest.mark.parametrize("name", ["a.b", "$set", "%24", "日本語/😀", "__proto__", "x" * 200])
+def test_any_name_will_do(network: AdNetwork, campaign: Make, name: str) -> None:
+    campaign(name, cap={"impressions": 1, "per_seconds": 60})
+    network.place(name, name, name, {"unit": name, "creative": CREATIVE})
+    first = network.choose(name, name, user=name)
+    assert [serve.unit for serve in first] == [name]
+    assert network.choose(name, name, user=name) == []
+    assert network.impression(first[0].serve_id)
+    assert network.stats(name)["rows"][0]["site"] == name
+
+
+def test_ads_that_may_not_be_shown_are_left_out_and_explained(
+    network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
+) -> None:
+    campaign("fine", bid=1)
+    campaign("later", starts_at=clock.now + timedelta(days=1))
+    campaign("over", ends_at=clock.now)
+    campaign("elsewhere", targeting={"sites": ["sport"]})
+    campaign("tea", targeting={"keywords": ["Tea"]})
+    campaign("down", ad={"active": False})
+    campaign("poor", bid=10_000_000, total=1)
+    campaign("paused")
+    network.pause("paused")
+    campaign("new kind")
+    ads_db["ad_placements"].update_one({"campaign_id": "new kind"}, {"$set": {"creative": {"kind": "hologram"}}})
+    fresh = AdNetwork(ads_db, secret=b"test", clock=clock)
+    assert _units(fresh) == ["fine"]
+    assert {one.unit: one.left_out for one in fresh.explain("news", "top")} == {
+        "fine": "",
+        "later": "not started",
+        "over": "ended",
+        "elsewhere": "not for this site",
+        "tea": "not for these keywords",
+        "down": "taken down",
+        "poor": "out of budget",
+        "paused": "paused",
+        "new kind": "unknown creative",
+    }
+    assert "tea" in _units(fresh, keywords=[" TEA "])
+    fresh.close()
+
+
+@pytest.mark.parametrize(
+    "options", [{"count": 0}, {"count": 21}, {"keywords": "tea"}, {"keywords": ["x"] * 51}, {"user": ""}, {"user": 5}]
+)
+def test_a_choice_refuses_bad_input(network: AdNetwork, options: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        network.choose("news", "top", **options)
+
+
+# ---- campaigns ----
+
+
+def test_a_campaign_is_made_once_and_read_back(network: AdNetwork, campaign: Make) -> None:
+    campaign("a", owner="ann")
+    with pytest.raises(CampaignTaken):
+        campaign("a")
+    with pytest.raises(UnknownCampaign):
+        network.get("b")
+    with pytest.raises(UnknownCampaign):
+        network.place("b", "news", "top", {"unit": "u", "creative": CREATIVE})
+    assert network.get("a")["owner"] == "ann"
+    assert [one["_id"] for one in network.owned_by("ann").items] == ["a"]
+    assert network.owned_by("ben").items == []
+    assert [one["_id"] for one in network.all().items] == ["a"]
+
+
+def test_a_unit_belongs_to_one_campaign(network: AdNetwork, campaign: Make) -> None:
+    campaign("a")
+    campaign("b")
+    with pytest.raises(UnitTaken):
+        network.place("b", "news", "top", {"unit": "a", "creative": CREATIVE})
+    changed = network.place("a", "news", "top", {"unit": "a", "creative": {**CREATIVE, "title": "New"}})
+    assert changed["creative"]["title"] == "New"
+    assert [one["_id"]["ad_unit"] for one in network.placements("a")] == ["a"]
+
+
+def test_what_has_ended_stays_ended(network: AdNetwork, campaign: Make) -> None:
+    campaign("a")
+    network.pause("a")
+    assert _units(network) == []
+    network.resume("a")
+    assert _units(network) == ["a"]
+    network.deactivate("a")
+    assert _units(network) == []
+    for refused in (network.resume, network.pause):
+        with pytest.raises(CampaignEnded):
+            refused("a")
+    with pytest.raises(CampaignEnded):
+        network.place("a", "news", "top", {"unit": "a", "creative": CREATIVE})
+
+
+@pytest.mark.parametrize("polling", [None, True])
+def test_other_processes_follow(network: AdNetwork, campaign: Make, ads_db: Db, polling: bool | None) -> None:
+    """By the change stream, and without one by polling."""
+    campaign("a", bid=1)
+    other = AdNetwork(ads_db, secret=b"test", polling=polling)
+    assert _units(other) == ["a"]
+    campaign("b", bid=2)
+    network.deactivate("a")
+    until = datetime.now(UTC) + timedelta(seconds=20)
+    while _units(other) != ["b"]:
+        assert datetime.now(UTC) < until, "the other process did not follow"
+    other.close()
+
+
+# ---- caps ----
+
+
+def test_a_cap_holds_for_its_window_and_user(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:
+    campaign("a", cap={"impressions": 2, "per_seconds": 60})
+    for _ in range(2):
+        assert _units(network, user="ann") == ["a"]
+        clock.turn(seconds=10)
+    assert _units(network, user="ann") == []
+    assert network.explain("news", "top", user="ann")[0].left_out == "capped for this user"
+    assert _units(network, user="ben") == ["a"]
+    assert _units(network) == ["a"]
+    assert _units(network, user="ann", consent=False) == ["a"]
+    clock.turn(seconds=41)
+    assert _units(network, user="ann") == ["a"]
+    assert _units(network, user="ann") == []
+    assert network.forget("ann")
+    assert not network.forget("ann")
+    assert _units(network, user="ann") == ["a"]
+
+
+def test_without_consent_there_is_no_profile(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a", cap={"impressions": 2, "per_seconds": 60})
+    _units(network, user="ann", consent=False)
+    assert ads_db["ad_users"].count_documents({}) == 0
+
+
+def test_an_ad_has_a_cap_of_its_own_beside_its_campaigns(network: AdNetwork, campaign: Make) -> None:
+    once = {"impressions": 1, "per_seconds": 3600}
+    campaign("a", cap={"impressions": 3, "per_seconds": 3600}, ad={"cap": once})
+    network.place("a", "news", "top", {"unit": "second", "creative": CREATIVE})
+    assert sorted(_units(network, user="ann")) == ["a", "second"]
+    assert _units(network, user="ann") == ["second"]
+    assert _units(network, user="ann") == []
+
+
+def test_a_profile_keeps_only_what_caps_need(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:
+    campaign("a", cap={"impressions": 3, "per_seconds": 60})
+    campaign("b", cap={"impressions": 1, "per_seconds": 10})
+    for _ in range(20):
+        _units(network, user="ann")
+        clock.turn(seconds=25)
+    _units(network, user="ann")
+    shown = ads_db["ad_users"].find_one({"_id": "ann"})["shown"]
+    assert len(shown["a"]["at"]) <= 3
+    clock.turn(seconds=30)
+    network.pause("b")
+    _units(network, user="ann")
+    assert list(ads_db["ad_users"].find_one({"_id": "ann"})["shown"]) == ["a"]
+
+
+# ---- beacons ----
+
+
+def test_an_impression_counts_once_and_costs_its_price(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a", bid=250)
+    serve = network.choose("news", "top")[0]
+    assert network.impression(serve.serve_id)
+    assert not network.impression(serve.serve_id)
+    stats = network.stats("a")
+    assert stats["totals"] == {
+        "impressions": 1,
+        "clicks": 0,
+        "conversions": 0,
+        "value": 0,
+        "spend": 0,
+        "spend_thousandths": 250,
+    }
+    row = stats["rows"][0]
+    assert (row["site"], row["zone"], row["unit"], row["impressions"]) == ("news", "top", "a", 1)
+    assert network.money(["a"])["a"]["spent"] == 250
+    assert not list(find_problems(ads_db))
+
+
+def test_many_impressions_are_settled_together(network: AdNetwork, campaign: Make) -> None:
+    campaign("a", bid=4)
+    ids = [network.choose("news", "top")[0].serve_id for _ in range(700)]
+    assert network.impressions([*ids[:10], "forged", *ids, ids[0]]) == [True] * 10 + [False] * 11 + [True] * 690 + [
+        False
+    ]
+    assert network.stats("a")["totals"]["impressions"] == 700
+    assert network.stats("a")["totals"]["spend_thousandths"] == 2800
+
+
+def test_a_click_counts_once_pays_by_click_and_leads_to_the_creative(network: AdNetwork, campaign: Make) -> None:
+    campaign("a", bid=30, model="cpc")
+    serve_id = network.choose("news", "top")[0].serve_id
+    first, again = network.click(serve_id), network.click(serve_id)
+    assert (first.url, first.first, again.first) == ("https://example.com/boots", True, False)
+    assert not network.impression(serve_id)  # the click has counted it
+    assert network.conversion(serve_id, 4_900)
+    assert not network.conversion(serve_id, 4_900)
+    totals = network.stats("a")["totals"]
+    assert totals["impressions"] == totals["clicks"] == totals["conversions"] == 1
+    assert (totals["spend"], totals["value"]) == (30, 4_900)
+
+
+def test_forged_and_late_beacons_are_refused(network: AdNetwork, campaign: Make, clock: Turned) -> None:
+    campaign("a")
+    serve_id = network.choose("news", "top")[0].serve_id
+    forged = Tokens(b"guess").sign(Tokens(b"test").read(serve_id))
+    for send in (network.impression, network.click, network.conversion):
+        with pytest.raises(BadServe):
+            send(forged)
+    clock.turn(seconds=601)
+    with pytest.raises(ServeExpired):
+        network.impression(serve_id)
+    assert network.impressions([serve_id]) == [False]
+    assert network.click(serve_id).first
+    clock.turn(days=8)
+    with pytest.raises(ServeExpired):
+        network.conversion(serve_id)
+
+
+# ---- money ----
+
+
+def test_a_budget_is_used_up_and_never_passed(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a", bid=300, total=3)  # ten impressions
+    served = [serve.serve_id for _ in range(30) for serve in network.choose("news", "top")]
+    assert len(served) == 10
+    assert sum(network.impressions(served)) == 10
+    assert network.money(["a"])["a"]["spent"] == 3_000
+    assert network.explain("news", "top")[0].left_out == "out of budget"
+    assert not list(find_problems(ads_db))
+
+
+def test_a_day_has_its_own_budget(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:
+    campaign("a", bid=500, total=100, budget={"daily": 2})  # four impressions a day
+    for day in (1, 2, 3):
+        served = [serve.serve_id for _ in range(9) for serve in network.choose("news", "top")]
+        assert len(served) == 4
+        assert sum(network.impressions(served)) == 4
+        assert [row["spend"] for row in network.stats("a")["rows"]] == [2_000] * day
+        clock.turn(days=1)
+        network._zones.campaigns["a"].wallet._empty_until = 0  # half a second passes
+    assert not list(find_problems(ads_db))
+
+
+def test_an_even_day_is_paced(network: AdNetwork, campaign: Make, clock: Turned) -> None:
+    campaign("a", bid=1000, total=10_000, budget={"daily": 24, "pacing": "even"})
+    assert sum(len(network.choose("news", "top")) for _ in range(40)) == 13  # noon and an hour
+
+
+def test_leases_come_back(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:
+    campaign("a", bid=100, total=160)
+    gone = AdNetwork(ads_db, secret=b"test", clock=clock)
+    serve_id = gone.choose("news", "top")[0].serve_id  # and it dies
+    assert network.money(["a"])["a"]["leased"] == 10_000
+    assert return_lapsed(ads_db, clock.now) == 0
+    assert network.impression(serve_id)  # another process settles it
+    clock.turn(seconds=800)
+    assert return_lapsed(ads_db, clock.now) == 1
+    money = network.money(["a"])["a"]
+    assert (money["leased"], money["spent"], money["day_committed"]) == (0, 100, 100)
+    assert not list(find_problems(ads_db))
+
+
+def test_closing_gives_back_what_no_serve_was_promised(campaign: Make, clock: Turned, ads_db: Db) -> None:
+    campaign("a", bid=100, total=160)
+    with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
+        serve_id = other.choose("news", "top")[0].serve_id
+    assert other.money(["a"])["a"]["leased"] == 100
+    assert other.impression(serve_id)
+    assert other.money(["a"])["a"]["leased"] == 0
+
+
+def test_a_click_after_its_lease_is_paid_by_the_budget_while_it_can(
+    network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
+) -> None:
+    campaign("a", bid=60, model="cpc", total=100)
+    ids = [network.choose("news", "top")[0].serve_id for _ in range(3)]
+    clock.turn(seconds=900)
+    return_lapsed(ads_db, clock.now)
+    assert all(network.click(serve_id).first for serve_id in ids)
+    totals = network.stats("a")["totals"]
+    assert (totals["clicks"], totals["spend"]) == (3, 60)
+    assert not list(find_problems(ads_db))
+
+
+# ---- jobs, problems ----
+
+
+def test_clicks_teach_what_an_ad_is_worth(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a", bid=10, model="cpc")
+    for serve_id in [network.choose("news", "top")[0].serve_id for _ in range(20)]:
+        network.click(serve_id)
+    assert ad_jobs.refresh_ecpm(ads_db) == {"changed": 1}
+    assert ads_db["ad_placements"].find_one()["ecpm"] == network.ecpm("a", impressions=20, clicks=20)
+    assert ad_jobs.refresh_ecpm(ads_db) == {"changed": 0}
+
+
+def test_campaigns_whose_time_is_up_are_ended(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a", ends_at=datetime(2020, 1, 1, tzinfo=UTC))
+    campaign("b")
+    assert ad_jobs.end_campaigns(ads_db) == {"ended": 1}
+    assert (network.get("a")["status"], network.get("b")["status"]) == ("ended", "active")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "repairable"),
+    [
+        ({"spent": 7, "committed": 7}, "wrong-spend", True),
+        ({"committed": 9}, "wrong-commitment", True),
+        ({"total": -1}, "over-budget", False),
+    ],
+)
+def test_wrong_money_is_found_and_mended(
+    network: AdNetwork, campaign: Make, ads_db: Db, change: dict[str, int], code: str, repairable: bool
+) -> None:
+    campaign("a")
+    ads_db["ad_budgets"].update_one({"_id": "a"}, {"$set": change})
+    assert [(one.code, one.repairable) for one in find_problems(ads_db)] == [(code, repairable)]
+    assert bool(repair(ads_db)) == repairable
+    assert bool(list(find_problems(ads_db))) != repairable
+
+
+def test_a_placement_of_no_campaign_is_found(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    campaign("a")
+    ads_db["ad_placements"].update_one({}, {"$set": {"campaign_id": "gone"}})
+    assert [one.code for one in find_problems(ads_db)] == ["lost-placement"]

@@ -91,8 +91,6 @@ class Keys:
     def revoke(self, key_id: str) -> ApiKey:
         """Refuse a key from now on; in other processes within 5 seconds.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownKey`.
         """
         change: list[Any] = [{"$set": {"revoked_at": {"$ifNull": ["$revoked_at", self._clock()]}}}]

@@ -133,8 +133,6 @@ class People:
     def set_role(self, person_id: str, role: str) -> Person:
         """Give a person a role; it counts from their next request on.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownPerson`.
         """
         return self._change(person_id, {"$set": {"role": checked_role(role)}})
@@ -143,8 +141,6 @@ class People:
     def disable(self, person_id: str) -> Person:
         """Let a person in no more; their sessions count no more from their next request on.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownPerson`.
         """
         return self._change(person_id, {"$set": {"disabled_at": self._clock()}})
@@ -153,8 +149,6 @@ class People:
     def enable(self, person_id: str) -> Person:
         """Let a disabled person in again.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownPerson`.
         """
         return self._change(person_id, {"$unset": {"disabled_at": ""}})

@@ -87,11 +87,7 @@ class Sessions:
 
     @operation()
     def end(self, token: str) -> None:
-        """End a session; nothing happens where there is none.
-
-        Atomic: one delete.
-        After a crash: it happened or it did not.
-        """
+        """End a session; nothing happens where there is none."""
         self._db["sessions"].delete_one({"_id": digest(token)})
 
     @operation()

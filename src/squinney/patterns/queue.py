@@ -304,22 +304,14 @@ class Queue:
 
     @operation()
     def revive(self, task_id: str) -> bool:
-        """Give a dead letter all its tries again; False where there is none such.
-
-        Atomic: one update.
-        After a crash: it happened or it did not.
-        """
+        """Give a dead letter all its tries again; False where there is none such."""
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         alive: Document = {"state": "ready", "tries": 0, "due_at": "$$NOW", "again": False}
         return self._tasks.update_one(where, [{"$set": alive}]).matched_count > 0
 
     @operation()
     def drop(self, task_id: str) -> bool:
-        """Delete a dead letter; False where there is none such.
-
-        Atomic: one delete.
-        After a crash: it happened or it did not.
-        """
+        """Delete a dead letter; False where there is none such."""
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         return self._tasks.delete_one(where).deleted_count > 0
 

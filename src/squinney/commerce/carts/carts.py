@@ -96,8 +96,6 @@ class Carts:
 
         One that is somebody's stays theirs, and one that is being paid for or changed at this moment stays as it is.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownCart`.
         """
         owner = {"customer": checks.identifier(customer, "customer")}

@@ -89,8 +89,6 @@ class Orders:
     def from_cart(self, cart_id: str) -> Order:
         """The order of a complete cart, made now if it is missing; any number of times.
 
-        Atomic: one upsert.
-        After a crash: it happened or it did not.
         Raises: `UnknownOrder` where there is no complete cart of that id.
         """
         checks.identifier(cart_id, "cart")
@@ -311,8 +309,6 @@ class Orders:
     def delete(self, order_id: str) -> None:
         """Forget an order: one that is cancelled, or that nobody paid for.
 
-        Atomic: one delete.
-        After a crash: it happened or it did not.
         Raises: `UnknownOrder`, `OrderFixed`.
         """
         checks.identifier(order_id, "order")

@@ -284,8 +284,6 @@ class Nodes:
     def remove_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
         """Remove tags.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
         return self.change_tags(node, remove=tags, viewer=viewer)
@@ -296,8 +294,6 @@ class Nodes:
     ) -> Node:
         """Remove some tags and add others, all of it or nothing.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
         more, less = rules.checked_tags(add), rules.checked_tags(remove)
@@ -317,8 +313,6 @@ class Nodes:
 
         Without a time, a node that is published already keeps the time that it has.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
         if at is not None:
@@ -330,8 +324,6 @@ class Nodes:
     def unpublish(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> Node:
         """Make it a draft again.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`.
         """
         return self._set(node, {"$set": {"metadata.published": None}}, viewer)

@@ -19,8 +19,8 @@ from squinney.errors import Conflict, Unavailable
 from squinney.ledger import COLLECTIONS, Accounts, find_problems
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
-from squinney.mongo.embedded.replica_set import ReplicaSet
 from squinney.mongo.schema import Db
+from squinney.testing.replica_set import ReplicaSet
 from squinney.transactions import Mode, Transactions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]

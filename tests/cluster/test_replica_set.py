@@ -6,7 +6,7 @@ import pytest
 from tests.processes import is_alive
 
 from squinney.mongo.connect import check_server, client_for, operation
-from squinney.mongo.embedded.replica_set import ReplicaSet
+from squinney.testing.replica_set import ReplicaSet
 
 pytestmark = pytest.mark.cluster
 

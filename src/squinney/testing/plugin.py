@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
 
     from squinney.mongo.embedded import Embedded
-    from squinney.mongo.embedded.replica_set import ReplicaSet
     from squinney.mongo.schema import Db, Document
     from squinney.testing import Explorer
     from squinney.testing.audit import Audit
+    from squinney.testing.replica_set import ReplicaSet
 
 __all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
 
@@ -106,7 +106,7 @@ def mongo_db(mongo_client: MongoClient[Document]) -> Iterator[Db]:
 @pytest.fixture(scope="module")
 def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
     """Three members that can be killed, paused and stepped down, for the tests of a module; takes some seconds."""
-    from squinney.mongo.embedded.replica_set import ReplicaSet
+    from squinney.testing.replica_set import ReplicaSet
 
     with ReplicaSet.start(tmp_path_factory.mktemp("members")) as members:
         yield members

@@ -35,7 +35,7 @@ def prove(name: str) -> dict[str, object]:
 
 
 def sweep(names: Sequence[str]) -> str:
-    """Every test that otherwise runs at a tenth, and the cluster's; returns the line that counts the crash points."""
+    """Every test that otherwise runs at a tenth, and the cluster's; returns the lines that count crash points and schedules."""
     folders = [f"tests/systems/{name}" for name in names] or ["tests"]
     command = [sys.executable, "-m", "pytest", "-m", "heavy or cluster", "-n", "2", "tests/crash", "tests/cluster"]
     command += folders
@@ -44,7 +44,8 @@ def sweep(names: Sequence[str]) -> str:
     print(result.stdout)
     if result.returncode:
         raise SystemExit("a test in full failed")
-    return next((line for line in result.stdout.splitlines() if line.startswith("crash points")), "")
+    counts = [line for line in result.stdout.splitlines() if line.startswith(("crash points:", "schedules:"))]
+    return "; ".join(counts)
 
 
 def guards() -> str:

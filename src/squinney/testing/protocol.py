@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import PROTOCOL_FIELDS, Transactions
+from squinney.transactions import Transactions
 
 RECORDS = "transactions"
-MARKS = [name for name in PROTOCOL_FIELDS if name != "txn_checks"]
+MARKS = ("txns", "tombs", "txn_lock", "txn_stub")  # other fields of the protocol mean nothing without these
 OPEN: Document = {"state": {"$ne": "done"}}
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 RECOVERIES = 4

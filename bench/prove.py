@@ -35,7 +35,7 @@ def prove(name: str) -> dict[str, object]:
 
 
 def sweep(names: Sequence[str]) -> str:
-    """Every test that otherwise runs at a tenth, and the cluster's; returns the lines that count crash points and schedules."""
+    """Every test that otherwise runs at a tenth, and the cluster's; returns the lines with counts."""
     folders = [f"tests/systems/{name}" for name in names] or ["tests"]
     command = [sys.executable, "-m", "pytest", "-m", "heavy or cluster", "-n", "2", "tests/crash", "tests/cluster"]
     command += folders

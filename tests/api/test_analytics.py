@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from squinney import assembly
-from squinney.analytics import EventLog, Rollups, feed_hits
+from squinney.analytics import EventLog, Rollups, feed_hits, page_bytes, verify
 from squinney.clock import utcnow
 
 DAY = {"start": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
@@ -110,6 +110,21 @@ def test_imports_rejects_and_roll_ups(site: TestClient, systems: assembly.Assemb
     site.cookies.clear()
     refused = site.get(f"/analytics/imports/{source['id']}", headers={"Accept": "text/html"}, follow_redirects=False)
     assert (refused.status_code, refused.headers["location"][:8]) == (303, "/sign-in")
+
+
+def test_one_sites_page_shows_no_bytes_of_another(site: TestClient, systems: assembly.Assembled) -> None:
+    for name, size in (("ours.example", 70), ("theirs.example", 4_000), ("", 9)):
+        line = f'203.0.113.7 - - [29/Mar/2026:12:00:00 +0000] "GET /p HTTP/1.1" 200 {size} "-" "{name}"\n'
+        EventLog(systems.db).import_file(io.BytesIO(line.encode()), site=name)
+    page_bytes(systems.db).run()
+
+    def shown(name: str) -> list[str]:
+        asked = {"site": name, "page": "/p", "days": 1, "until": "2026-03-29T13:00:00Z"}
+        return re.findall(r"(\S+) bytes in (\d+) requests", site.get("/analytics", params=asked).text)
+
+    assert (shown("ours.example"), shown("theirs.example")) == ([("70", "1")], [("4k", "1")])
+    assert (shown(""), shown("nobody.example")) == ([("9", "1")], [])
+    assert list(verify(systems.db)) == []
 
 
 @pytest.mark.parametrize(

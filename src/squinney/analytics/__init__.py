@@ -28,7 +28,7 @@ from squinney.analytics.jobs import JOBS
 from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
 from squinney.analytics.repair import find_problems, repair
 from squinney.analytics.rollups.pipelines import ROLLUP_QUERIES
-from squinney.analytics.rollups.rollups import Ran, Rollups
+from squinney.analytics.rollups.rollups import Ran, Rollups, page_bytes
 from squinney.analytics.rollups.verify import verify
 from squinney.analytics.visits.sessions import Sessions
 from squinney.mongo.schema import Db
@@ -44,6 +44,7 @@ def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
         "events": EventLog(db, transactions=transactions),
         "hits": Hits(db),
         "rollups": Rollups(db, key="path", value="bytes", time="time"),
+        "page_bytes": page_bytes(db),
         "retention": Retention(db),
         "sessions": Sessions(db),
     }
@@ -76,6 +77,7 @@ __all__ = [
     "figures",
     "find_problems",
     "forget",
+    "page_bytes",
     "repair",
     "rollup_collections",
     "verify",

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from squinney.analytics.events.log import EventLog
 from squinney.analytics.hits.feed import feed_hits
-from squinney.analytics.rollups.rollups import Rollups
+from squinney.analytics.rollups.rollups import Rollups, page_bytes
 from squinney.clock import Clock, utcnow
 from squinney.mongo.schema import Db
 
@@ -48,3 +48,4 @@ def demo(db: Db, *, clock: Clock = utcnow) -> None:
     if imported.source:
         feed_hits(db, imported.source["_id"])
     Rollups(db, key="path", value="bytes", time="time").run()
+    page_bytes(db).run()

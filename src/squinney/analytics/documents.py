@@ -175,6 +175,7 @@ class Bucket(TypedDict):
 
 
 ROLLUPS = "rollups"
+PAGE_BYTES = "page_bytes"
 RUNS = "rollup_runs"
 LEVELS = ("quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly")
 
@@ -188,6 +189,7 @@ def rollup_collections(name: str = ROLLUPS) -> list[Collection]:
 ROLLUP_COLLECTIONS = [
     Collection(RUNS, unsharded="one small document per roll-up"),
     *rollup_collections(),
+    *rollup_collections(PAGE_BYTES),
 ]
 
 VISITS = "visit_sessions"

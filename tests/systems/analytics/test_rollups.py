@@ -302,6 +302,8 @@ def test_only_a_person_begins_again_what_was_stopped(analytics_db: Db, rollups: 
         ({"source": "a$b"}, "source"),
         ({"source": "a..b"}, "source"),
         ({"key": "$x"}, "key"),
+        ({"key": "site,"}, "key"),
+        ({"key": "site,$x"}, "key"),
         ({"value": "a..b"}, "value"),
         ({"time": "a."}, "time"),
     ],

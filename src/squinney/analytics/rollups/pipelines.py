@@ -47,7 +47,10 @@ SIZES = {"hour": timedelta(hours=1), "quarter": timedelta(minutes=15)}
 
 @dataclass(frozen=True)
 class Source:
-    """Which fields of which events are rolled up, on which calendar."""
+    """Which fields of which events are rolled up, on which calendar.
+
+    `key` is a field, or several with commas between them. A key of several is a document; what an event lacks is "".
+    """
 
     collection: str
     key: str
@@ -55,9 +58,37 @@ class Source:
     time: str
     time_zone: str
 
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the key."""
+        return self.key.split(",")
+
+    def keyed(self) -> Document:
+        """The events that have a key: one of its fields at least."""
+        if len(self.fields) == 1:
+            return {self.key: {"$ne": None}}
+        return {"$nor": [dict.fromkeys(self.fields)]}
+
     def countable(self) -> Document:
         """The events that have what it takes."""
-        return {self.key: {"$ne": None}, self.value: {"$type": "number"}}
+        return {**self.keyed(), self.value: {"$type": "number"}}
+
+    def key_of_event(self) -> Any:
+        """The expression for an event's key."""
+        if len(self.fields) == 1:
+            return f"${self.key}"
+        return {_name(field): {"$ifNull": [f"${field}", ""]} for field in self.fields}
+
+    def stored_key(self, key: Any) -> Any:
+        """A caller's key as it is stored: the order of a document's fields counts there."""
+        if len(self.fields) == 1 or not isinstance(key, dict):
+            return key
+        return {_name(field): key.get(field, "") for field in self.fields}
+
+
+def _name(field: str) -> str:
+    """What a field is called within a key: dots would be a path there."""
+    return field.replace(".", "_")
 
 
 def slot(date: str, unit: Unit) -> Document:
@@ -96,7 +127,7 @@ def from_events(
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
     whole = all(one.end - one.start == SIZES[unit] for one in found)
     bucket = slot(f"${source.time}", unit) if whole else lookup(f"${source.time}", found)
-    group = {"$group": {"_id": {"k": f"${source.key}", "d": bucket}, **sums}}
+    group = {"$group": {"_id": {"k": source.key_of_event(), "d": bucket}, **sums}}
     return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
 
 

@@ -22,7 +22,7 @@ from pymongo.errors import OperationFailure
 from squinney import checks
 from squinney.analytics import rules
 from squinney.analytics.calendar import Unit, floor, zone
-from squinney.analytics.documents import ROLLUPS, RUNS, Bucket
+from squinney.analytics.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines, stretches
@@ -60,6 +60,7 @@ class Ran:
 class Rollups:
     """Hierarchical aggregation of a collection of events: `key` and `value` name the fields to group by and to sum.
 
+    With commas between them, several fields are one key: `key="site,path"` is read by `{"site": ..., "path": ...}`.
     The events need an `arrived` that the server fills in at the insert. `finest` "quarter" adds quarters of an hour,
     which zones at half hours need. Roll-ups of other events or fields get a `name` of their own, and its collections
     (`rollup_collections(name)`).
@@ -83,7 +84,8 @@ class Rollups:
         if self.name in _TAKEN:
             raise Invalid(f"name must be none of {', '.join(_TAKEN)}: those collections are others'", field="name")
         checks.text(source, "source", most=100, pattern=_COLLECTION)
-        for field, path in (("key", key), ("value", value), ("time", time)):
+        keys = [("key", part) for part in checks.text(key, "key", most=200).split(",")]
+        for field, path in (*keys, ("value", value), ("time", time)):
             checks.text(path, field, most=200, pattern=_PATH)
         self.source = Source(source, key, value, time, time_zone)
         self.where = zone(time_zone)
@@ -333,7 +335,7 @@ class Rollups:
         return buckets
 
     def _find(self, level: Level, key: Any, start: datetime, end: datetime) -> Iterator[Document]:
-        where = pipelines.READ(key=key, start=start, end=end)
+        where = pipelines.READ(key=self.source.stored_key(key), start=start, end=end)
         return iter(self._db[f"{self.name}.{level}"].find(where).sort("_id", 1))
 
     def _step(self, level: Level) -> Step:
@@ -353,6 +355,11 @@ class Rollups:
         where = {"_id.d": rules.checked_time(at, "at"), "value.count": {"$gt": 0}}
         found = self._db[f"{self.name}.{level}"].find(where).sort("value.total", -1).limit(limit)
         return [_bucket(document) for document in found]
+
+
+def page_bytes(db: Db) -> Rollups:
+    """The bytes of each page of each site, which the page of analytics shows."""
+    return Rollups(db, key="site,path", value="bytes", time="time", name=PAGE_BYTES)
 
 
 def _bucket(document: Document) -> Bucket:

@@ -68,7 +68,7 @@ class _Comparison:
 
     def _match(self) -> Document:
         times = {"$gte": self._frozen or EARLIEST, "$lt": LATEST}
-        return {self._source.key: {"$ne": None}, self._source.time: times}
+        return {**self._source.keyed(), self._source.time: times}
 
     def differing(self, step: Step) -> Iterator[Document]:
         """The rows of a level that are not as they should be."""
@@ -96,7 +96,7 @@ class _Comparison:
         match: Document = {"$and": [self._match(), in_any(source.time, found)]}
         counts = {"$isNumber": f"${source.value}"}
         value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
-        bucket = {"k": f"${source.key}", "d": lookup(f"${source.time}", found)}
+        bucket = {"k": source.key_of_event(), "d": lookup(f"${source.time}", found)}
         sums = _sums(bucket, {"total": value, "count": {"$cond": [counts, 1, 0]}, "min": value, "max": value})
         sums["newest"] = {"$max": "$arrived"}
         return [{"$match": match}, *union(self._others, match), {"$group": sums}]

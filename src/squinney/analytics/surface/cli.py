@@ -132,7 +132,7 @@ def series(
 @app.command()
 def rollup(
     context: typer.Context,
-    key: Annotated[str, typer.Option(help="The field to group by.")] = "path",
+    key: Annotated[str, typer.Option(help="The field to group by, or several: site,path.")] = "path",
     value: Annotated[str, typer.Option(help="The field to sum.")] = "bytes",
     time: Annotated[str, typer.Option(help="The field with the time.")] = "time",
     source: Annotated[str, typer.Option(help="The collection of events.")] = "events",

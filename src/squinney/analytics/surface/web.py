@@ -26,7 +26,7 @@ router = APIRouter(prefix="/analytics")
 
 Log = Annotated[EventLog, Depends(service("analytics", "events", EventLog))]
 Counters = Annotated[Hits, Depends(service("analytics", "hits", Hits))]
-Rolled = Annotated[Rollups, Depends(service("analytics", "rollups", Rollups))]
+PageBytes = Annotated[Rollups, Depends(service("analytics", "page_bytes", Rollups))]
 Unit = Literal["minute", "hour", "day", "month"]
 Site = Annotated[str | None, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str | None, Query(max_length=LONGEST_PAGE)]
@@ -103,7 +103,7 @@ Chosen = Annotated[Choice, Depends(choice)]
 
 
 @router.get("", response_class=HTMLResponse)
-def show_analytics(request: Request, log: Log, hits: Counters, rollups: Rolled, chosen: Chosen) -> Response:
+def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
     """Everything about a page of a site."""
     last = None if chosen.until else hits.last_day(chosen.site)
     stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
@@ -184,7 +184,9 @@ def _csv_query(chosen: Choice, chart: Chart) -> str:
 
 def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
     start, end = chosen.hours()
-    buckets = rollups.read("daily", chosen.page, start.replace(hour=0) - timedelta(days=1), end)
+    buckets = rollups.read(
+        "daily", {"site": chosen.site, "path": chosen.page}, start.replace(hour=0) - timedelta(days=1), end
+    )
     bars = [
         Bar(
             f"{bucket['at']:%d %b}",
@@ -194,7 +196,7 @@ def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
         )
         for bucket in buckets
     ]
-    return bar_chart(bars, title="Bytes by day, of this path on all sites") if bars else Markup("")
+    return bar_chart(bars, title="Bytes by day") if bars else Markup("")
 
 
 @router.get("/series.csv")

@@ -1,0 +1,347 @@
+"""Guarded steps, in both modes."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+_TESTS = "tests/patterns/test_transactions.py"
+_GUARDS = "tests/patterns/test_transaction_guards.py::"
+
+_step = guards_of("squinney.transactions.steps", _TESTS)
+_run = guards_of("squinney.transactions.two_phase", _TESTS)
+_native = guards_of("squinney.transactions.native", _TESTS)
+_record = guards_of("squinney.transactions.records", _TESTS)
+_runner = guards_of("squinney.transactions.runner", _TESTS)
+_attempt = guards_of("squinney.transactions.attempts", _TESTS)
+_keyed = guards_of("squinney.transactions.keyed", _TESTS)
+_verdict = guards_of("squinney.transactions.verdicts", _TESTS)
+_orphan = guards_of("squinney.transactions.orphans", "tests/systems/ledger/test_repair.py")
+
+STEPS = [
+    _step(
+        "the server's clock stops a late writer",
+        "[step.condition, free_for(step), mine, in_time]",
+        "[step.condition, free_for(step), mine]",
+        "test_the_deadline_alone_stops_a_late_writer",
+    ),
+    _step(
+        "the server's clock stops a late insert",
+        '{"$cond": [{"$lt": ["$$NOW", deadline]}, 1, 0]}',
+        "1",
+        "test_the_deadline_alone_stops_a_late_writer",
+    ),
+    _step(
+        "a tombstone stops a late writer",
+        '{"txns": {"$ne": txn}, "tombs": {"$ne": txn}}',
+        '{"txns": {"$ne": txn}}',
+        "test_the_tombstone_alone_stops_a_late_writer",
+    ),
+    _step(
+        "a step is prepared once",
+        '{"txns": {"$ne": txn}, "tombs": {"$ne": txn}}',
+        '{"tombs": {"$ne": txn}}',
+        _GUARDS + "test_a_step_is_prepared_once",
+    ),
+    _step(
+        "two-phase steps check their guard",
+        "[step.condition, free_for(step), mine, in_time]",
+        "[free_for(step), mine, in_time]",
+        "test_a_refusal_leaves_everything",
+    ),
+    _step(
+        "native steps check their guard",
+        '{**step.place, "$and": [step.condition, free_for(step)]}',
+        '{**step.place, "$and": [free_for(step)]}',
+        "test_a_refusal_leaves_everything",
+    ),
+    _step(
+        "a native step waits for those under way",
+        '{**step.place, "$and": [step.condition, free_for(step)]}',
+        '{**step.place, "$and": [step.condition]}',
+        "test_a_document_held_for_good_is_busy_and_leaves_the_rest",
+    ),
+    _step(
+        "a two-phase step waits for those under way",
+        "[step.condition, free_for(step), mine, in_time]",
+        "[step.condition, mine, in_time]",
+        "test_a_document_held_for_good_is_busy_and_leaves_the_rest",
+    ),
+    _step(
+        "a step has its document to itself",
+        'return {"txn_lock": None, **UNMARKED}',
+        'return {"txn_lock": None}',
+        "test_a_step_waits_for_those_under_way_unless_both_are_shared",
+    ),
+    _step(
+        "a step locks its document",
+        'return {**marker, "$set": {"txn_lock": txn}}',
+        "return marker",
+        "test_a_step_waits_for_those_under_way_unless_both_are_shared",
+    ),
+    _step(
+        "takes of two limits do not go together",
+        'return {"txn_lock": None, "$or": [UNMARKED, {"txn_limit": step.limit}]}',
+        'return {"txn_lock": None}',
+        _GUARDS + "test_shared_takes_of_two_limits_wait_for_each_other",
+    ),
+    _step(
+        "a native step that only guards writes",
+        'return step.update or {"$inc": {"txn_checks": 1}}',
+        'return step.update or {"$unset": {"txn_stub": ""}}',
+        _GUARDS + "test_a_native_run_that_only_guards_meets_who_changes_it",
+    ),
+    _step(
+        "a shared take is undone",
+        'return merge(stored.get("undo") or {}, _release(stored, txn))',
+        "return _release(stored, txn)",
+        "test_two_recoveries_at_once_give_once",
+    ),
+    _step(
+        "an undecided insert is hidden",
+        '"_id": step.id, "txn_stub": txn, "txn_lock": txn}',
+        '"_id": step.id, "txn_lock": txn}',
+        "test_what_is_not_decided_cannot_be_spent",
+    ),
+    _step(
+        "all runs take documents in one order",
+        'return step.name, bson.encode({"": _by_value(step.id)}, codec_options=_ANY_UUID)',
+        'return step.name, b""',
+        "tests/unit/test_steps.py::test_a_document_has_one_step",
+    ),
+    _step(
+        "a document has one step",
+        "if len({identity(step) for step in steps}) < len(steps):",
+        "if False:",
+        "tests/unit/test_steps.py::test_a_document_has_one_step",
+    ),
+    _step(
+        "ids that the server takes for one are one",
+        'return step.name, bson.encode({"": _by_value(step.id)}',
+        'return step.name, bson.encode({"": step.id}',
+        "tests/unit/test_steps.py::test_a_document_has_one_step",
+    ),
+    _step(
+        "steps leave the protocol's fields alone",
+        'if any(path.split(".")[0] in PROTOCOL_FIELDS for path in changed_paths(update)):',
+        "if False:",
+        "tests/unit/test_steps.py::test_steps_leave_the_protocols_fields_alone",
+    ),
+]
+
+TWO_PHASE = [
+    _run(
+        "nothing is decided after the deadline",
+        '"state": "new", "$expr": {"$lt": ["$$NOW", "$deadline"]}}',
+        '"state": "new"}',
+        _GUARDS + "test_nothing_is_decided_after_the_deadline",
+    ),
+    _run(
+        "nothing is decided that is being rolled back",
+        '"txn": record["txn"], "state": "new", "$expr"',
+        '"txn": record["txn"], "$expr"',
+        _GUARDS + "test_nothing_is_decided_that_is_being_rolled_back",
+    ),
+    _run(
+        "a run decides its own record",
+        'where = {"_id": record["_id"], "txn": record["txn"], "state": "new", "$expr"',
+        'where = {"_id": record["_id"], "state": "new", "$expr"',
+        _GUARDS + "test_a_late_run_does_not_decide_another_with_its_key",
+    ),
+    _run(
+        "what is decided is not rolled back",
+        'db[records.NAME].update_one({**where, "state": "new"}, [{"$set": {"state": "rollback"',
+        'db[records.NAME].update_one(where, [{"$set": {"state": "rollback"',
+        _GUARDS + "test_what_was_decided_meanwhile_is_not_rolled_back",
+    ),
+    _run(
+        "only what is being rolled back is undone",
+        'if current is None or current["state"] != "rollback":',
+        "if current is None:",
+        _GUARDS + "test_what_was_decided_meanwhile_is_not_rolled_back",
+    ),
+    _run(
+        "tombstones come before the undo",
+        "    if tombs_for_seconds:\n        _for_each_collection(db, record, _tomb_request)\n    _for_each_collection(db, record, _undo_request)\n",
+        "    _for_each_collection(db, record, _undo_request)\n    if tombs_for_seconds:\n        _for_each_collection(db, record, _tomb_request)\n",
+        _GUARDS + "test_tombstones_come_before_the_undo",
+    ),
+    _run(
+        "recovery leaves tombstones",
+        "        _for_each_collection(db, record, _tomb_request)\n",
+        "        pass\n",
+        "test_the_tombstone_alone_stops_a_late_writer",
+    ),
+    _run(
+        "tombstones are swept one day",
+        "        _remember_tombs(db, record, tombs_for_seconds)\n",
+        "        pass\n",
+        "test_a_late_writer_is_stopped",
+    ),
+    _run(
+        "tombstones are kept for their time",
+        '{"$add": [record["deadline"], int(seconds * 1000)]}',
+        'record["deadline"]',
+        _GUARDS + "test_tombstones_are_kept_for_their_time",
+    ),
+    _run(
+        "recovery waits for the margin",
+        '"due_at": after(limits.timeout_seconds + limits.margin_seconds),',
+        '"due_at": after(limits.timeout_seconds),',
+        _GUARDS + "test_recovery_waits_for_the_margin",
+    ),
+    _run(
+        "documents are taken in one order",
+        "ordered = sorted(plan, key=steps.identity)",
+        "ordered = list(plan)",
+        _GUARDS + "test_documents_are_taken_in_one_order",
+    ),
+    _run(
+        "an unknown outcome is not undone",
+        "if isinstance(error, PyMongoError) and _outcome_unknown(error):",
+        "if False:",
+        _GUARDS + "test_an_unknown_outcome_is_not_undone",
+    ),
+    _run(
+        "a give happens once",
+        'return {**stored["place"], "txns": txn}',
+        'return dict(stored["place"])',
+        "test_two_recoveries_at_once_give_once",
+    ),
+    _run(
+        "a stub is unstubbed by its own run",
+        'return UpdateOne({**stored["place"], "txn_stub": txn}, steps.finish_update(stored, txn))',
+        'return UpdateOne(dict(stored["place"]), steps.finish_update(stored, txn))',
+        _GUARDS + "test_a_stub_is_unstubbed_by_its_own_run",
+    ),
+    _run(
+        "an undo removes its own stub alone",
+        'if stored["does"] == "insert":\n        return DeleteOne({**stored["place"], "txn_stub": txn})\n    return _update(_marked(stored, txn), steps.undo_update',
+        'if stored["does"] == "insert":\n        return DeleteOne(dict(stored["place"]))\n    return _update(_marked(stored, txn), steps.undo_update',
+        "test_the_same_id_twice_is_refused",
+    ),
+    _run(
+        "a repeat gets the first outcome",
+        '        if key is not None and record["txn"] != txn:\n',
+        "        if False:\n",
+        "test_a_lost_reply_is_settled_by_recover_or_a_repeat",
+    ),
+    _run(
+        "what was decided is finished by whoever asks again",
+        'if record["state"] == "commit":\n        _finish_if_possible',
+        "if False:\n        _finish_if_possible",
+        _GUARDS + "test_a_repeat_finishes_what_was_decided",
+    ),
+    _run(
+        "what the server would refuse is refused before the decision",
+        "    _establish(db, record, until)\n\n\ndef _prepare_one",
+        "\n\ndef _prepare_one",
+        "tests/patterns/test_modes_agree.py::test_random_plans_do_the_same_in_both_modes",
+    ),
+]
+
+AROUND = [
+    _native(
+        "a step that matched nothing refuses the run",
+        'return answer["n"] == len(writes) and not answer.get("writeErrors")',
+        'return not answer.get("writeErrors")',
+        "test_a_refusal_leaves_everything",
+    ),
+    _native(
+        "a write error refuses the run",
+        'return answer["n"] == len(writes) and not answer.get("writeErrors")',
+        "return True",
+        "test_the_same_id_twice_is_refused",
+    ),
+    _native(
+        "a key's record comes with its run",
+        "        _insert_record(db, record, keep_keys_seconds, session)\n",
+        "        pass\n",
+        "test_a_lost_reply_in_native_mode_is_settled_by_a_repeat",
+    ),
+    _native(
+        "deletes come before inserts",
+        'WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}',
+        'WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}',
+        _GUARDS + "test_a_unique_value_is_handed_on",
+    ),
+    _record(
+        "a key stands for its arguments",
+        'if record["fingerprint"] != key.fingerprint:',
+        "if False:",
+        "tests/systems/ledger/test_accounts.py::test_a_key_with_other_arguments_is_refused",
+    ),
+    _record(
+        "a run that is not decided has no outcome",
+        'if record["state"] not in ("commit", "done"):',
+        "if False:",
+        _GUARDS + "test_a_run_that_is_not_decided_has_no_outcome",
+    ),
+    _record(
+        "a key is its caller's own",
+        'Key("key:" + _digest([scope, kind, key])',
+        'Key("key:" + _digest([kind, key])',
+        "tests/systems/ledger/test_accounts.py::test_a_key_is_the_callers_own",
+    ),
+    _record(
+        "keys expire by the server's clock",
+        '"expires_at": after(keep_seconds)}',
+        '"expires_at": datetime.fromtimestamp(__import__("time").time() + keep_seconds)}',
+        "test_keys_are_kept_by_the_servers_clock",
+    ),
+    _runner(
+        "a run that cannot be settled holds up nobody",
+        "        except OperationFailure as error:\n            log.error",
+        "        except ZeroDivisionError as error:\n            log.error",
+        "test_a_run_that_cannot_be_settled_is_reported_and_holds_up_nobody",
+    ),
+    _runner(
+        "stale steps are built anew",
+        "if not callable(steps) or time.monotonic() >= until:",
+        "if True:",
+        "test_stale_steps_are_built_anew",
+    ),
+    _runner(
+        "a run has one step per document",
+        "        require_one_step_per_document(plan.steps)\n",
+        "",
+        _GUARDS + "test_a_run_has_one_step_per_document",
+    ),
+    _attempt(
+        "a transaction that ran out of time lets go",
+        "        Context().run(_abort, session)\n        raise\n",
+        "        raise\n",
+        "test_a_transaction_that_ran_out_of_time_lets_go",
+    ),
+    _keyed(
+        "work under a key happens once",
+        "        if earlier := records.earlier_outcome(db, found, session):\n            return cast(T, earlier.result)\n",
+        "",
+        "test_a_transaction_of_ones_own_happens_once_per_key",
+    ),
+    _verdict(
+        "an undecided insert may yet go away",
+        "        raise step.taken(db[step.name].find_one(step.place) if step.insert is None else None)\n    if (stub",
+        "        pass\n    if (stub",
+        "test_the_same_id_twice_is_refused",
+    ),
+    _verdict(
+        "a value that an undecided run has is waited for",
+        '    if holder.get("txn_lock") is None:\n',
+        "    if True:\n",
+        "test_an_insert_waits_for_one_that_is_not_decided",
+    ),
+    _verdict(
+        "a stub that is nobody's blocks nobody",
+        '        db[step.name].delete_one({"_id": holder["_id"], "txn_stub": stub})\n        return False\n',
+        "        return True\n",
+        "test_a_stub_that_came_too_late_blocks_nobody",
+    ),
+    _orphan(
+        "a marker whose run is open is no orphan",
+        "    if open_run(db, txn) is not None:\n        return False\n",
+        "",
+        "test_a_transfer_half_finished_is_no_problem",
+    ),
+]
+
+GUARDS = [*STEPS, *TWO_PHASE, *AROUND]

@@ -1,0 +1,280 @@
+"""Guards of the protocol, each alone: what else might answer for it is out of the way."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from bson import ObjectId
+from pymongo.errors import AutoReconnect
+from tests.patterns.interrupt import held_client, meanwhile, stalled_client
+
+from squinney import transactions
+from squinney.errors import Conflict, SquinneyError, Unavailable
+from squinney.mongo import schema
+from squinney.mongo.connect import server_now
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Collection, Db, Document
+from squinney.transactions import Busy, Step, StillRunning, TimedOut, Transactions, two_phase, visible
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+FLIP = 3  # the writes of `fill`: its record, the marker, the decision
+
+
+@pytest.fixture
+def jars(db: Db) -> Db:
+    schema.apply(db, transactions.COLLECTIONS)
+    db.jars.insert_many([{"_id": "a", "beans": 10}, {"_id": "b", "beans": 0}])
+    return db
+
+
+def fill(jar: str = "a") -> list[Step]:
+    return [Step("jars", jar, give={"$inc": {"beans": 1}})]
+
+
+def beans(db: Db, jar: str = "a") -> int:
+    return int((db.jars.find_one({"_id": jar}) or {})["beans"])
+
+
+def outcome_of(work: Any) -> Any:
+    try:
+        return work()
+    except SquinneyError as error:
+        return error
+
+
+def set_record(db: Db, **fields: Any) -> None:
+    db.transactions.update_one({}, {"$set": fields})
+
+
+def at_its_flip(jars: Db, mongod: Embedded, act: Any, *, key: str | None = None) -> Any:
+    """What comes of a run, where something happens just before it decides."""
+    with stalled_client(mongod, jars, FLIP) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        run = Transactions(slow, "two-phase", timeout_seconds=20).run
+        running = pool.submit(outcome_of, lambda: run("fill", fill(), key=key, arguments={} if key else None))
+        assert stall.asleep.wait(10)
+        act()
+        stall.awake.set()
+        return running.result()
+
+
+# ---- deciding ----
+
+
+def test_nothing_is_decided_after_the_deadline(jars: Db, mongod: Embedded) -> None:
+    """Though nobody has rolled it back yet."""
+    outcome = at_its_flip(jars, mongod, lambda: set_record(jars, deadline=LONG_AGO))
+    assert isinstance(outcome, TimedOut)
+    assert beans(jars) == 10
+
+
+def test_nothing_is_decided_that_is_being_rolled_back(jars: Db, mongod: Embedded) -> None:
+    outcome = at_its_flip(jars, mongod, lambda: set_record(jars, state="rollback"))
+    assert isinstance(outcome, TimedOut)
+    assert beans(jars) == 10
+
+
+def test_a_late_run_does_not_decide_another_with_its_key(jars: Db, mongod: Embedded) -> None:
+    """It was rolled back and forgotten, and another with its key is under way."""
+    outcome = at_its_flip(jars, mongod, lambda: set_record(jars, txn=ObjectId()), key="k")
+    assert isinstance(outcome, TimedOut)
+    assert (jars.transactions.find_one() or {})["state"] == "new"
+
+
+def test_what_was_decided_meanwhile_is_not_rolled_back(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recovery that read the record before the decision comes too late."""
+    with monkeypatch.context() as patch:
+        patch.setattr(two_phase, "finish", lambda *args: None)
+        Transactions(jars, "two-phase").run("fill", fill())
+    record = jars.transactions.find_one() or {}
+    two_phase.roll_back(jars, {**record, "state": "new"}, tombs_for_seconds=300)
+    assert (jars.transactions.find_one() or {})["state"] == "commit"
+    Transactions(jars).recover()
+    assert beans(jars) == 11
+
+
+# ---- preparing ----
+
+
+def test_a_step_is_prepared_once(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver sends a write again whose answer was lost, and may be wrong about it after a failover."""
+    shared = Collection("jars", escrow={"beans": "floor"})
+    take = Step(shared, "a", guard={"beans": {"$gte": 3}}, take={"$inc": {"beans": -3}}, shared=True)
+    prepare = two_phase._prepare_one
+
+    def twice(db: Db, step: Step, *args: Any) -> None:
+        prepare(db, step, *args)
+        with pytest.raises((Busy, TimedOut)):
+            prepare(db, step, *args[:-1], 0)
+
+    monkeypatch.setattr(two_phase, "_prepare_one", twice)
+    Transactions(jars, "two-phase").run("take", [take])
+    assert beans(jars) == 7
+
+
+def test_shared_takes_of_two_limits_wait_for_each_other(jars: Db, mongod: Embedded) -> None:
+    rooms = Collection("jars", escrow={"beans": "ceiling"})
+
+    def book(limit: int) -> list[Step]:
+        return [Step(rooms, "b", guard={"beans": {"$lt": limit}}, take={"$inc": {"beans": 1}}, shared=True)]
+
+    with stalled_client(mongod, jars, FLIP) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(Transactions(slow, "two-phase").run, "book", book(5))
+        assert stall.asleep.wait(10)
+        Transactions(jars).run("book", book(5))
+        with pytest.raises(Busy):
+            Transactions(jars, timeout_seconds=1).run("book", book(9))
+        stall.awake.set()
+        first.result()
+    assert beans(jars, "b") == 2
+
+
+def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Embedded) -> None:
+    """Two runs that each guard what the other empties: in a snapshot alone, both would pass."""
+
+    def plan(kept: str, emptied: str) -> list[Step]:
+        return [
+            Step("jars", kept, guard={"beans": {"$gte": 1}}),
+            Step("notes", kept, insert={}),
+            Step("jars", emptied, give={"$set": {"beans": 0}}),
+        ]
+
+    jars.jars.update_many({}, {"$set": {"beans": 5}})
+    others: list[Any] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def meet() -> None:
+            others.append(pool.submit(outcome_of, lambda: Transactions(jars, "native").run("empty", plan("b", "a"))))
+            with ThreadPoolExecutor(1) as waiting:
+                waiting.submit(others[0].exception, 0.5)
+
+        with meanwhile(mongod, jars, meet, "insert", "notes") as db:
+            first = outcome_of(lambda: Transactions(db, "native").run("empty", plan("a", "b")))
+        second = others[0].result()
+    assert sum(isinstance(one, Conflict) for one in (first, second)) == 1
+    assert sorted(jar["beans"] for jar in jars.jars.find()) == [0, 5]
+
+
+def test_documents_are_taken_in_one_order(jars: Db, mongod: Embedded) -> None:
+    """Whatever the plan's: so no two runs wait for each other."""
+
+    def is_marked() -> bool:
+        return jars.jars.find_one({"txns.0": {"$exists": True}}) is not None
+
+    for plan in ([*fill("a"), *fill("b")], [*fill("b"), *fill("a")]):
+        with held_client(mongod, jars, is_marked) as (slow, stall), ThreadPoolExecutor(1) as pool:
+            running = pool.submit(Transactions(slow, "two-phase").run, "fill", plan)
+            assert stall.asleep.wait(10)
+            assert [jar["_id"] for jar in jars.jars.find({"txns.0": {"$exists": True}})] == ["a"]
+            stall.awake.set()
+            running.result()
+
+
+def test_a_run_has_one_step_per_document(jars: Db) -> None:
+    with pytest.raises(ValueError, match="one step per document"):
+        Transactions(jars).run("fill", [*fill(), *fill()])
+
+
+def test_a_unique_value_is_handed_on(jars: Db) -> None:
+    jars.names.create_index("name", unique=True)
+    jars.names.insert_one({"_id": 1, "name": "x"})
+    steps = [Step("names", 2, insert={"name": "x"}), Step("names", 1, delete=True)]
+    Transactions(jars, "native").run("hand on", [steps[1], steps[0]])
+    assert [one["_id"] for one in jars.names.find()] == [2]
+
+
+# ---- recovering ----
+
+
+def test_recovery_waits_for_the_margin(jars: Db, mongod: Embedded) -> None:
+    def look() -> None:
+        record = jars.transactions.find_one() or {}
+        assert record["due_at"] - record["deadline"] == timedelta(seconds=5)
+
+    at_its_flip(jars, mongod, look)
+
+
+def die_undecided(jars: Db) -> None:
+    """A run of a process that died before it could decide."""
+
+    class Death(BaseException):
+        pass
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Death):
+        patch.setattr(two_phase, "_flip", Mock(side_effect=Death))
+        Transactions(jars, "two-phase").run("fill", fill())
+
+
+def test_tombstones_come_before_the_undo(jars: Db, mongod: Embedded) -> None:
+    """Else a writer that was late could take again, between the undo and the tombstone."""
+    die_undecided(jars)
+    set_record(jars, deadline=server_now(jars), due_at=LONG_AGO)
+    seen: list[Document] = []
+
+    def is_undone() -> bool:
+        seen.append(jars.jars.find_one({"_id": "a"}) or {})
+        return False
+
+    with held_client(mongod, jars, is_undone) as (db, _):
+        assert Transactions(db).recover() == {"rolled back": 1}
+    undone = [jar for jar in seen if not jar.get("txns")]
+    assert undone
+    assert all(jar.get("tombs") for jar in undone)
+
+
+def test_tombstones_are_kept_for_their_time(jars: Db) -> None:
+    die_undecided(jars)
+    set_record(jars, deadline=server_now(jars), due_at=LONG_AGO)
+    assert Transactions(jars).recover()["rolled back"] == 1
+    assert Transactions(jars).recover() == {}
+    assert (jars.jars.find_one({"_id": "a"}) or {})["tombs"]
+
+
+def test_an_unknown_outcome_is_not_undone(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write may arrive yet: whoever undoes it now would be overtaken. `recover` waits for the deadline."""
+    insert = two_phase._insert_stubs
+
+    def lose_the_answer(*args: Any) -> None:
+        insert(*args)
+        raise AutoReconnect("no answer")
+
+    monkeypatch.setattr(two_phase, "_insert_stubs", lose_the_answer)
+    with pytest.raises(Unavailable):
+        Transactions(jars, "two-phase").run("note", [Step("notes", 1, insert={})])
+    assert (jars.transactions.find_one() or {})["state"] == "new"
+    assert jars.notes.count_documents({}) == 1
+
+
+def test_a_stub_is_unstubbed_by_its_own_run(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recovery that comes late finds another run's stub under the same id."""
+    with monkeypatch.context() as patch:
+        patch.setattr(two_phase, "finish", lambda *args: None)
+        Transactions(jars, "two-phase").run("note", [Step("notes", 1, insert={})])
+    other = ObjectId()
+    jars.notes.update_one({"_id": 1}, {"$set": {"txn_stub": other, "txn_lock": other}})
+    Transactions(jars).recover()
+    assert jars.notes.find_one(visible({"_id": 1})) is None
+
+
+# ---- keys ----
+
+
+def test_a_repeat_finishes_what_was_decided(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(two_phase, "finish", lambda *args: None)
+        Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={})
+    assert Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={}).replayed
+    assert beans(jars) == 11
+
+
+def test_a_run_that_is_not_decided_has_no_outcome(jars: Db, mongod: Embedded) -> None:
+    def ask_again() -> None:
+        with pytest.raises(StillRunning):
+            Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={})
+
+    at_its_flip(jars, mongod, ask_again, key="k")
+    assert beans(jars) == 11

@@ -95,14 +95,14 @@ GUARDS = [
     ),
     _repair(
         "entries below zero are left to a person",
-        'return account["sum"] >= 0 and account["_id"] not in doubted',
-        'return account["_id"] not in doubted',
+        'account["sum"] >= 0 and not account["doubted"]',
+        'not account["doubted"]',
         "test_an_opening_below_zero_is_left_to_a_person",
     ),
     _repair(
         "entries that miss one are left to a person",
-        'return account["sum"] >= 0 and account["_id"] not in doubted',
-        'return account["sum"] >= 0',
+        'account["sum"] >= 0 and not account["doubted"]',
+        'account["sum"] >= 0',
         "test_parts_are_each_of_one_moment_and_together_everything",
     ),
     _repair(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, verify
+from squinney.analytics import BufferedHits, EventLog, Hits, Retention, Rollups, Sessions, feed_hits, forget, verify
 from squinney.analytics.demo import demo, lines
+from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import retention
 from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.partitions import EventPartitions
@@ -224,6 +226,28 @@ def _demo_goes_on(db: Db, state: Any) -> None:
     assert sum(1 for _ in events) == sum(1 for _ in lines(START))
 
 
+def _fed_and_rolled_up(db: Db) -> Any:
+    state = _with_log(db)
+    _feed(db, "native", state)
+    _roll_up(db, "native", state)
+    return state
+
+
+def _forget(db: Db, mode: Mode, state: Any) -> None:
+    _forget_all(db)
+
+
+def _forget_all(db: Db) -> None:
+    for source in list(db["imports"].find()):
+        with suppress(UnknownSource):  # another has forgotten it meanwhile
+            forget(db, source["_id"])
+
+
+def _nothing_is_known(db: Db, state: Any) -> None:
+    names = ("imports", "events", "rejects")
+    assert [db[name].count_documents({}) for name in names] == [0, 0, 0]
+
+
 CASES = [
     # To follow a log is to import it again and again.
     Case(
@@ -251,6 +275,7 @@ CASES = [
         "Retention.apply", "analytics", _to_drop, _retain, _dropped, NATIVE,
         covers=["job:retain-events", "Retention.drop"],
     ),
+    Case("analytics.forget", "analytics", _fed_and_rolled_up, _forget, _nothing_is_known, NATIVE, age=_forget_all),
     Case("analytics.demo", "analytics", _nothing, _demo, _demo_goes_on, NATIVE),
     Case("Sessions.derive", "analytics", _with_log, _derive, _derived, NATIVE),
 ]  # fmt: skip

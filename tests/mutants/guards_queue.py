@@ -176,7 +176,7 @@ GUARDS = [
         "who leaves lets the next in",
         "                if line:\n                    line[0].set()\n",
         "                if line:\n                    pass\n",
-        "test_one_at_a_time_in_the_order_of_coming",
+        "test_who_leaves_lets_the_next_in",
     ),
     _turn(
         "names that nobody waits for are forgotten",

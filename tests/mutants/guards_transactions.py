@@ -76,7 +76,7 @@ STEPS = [
         "a step locks its document",
         'return {**marker, "$set": {"txn_lock": txn}}',
         "return marker",
-        "test_a_step_waits_for_those_under_way_unless_both_are_shared",
+        _GUARDS + "test_a_shared_step_waits_for_one_that_has_its_document_to_itself",
     ),
     _step(
         "takes of two limits do not go together",
@@ -94,7 +94,7 @@ STEPS = [
         "a shared take is undone",
         'return merge(stored.get("undo") or {}, _release(stored, txn))',
         "return _release(stored, txn)",
-        "test_two_recoveries_at_once_give_once",
+        "test_a_late_writer_is_stopped",
     ),
     _step(
         "an undecided insert is hidden",
@@ -223,7 +223,7 @@ TWO_PHASE = [
         "a repeat gets the first outcome",
         '        if key is not None and record["txn"] != txn:\n',
         "        if False:\n",
-        "test_a_lost_reply_is_settled_by_recover_or_a_repeat",
+        _GUARDS + "test_a_repeat_finishes_what_was_decided",
     ),
     _run(
         "what was decided is finished by whoever asks again",

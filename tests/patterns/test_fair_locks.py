@@ -81,3 +81,20 @@ def test_whoever_comes_learns_if_others_wait() -> None:
         assert not crowded
         with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0), line.of("node") as crowded:
             assert crowded
+
+
+def test_who_leaves_lets_the_next_in() -> None:
+    line, went = FairLocks(), threading.Event()
+
+    def visit() -> None:
+        with line.of("node"):
+            went.set()
+
+    with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 15):
+        with line.of("node"):
+            thread = threading.Thread(target=visit)
+            thread.start()
+            while len(line._waiting["node"]) < 2:
+                time.sleep(0.001)
+        assert went.wait(10)
+        thread.join()

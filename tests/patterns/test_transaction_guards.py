@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -116,6 +116,18 @@ def test_a_step_is_prepared_once(jars: Db, monkeypatch: pytest.MonkeyPatch) -> N
     assert beans(jars) == 7
 
 
+def test_a_shared_step_waits_for_one_that_has_its_document_to_itself(jars: Db, mongod: Embedded) -> None:
+    shared = Collection("jars", escrow={"beans": "floor"})
+    take = Step(shared, "a", guard={"beans": {"$gte": 3}}, take={"$inc": {"beans": -3}}, shared=True)
+
+    def be_refused() -> None:
+        with pytest.raises(Busy):
+            Transactions(jars, timeout_seconds=1).run("take", [take])
+
+    at_its_flip(jars, mongod, be_refused)
+    assert beans(jars) == 11
+
+
 def test_shared_takes_of_two_limits_wait_for_each_other(jars: Db, mongod: Embedded) -> None:
     rooms = Collection("jars", escrow={"beans": "ceiling"})
 
@@ -149,8 +161,7 @@ def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Em
 
         def meet() -> None:
             others.append(pool.submit(outcome_of, lambda: Transactions(jars, "native").run("empty", plan("b", "a"))))
-            with ThreadPoolExecutor(1) as waiting:
-                waiting.submit(others[0].exception, 0.5)
+            wait(others, timeout=1)  # it cannot come back before the first has ended
 
         with meanwhile(mongod, jars, meet, "insert", "notes") as db:
             first = outcome_of(lambda: Transactions(db, "native").run("empty", plan("a", "b")))

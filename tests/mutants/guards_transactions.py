@@ -88,7 +88,7 @@ STEPS = [
         "a native step that only guards writes",
         'return step.update or {"$inc": {"txn_checks": 1}}',
         'return step.update or {"$unset": {"txn_stub": ""}}',
-        _GUARDS + "test_a_native_run_that_only_guards_meets_who_changes_it",
+        _GUARDS + "test_a_native_step_that_only_guards_writes",
     ),
     _step(
         "a shared take is undone",
@@ -258,12 +258,6 @@ AROUND = [
         "        pass\n",
         "test_a_lost_reply_in_native_mode_is_settled_by_a_repeat",
     ),
-    _native(
-        "deletes come before inserts",
-        'WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}',
-        'WRITES_FIELD = {"insert": "documents", "update": "updates", "delete": "deletes"}',
-        _GUARDS + "test_a_unique_value_is_handed_on",
-    ),
     _record(
         "a key stands for its arguments",
         'if record["fingerprint"] != key.fingerprint:',
@@ -281,12 +275,6 @@ AROUND = [
         'Key("key:" + _digest([scope, kind, key])',
         'Key("key:" + _digest([kind, key])',
         "tests/systems/ledger/test_accounts.py::test_a_key_is_the_callers_own",
-    ),
-    _record(
-        "keys expire by the server's clock",
-        '"expires_at": after(keep_seconds)}',
-        '"expires_at": datetime.fromtimestamp(__import__("time").time() + keep_seconds)}',
-        "test_keys_are_kept_by_the_servers_clock",
     ),
     _runner(
         "a run that cannot be settled holds up nobody",

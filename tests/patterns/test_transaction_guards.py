@@ -145,6 +145,13 @@ def test_shared_takes_of_two_limits_wait_for_each_other(jars: Db, mongod: Embedd
     assert beans(jars, "b") == 2
 
 
+def test_a_native_step_that_only_guards_writes(jars: Db) -> None:
+    """Or the server would see no conflict with whoever changes the document meanwhile."""
+    before = jars.jars.find_one({"_id": "a"})
+    Transactions(jars, "native").run("look", [Step("jars", "a", guard={"beans": 10}), *fill("b")])
+    assert jars.jars.find_one({"_id": "a"}) != before
+
+
 def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Embedded) -> None:
     """Two runs that each guard what the other empties: in a snapshot alone, both would pass."""
 

@@ -14,6 +14,7 @@ from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
 from tests.crash.case import Case
+from tests.crash.cases_ads import _placed
 from tests.crash.cases_analytics import START
 from tests.crash.shop import shop
 
@@ -49,6 +50,11 @@ def _wrong_days(db: Db) -> None:
     _spoil(db, "hits.daily", {"total": 99})
 
 
+def _wrong_sums(db: Db) -> None:
+    _placed(db)
+    _spoil(db, "ad_budgets", {"spent": 5})
+
+
 def _spoil(db: Db, collection: str, change: dict[str, Any]) -> None:
     """A change that a validator would refuse."""
     db[collection].update_many({}, {"$set": change}, bypass_document_validation=True)
@@ -61,7 +67,7 @@ def _repair(system: str) -> Callable[[Db], object]:
 
 
 def _act(system: str, db: Db, mode: Mode, state: Any) -> None:
-    assert sum(1 for _ in assembly.system_named(system).find_problems(db)) > 1  # type: ignore[union-attr]
+    assert sum(1 for _ in assembly.system_named(system).find_problems(db)) > 0  # type: ignore[union-attr]
     _repair(system)(db)
 
 
@@ -81,4 +87,5 @@ CASES = [
     _case("content", _wrong_children),
     _case("identity", _logins_of_nobody),
     _case("analytics", _wrong_days),
+    _case("ads", _wrong_sums),
 ]

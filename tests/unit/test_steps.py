@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
+from bson.regex import Regex
 
 from squinney.mongo.schema import Collection
 from squinney.patterns.ids import new_id
@@ -25,12 +27,33 @@ from squinney.transactions.steps import array_filters_for, merge, require_one_st
         {"insert": {}, "guard": {"a": 1}},
         {"insert": {"_id": 2}},
         {"take": {"$set": {"a": 1}}, "undo": {"$set": {"a": 0}}, "give": {"$set": {"a": 2}}},
+        {"insert": {"a": {"b": 1}}, "route": {"a.b": 2}},
+        {"insert": {"txns": ["somebody"]}},
+        {"guard": {"items.n": 1}, "give": {"$set": {"items.$.n": 2}}},
+        {"guard": {"$or": [{"$text": {"$search": "a"}}]}},
+        {"guard": {"at": {"$near": [1, 1]}}},
     ],
     ids=repr,
 )
 def test_a_step_that_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"step|take|undo"):
         Step("things", 1, **wrong)
+
+
+@pytest.mark.parametrize("id_", [{"$gt": ""}, re.compile("."), Regex(".")], ids=repr)
+def test_an_id_is_never_a_condition_that_finds_some_other_document(id_: Any) -> None:
+    with pytest.raises(ValueError, match="a value, not a condition"):
+        Step("things", id_)
+
+
+@pytest.mark.parametrize("name", ["", "a$b", "a..b", ".a", "a\0"])
+def test_a_name_that_the_driver_would_refuse_later_is_refused_at_once(name: str) -> None:
+    with pytest.raises(ValueError, match="no name of a collection"):
+        Step(name, 1)
+
+
+def test_an_inserted_document_may_have_its_route_within() -> None:
+    assert Step("things", 1, insert={"a": {"b": 1}}, route={"a.b": 1, "c": None}).route
 
 
 ROOMS = Collection("rooms", escrow={"beans": "floor", "used": "ceiling", "seen": "free"})
@@ -78,6 +101,9 @@ def test_the_escrow_shape_may_be_shared(fields: dict[str, Any]) -> None:
         ({"give": {"$set": {"beans": 3}}}, "and nothing else"),
         ({"give": {"$inc": {"beans": 0.5}}}, "a whole number"),
         ({"give": {"$inc": {"beans": True}}}, "a whole number"),
+        ({"give": {"$inc": {"beans": Decimal128("1")}}}, "a whole number"),
+        ({"guard": {"beans": {"$gte": 9}}, "give": {"$inc": {"beans": 3}}, "may_overshoot": True}, "looks at beans"),
+        ({"guard": {"seen": {"$lte": 9}}, "give": {"$inc": {"seen": 3}}, "may_overshoot": True}, "looks at seen"),
         ({"insert": {"beans": 1}}, "cannot be shared"),
         ({"delete": True}, "cannot be shared"),
         (
@@ -126,6 +152,9 @@ def test_a_document_has_one_step() -> None:
 def test_decimals_add_up() -> None:
     step = Step("things", 1, take={"$inc": {"a": Decimal128("1.10")}}, give={"$inc": {"a": 2}})
     assert step.update == {"$inc": {"a": Decimal128("3.10")}}
+    tiny = Decimal128("1E-33")
+    long = Step("things", 1, take={"$inc": {"a": Decimal128("1")}}, give={"$inc": {"a": tiny}})
+    assert long.update == {"$inc": {"a": Decimal128("1." + "0" * 32 + "1")}}
 
 
 def test_array_filters_go_only_where_they_are_used() -> None:

@@ -7,30 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from squinney.mongo.schema import Db
-from squinney.transactions.escrow import meet
+from squinney.mongo.schema import Collection, Db, Direction
+from squinney.transactions.escrow import LARGEST_SHARED, meet
 from squinney.transactions.steps import Step, changed_paths
 
 FRESH_SECONDS = 30  # how long an index or validator that is new may stay unknown
-HARMLESS = {"bsonType", "minimum", "title", "description"}
+HARMLESS = {"bsonType", "title", "description"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     until: float
+    plain: bool  # neither capped, nor of time series, nor a view
     unique: frozenset[str]  # every path that decides about a unique value, but for _id
     validator: Mapping[str, Any]
 
 
 class Constraints:
-    """Unique indexes and validators of a database's collections."""
+    """Kinds, unique indexes and validators of a database's collections."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
         self._known: dict[str, _Known] = {}
 
     def need_native(self, steps: Sequence[Step]) -> bool:
-        """Whether the steps change or hand on unique values.
+        """Whether the steps change or hand on unique values, or go where the two modes would differ.
 
         In two phases such a value could be lost to another between the decision and the write, or be held by the very
         document that gives it up; in one transaction neither can happen.
@@ -38,20 +39,25 @@ class Constraints:
         return any(self._needs_native([step for step in steps if step.name == name]) for name in _names(steps))
 
     def _needs_native(self, steps: Sequence[Step]) -> bool:
-        unique = self._of(steps[0].name).unique
-        if any(meet(path, held) for step in steps for path in changed_paths(step.update) for held in unique):
+        known = self._of(steps[0].name)
+        unique = known.unique
+        if not known.plain or any(
+            meet(path, held) for step in steps for path in changed_paths(step.update) for held in unique
+        ):
             return True
         return bool(unique) and {"insert", "delete"} <= {step.does for step in steps}
 
     def established(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps, of which only those stay shared whose gives no validator can refuse."""
-        return [replace(step, shared=False, may_overshoot=False) if self._may_refuse(step) else step for step in steps]
+        """The steps, of which only those stay shared whose gives the server cannot refuse."""
+        return [_alone(step) if self._may_refuse(step) else step for step in steps]
 
     def _may_refuse(self, step: Step) -> bool:
-        if not step.shared:
+        if not step.shared or not isinstance(step.collection, Collection):
             return False
-        validator = self._of(step.name).validator
-        return bool(validator) and not all(_tolerates(validator, path) for path in changed_paths(step.update))
+        if any(amount > LARGEST_SHARED for amount in map(abs, (step.give or {}).get("$inc", {}).values())):
+            return True
+        validator, directions = self._of(step.name).validator, step.collection.escrow
+        return not all(_tolerates(validator, path, directions[path]) for path in changed_paths(step.update))
 
     def _of(self, name: str) -> _Known:
         known = self._known.get(name)
@@ -61,26 +67,38 @@ class Constraints:
 
     def _read(self, name: str) -> _Known:
         found = next(iter(self._db.list_collections(filter={"name": name})), {})
-        indexes = self._db[name].index_information().values() if found else ()
+        options = found.get("options", {})
+        plain = found.get("type", "collection") == "collection" and not options.get("capped")
+        indexes = self._db[name].index_information().values() if found and plain else ()
         unique = {
             path
             for index in indexes
             if index.get("unique")
             for path in (*(path for path, _ in index["key"]), *index.get("partialFilterExpression", {}))
         }
-        validator = found.get("options", {}).get("validator", {})
-        return _Known(time.monotonic() + FRESH_SECONDS, frozenset(unique), validator)
+        return _Known(time.monotonic() + FRESH_SECONDS, plain, frozenset(unique), options.get("validator", {}))
 
 
 def _names(steps: Sequence[Step]) -> Iterable[str]:
     return dict.fromkeys(step.name for step in steps)
 
 
-def _tolerates(validator: Mapping[str, Any], path: str) -> bool:
-    """Whether it asks no more of the number than that it is a whole one and not too small, which the guards see to."""
+def _alone(step: Step) -> Step:
+    return replace(step, shared=False, may_overshoot=False, guard=step.condition)
+
+
+def _tolerates(validator: Mapping[str, Any], path: str, direction: Direction) -> bool:
+    """Whether it asks only for a whole number; and for a floor, which guards see to, that it is not too small."""
     schema = validator.get("$jsonSchema", {})
-    if len(validator) > 1 or not {"required", "properties", "bsonType", "title", "description"}.issuperset(schema):
+    if not {"$jsonSchema"}.issuperset(validator) or not {
+        "required",
+        "properties",
+        "bsonType",
+        "title",
+        "description",
+    }.issuperset(schema):
         return False
     asked = schema.get("properties", {}).get(path.split(".")[0], {})
     kinds = asked.get("bsonType", "number")
-    return HARMLESS.issuperset(asked) and (kinds == "number" or {"int", "long"}.issubset(kinds))
+    harmless = HARMLESS | {"minimum"} if direction == "floor" else HARMLESS
+    return harmless.issuperset(asked) and (kinds == "number" or {"int", "long"}.issubset(kinds))

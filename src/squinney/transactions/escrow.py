@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
-from bson.decimal128 import Decimal128
+from bson.decimal128 import Decimal128, create_decimal128_context
 
 from squinney.mongo.schema import Direction
 
 if TYPE_CHECKING:
     from squinney.transactions.steps import Step
 
-LARGEST = 2**62  # a number that is given to is no larger, so that no give passes what the server can count
+LARGEST = 2**62  # a number that is given to is no larger: above it is room for thousands of gives under way
+LARGEST_SHARED = 2**50  # of a give that goes beside others in two phases; a larger one goes alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def shape_of(step: Step, declared: Mapping[str, Direction]) -> Shape:
             'Collection("accounts", escrow={"balance": "floor"}), Step(ACCOUNTS, ...)'
         )
     taken, given = _amounts(step.take, declared), _amounts(step.give, declared)
-    if step.undo is not None and _amounts(step.undo, declared) != {path: negated(n) for path, n in taken.items()}:
+    if step.undo is not None and _amounts(step.undo, declared) != {path: -n for path, n in taken.items()}:
         raise ValueError("the undo of a shared take is the take with the signs changed")
     limits = [limit for path, n in taken.items() if (limit := _limit(step, path, n, declared[path]))]
     if len(limits) > 1:
@@ -52,8 +53,7 @@ def shape_of(step: Step, declared: Mapping[str, Direction]) -> Shape:
     for path, amount in given.items():
         _require_sign(path, amount, declared[path], raises=declared[path] == "floor")
     _require_nothing_else_guarded(step, taken, given, declared)
-    numbers = {path: {"$gte": -LARGEST, "$lte": LARGEST} for path in given}
-    return Shape(numbers, limits[0] if limits else None)
+    return Shape(_countable(given), limits[0] if limits else None)
 
 
 def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]) -> dict[str, Any]:
@@ -63,9 +63,17 @@ def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]
     for path, amount in amounts.items():
         if path not in declared:
             raise ValueError(f"a shared step changes only numbers whose direction is declared; {path} is none")
-        if isinstance(amount, bool) or not isinstance(amount, int | Decimal128) or abs(_number(amount)) > LARGEST:
-            raise ValueError(f"{path}: a shared step changes it by a whole number or a Decimal128")
+        if isinstance(amount, bool) or not isinstance(amount, int):
+            raise ValueError(f"{path}: a shared step changes it by a whole number")
     return amounts
+
+
+def _countable(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given to is a number, and no array of numbers, which a comparison would take for one."""
+    if not given:
+        return {}
+    numbers = {"$expr": {"$and": [{"$isNumber": f"${path}"} for path in given]}}
+    return {**{path: {"$gte": -LARGEST, "$lte": LARGEST} for path in given}, **numbers}
 
 
 def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str, Any] | None:
@@ -75,19 +83,17 @@ def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str
     _require_sign(path, amount, direction, raises=direction == "ceiling")
     bound = step.guard.get(path)
     if direction == "floor":
-        if bound != {"$gte": negated(amount)}:
-            raise ValueError(
-                f'{path}: the guard of a shared take asks for what is taken: {{"$gte": {negated(amount)}}}'
-            )
+        if bound != {"$gte": -amount}:
+            raise ValueError(f'{path}: the guard of a shared take asks for what is taken: {{"$gte": {-amount}}}')
         return None
     if not isinstance(bound, Mapping) or len(bound) != 1 or not {"$lt", "$lte"} & bound.keys():
         raise ValueError(f'{path}: the guard of a shared take keeps a limit: {{"$lt": ...}} or {{"$lte": ...}}')
     ((operator, most),) = bound.items()
-    return {"path": path, operator: added(most, amount)}
+    return {"path": path, operator: most + amount}
 
 
-def _require_sign(path: str, amount: Any, direction: Direction, *, raises: bool) -> None:
-    if direction != "free" and (_number(amount) > 0) is not raises:
+def _require_sign(path: str, amount: int, direction: Direction, *, raises: bool) -> None:
+    if direction != "free" and (amount > 0) is not raises:
         how = ("lower it", "raise it") if direction == "floor" else ("raise it", "lower it")
         raise ValueError(f"{path} is declared a {direction}: shared takes {how[0]}, shared gives {how[1]}")
 
@@ -95,13 +101,22 @@ def _require_sign(path: str, amount: Any, direction: Direction, *, raises: bool)
 def _require_nothing_else_guarded(
     step: Step, taken: Mapping[str, Any], given: Mapping[str, Any], declared: Mapping[str, Direction]
 ) -> None:
-    allowed = {*taken, *(given if step.may_overshoot else ())}
+    allowed = {
+        *taken,
+        *(path for path in given if step.may_overshoot and _overshot(step.guard.get(path), declared[path])),
+    }
     for path in _looked_at({name: value for name, value in step.guard.items() if name not in allowed}):
         if any(meet(path, number) for number in declared):
             raise ValueError(
                 f"the guard of a shared step looks at {path or 'the whole document'}, which others may be changing: "
                 "it must take what it asks for, or have the document to itself"
             )
+
+
+def _overshot(bound: Any, direction: Direction) -> bool:
+    """Whether it is a limit on the side to which gives go."""
+    sides = {"floor": {"$lt", "$lte"}, "ceiling": {"$gt", "$gte"}, "free": set[str]()}
+    return isinstance(bound, Mapping) and sides[direction].issuperset(bound)
 
 
 def _looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
@@ -128,20 +143,12 @@ def _is_any(name: str) -> bool:
 
 def inverse(update: Mapping[str, Any]) -> dict[str, Any]:
     """The `$inc` with its signs changed."""
-    return {"$inc": {path: negated(amount) for path, amount in update["$inc"].items()}}
-
-
-def negated(amount: Any) -> Any:
-    """The amount with its sign changed."""
-    return Decimal128(-amount.to_decimal()) if isinstance(amount, Decimal128) else -amount
+    return {"$inc": {path: -amount for path, amount in update["$inc"].items()}}
 
 
 def added(first: Any, second: Any) -> Any:
     """The sum; a Decimal128 where either is one."""
     if isinstance(first, Decimal128) or isinstance(second, Decimal128):
-        return Decimal128(Decimal(_number(first)) + Decimal(_number(second)))
+        with localcontext(create_decimal128_context()):  # Python's own has fewer digits
+            return Decimal128(Decimal(str(first)) + Decimal(str(second)))
     return first + second
-
-
-def _number(amount: Any) -> Any:
-    return amount.to_decimal() if isinstance(amount, Decimal128) else amount

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 from bson import ObjectId
 from pymongo.client_session import ClientSession
 
+from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.transactions import records
 from squinney.transactions.attempts import in_transaction
@@ -32,6 +33,7 @@ def once(
     After a crash: nothing.
     Raises: as `in_transaction`; `KeyReused`.
     """
+    db = pinned(db)
     found = cast(records.Key, records.key_for(kind, key, scope, arguments))
 
     def keyed(session: ClientSession) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from bson import ObjectId
@@ -19,7 +20,7 @@ from squinney.transactions.errors import WriteRefused
 from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
-WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}  # in the order of a batch
+WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
 MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
 
 Send = Callable[[Db, Sequence[Step], ClientSession], None]
@@ -40,8 +41,8 @@ class Repeated(Exception):
 def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_keys_seconds: float) -> Outcome:
     """Take and give everything in one transaction, retried while the server asks for it and time is left.
 
-    The steps go out in one batch per collection. Only when a batch does not go through are they sent one by one, in
-    the plan's order, which tells the step that refuses.
+    The steps go out in batches, as a rule one per collection. Only when one does not go through are they sent one by
+    one, in the plan's order, which tells the step that refuses.
     """
     txn = ObjectId()
     record = records.finished(kind, txn, key, plan.result) if key else None
@@ -127,15 +128,11 @@ def _insert_record(db: Db, record: Document, keep_keys_seconds: float, session: 
 
 
 def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
-    """Deletes before inserts, so that a unique value may be handed on."""
-    batches: dict[str, dict[str, list[Document]]] = {}
-    for step in steps:
-        batch = batches.setdefault(step.name, {verb: [] for verb in WRITES_FIELD})
-        batch[step.does].append(_write(step))
-    for name, batch in batches.items():
-        for verb, writes in batch.items():
-            if writes and not _goes_through(db, name, verb, writes, session):
-                raise Unmatched
+    """In each collection in the plan's order, as when they are sent singly: who hands on a unique value comes first."""
+    by_name = sorted(steps, key=lambda step: step.name)
+    for (name, verb), batch in groupby(by_name, key=lambda step: (step.name, step.does)):
+        if not _goes_through(db, name, verb, [_write(step) for step in batch], session):
+            raise Unmatched
 
 
 def _goes_through(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> bool:
@@ -182,7 +179,7 @@ def send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSe
 def _write(step: Step) -> Document:
     """The step as an element of its command."""
     if step.insert is not None:
-        return {"_id": step.id, **step.insert}
+        return {**step.insert, "_id": step.id}
     if step.delete:
         return {"q": native_filter(step), "limit": 1}
     return update_write(native_filter(step), native_update(step), step.array_filters)

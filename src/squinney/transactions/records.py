@@ -16,10 +16,11 @@ from datetime import datetime
 from typing import Any
 
 from bson import ObjectId, json_util
+from bson.codec_options import DatetimeConversion
 from pymongo.client_session import ClientSession
 
 from squinney import checks
-from squinney.mongo.pinned import pinned
+from squinney.mongo.pinned import CODEC, pinned
 from squinney.mongo.queries import Pipeline, Query, after
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.transactions.errors import KeyReused, StillRunning
@@ -58,6 +59,15 @@ OPEN = Query(
     reason="only where a marker is in the way: whether its run is still open",
 )
 QUERIES: list[Query | Pipeline] = [DUE, OPEN]
+
+
+# A date that Python has no value for is a number: a record that cannot be read would end every `recover()`.
+ANY_DATE = CODEC.with_options(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+
+
+def pinned_any_date(db: Db) -> Db:
+    """As `pinned`, and able to read whatever date a step or a document holds."""
+    return pinned(db).with_options(codec_options=ANY_DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ def open_run(db: Db, txn: Any) -> Document | None:
 
     Asked by a field that never changes: in an index over states a record moves, and a scan may miss it.
     """
-    return next(OPEN.find(pinned(db), txn=txn, limit=1), None)
+    return next(OPEN.find(pinned_any_date(db), txn=txn, limit=1), None)
 
 
 def replay(record: Document, key: Key) -> Outcome:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from pymongo.errors import OperationFailure
+from pymongo.errors import PyMongoError
 
 from squinney.errors import SquinneyError
-from squinney.mongo.connect import operation, seconds_left, server_now
-from squinney.mongo.pinned import pinned
+from squinney.mongo.connect import is_away, operation, seconds_left, server_now
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
 from squinney.transactions import attempts, native, records, two_phase
@@ -53,7 +52,7 @@ class Transactions:
     ) -> None:
         if mode not in get_args(Mode):
             raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}")
-        self._db = pinned(db)
+        self._db = records.pinned_any_date(db)
         self._mode = mode
         self._constraints = Constraints(self._db)
         self._tombs_for_seconds = tombs_for_seconds
@@ -128,8 +127,10 @@ class Transactions:
         """One run whose give or undo the server refuses must not keep the others waiting."""
         try:
             return self._settle(record)
-        except OperationFailure as error:
-            log.error("transaction %s cannot be settled: %s", record["txn"], error.details or error)
+        except PyMongoError as error:
+            if is_away(error):
+                raise
+            log.error("transaction %s cannot be settled: %s", record["txn"], getattr(error, "details", None) or error)
             return "failed"
 
     def _settle(self, record: dict[str, Any]) -> str:
@@ -150,7 +151,7 @@ def _plan(steps: Steps | Callable[[], Steps]) -> Plan:
 
 def find_stuck(db: Db) -> Iterator[Problem]:
     """Runs that `recover()` should have settled a minute ago: nobody runs it, or a step's give or undo fails."""
-    db = pinned(db)
+    db = records.pinned_any_date(db)
     overdue = server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)
     for state in records.OPEN_STATES:
         for record in records.DUE.find(db, state=state, until=overdue):

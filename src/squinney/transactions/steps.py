@@ -12,7 +12,8 @@ Fields that the protocol keeps in the documents it works on:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -22,6 +23,7 @@ import bson
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions
 from bson.decimal128 import Decimal128
+from bson.regex import Regex
 
 from squinney.errors import Conflict, SquinneyError
 from squinney.mongo.schema import Collection, Document
@@ -34,6 +36,8 @@ PROTOCOL_FIELDS = ("txns", "txn_lock", "txn_limit", "tombs", "txn_checks", "txn_
 UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
 AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
+SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
+_COLLECTION_NAME = re.compile(r"[^.$\0]+(\.[^.$\0]+)*")
 _ANY_UUID: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
 
@@ -73,7 +77,9 @@ class Step:
     limit: Document | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", getattr(self.collection, "name", self.collection))
         _require_one_kind(self)
+        _require_values(self)
         for update in (self.take, self.undo, self.give):
             _require_operators(update or {})
         declared = self.collection.escrow if isinstance(self.collection, Collection) else {}
@@ -81,7 +87,6 @@ class Step:
         if self.may_overshoot and not self.shared:
             raise ValueError("only a shared step may overshoot: others have their document to themselves")
         guarded = {"$and": [dict(self.guard), shape.numbers]} if shape.numbers else dict(self.guard)
-        object.__setattr__(self, "name", getattr(self.collection, "name", self.collection))
         object.__setattr__(self, "update", merge(self.take or {}, self.give or {}))
         object.__setattr__(self, "condition", guarded)
         object.__setattr__(self, "limit", shape.limit)
@@ -131,8 +136,36 @@ def _require_one_kind(step: Step) -> None:
         return
     if step.guard or step.insert.get("_id", step.id) != step.id:
         raise ValueError("a step inserts under its own id, and has nothing to guard")
-    if reserved := set(PROTOCOL_FIELDS[1:]) & step.insert.keys():
-        raise ValueError(f"a step inserts no fields of the protocol: {', '.join(sorted(reserved))}")
+    if reserved := [name for name in PROTOCOL_FIELDS if step.insert.get(name)]:
+        raise ValueError(f"a step inserts no fields of the protocol: {', '.join(reserved)}")
+    if any(value_at(step.insert, path) != value for path, value in step.route.items()):
+        raise ValueError("a step inserts a document that has the values of its route")
+
+
+def _require_values(step: Step) -> None:
+    """Refuse what would find another document than the one meant, or could not be judged."""
+    if not _COLLECTION_NAME.fullmatch(step.name):
+        raise ValueError(f"{step.name!r} is no name of a collection that a step can change")
+    is_condition = isinstance(step.id, Mapping) and any(str(name).startswith("$") for name in step.id)
+    if is_condition or isinstance(step.id, re.Pattern | Regex):
+        raise ValueError("the id of a step is a value, not a condition")
+    if searches := SEARCHES.intersection(_names_in(step.guard)):
+        raise ValueError(f"the guard of a step asks for values, and does not search: {', '.join(searches)}")
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from value
+    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _names_in(part)
+
+
+def value_at(document: Mapping[str, Any], path: str) -> Any:
+    """What the document has there; None for nothing."""
+    found: Any = document
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def _require_operators(update: Mapping[str, Any]) -> None:
@@ -140,6 +173,8 @@ def _require_operators(update: Mapping[str, Any]) -> None:
         raise ValueError("a step's updates are operators only")
     if any(path.split(".")[0] in PROTOCOL_FIELDS for path in changed_paths(update)):
         raise ValueError("a step changes no fields of the protocol")
+    if any("$" in path.split(".") for path in changed_paths(update)):
+        raise ValueError("a step names elements of an array by array_filters: what $ found is not known to the finish")
 
 
 def changed_paths(update: Mapping[str, Any]) -> Iterable[str]:
@@ -157,7 +192,12 @@ def visible(where: Document) -> Document:
 
 def identity(step: Step) -> tuple[str, bytes]:
     """What tells one document from another; also the one order in which documents are taken."""
-    return step.name, bson.encode({"": _by_value(step.id)}, codec_options=_ANY_UUID)
+    return identity_of(step.name, step.id)
+
+
+def identity_of(name: str, document_id: Any) -> tuple[str, bytes]:
+    """The same, where there is no step."""
+    return name, bson.encode({"": _by_value(document_id)}, codec_options=_ANY_UUID)
 
 
 def _by_value(value: Any) -> Any:

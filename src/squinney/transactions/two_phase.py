@@ -9,7 +9,8 @@ Nothing is given before the flip, so nobody can spend what may yet be rolled bac
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -31,8 +32,6 @@ from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
-
-DIVIDE_BY_ZERO = (2, 16608, 4848401)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,11 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, limits: Limits, *, until
     """
     for number in range(1_000_000):
         txn = ObjectId()
-        record = _begin(db, kind, txn, plan, key, limits)
+        try:
+            with _refusals():
+                record = _begin(db, kind, txn, plan, key, limits)
+        except Failed:  # one record cannot hold all the steps
+            return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
         if key is not None and record["txn"] != txn:
             return _earlier_outcome(db, record, key, limits)
         try:
@@ -70,8 +73,7 @@ def run(db: Db, kind: str, plan: Plan, key: Key | None, limits: Limits, *, until
             roll_back(db, record)
             native.rehearse(db, plan.steps)
             if failed.by_server:
-                keep = limits.keep_keys_seconds
-                return native.run(db, kind, plan, key, until=until, keep_keys_seconds=keep)
+                return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
             pause(number, until)
             continue
         except Exception as error:
@@ -90,6 +92,20 @@ def _outcome_unknown(error: PyMongoError) -> bool:
     return not isinstance(error, OperationFailure) or error.timeout or error.has_error_label("RetryableWriteError")
 
 
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the server, or the driver for it, refuses is `Failed`; its troubles are not."""
+    try:
+        yield
+    except DocumentTooLarge as error:
+        raise Failed(by_server=True) from error
+    except OperationFailure as error:
+        if is_away(error) or _outcome_unknown(error):
+            raise
+        reports = (error.details or {}).get("writeErrors") or [{"code": error.code}]
+        raise Failed(by_server=all(report["code"] != verdicts.DUPLICATE_KEY for report in reports)) from error
+
+
 def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits: Limits) -> Document:
     record_id = key.id if key else txn
     record = {
@@ -98,7 +114,7 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits
         "kind": kind,
         "mode": "two-phase",
         "fingerprint": key.fingerprint if key else None,
-        "result": plan.result,
+        "result": plan.result if key else None,
         "state": "new",
         "steps": [steps.stored_form(step) for step in plan.steps],
     }
@@ -164,21 +180,14 @@ def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> No
 def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float) -> None:
     where, update = steps.prepare_filter(step, txn, deadline), steps.prepare_update(step, txn)
     for attempt in range(1_000_000):
-        try:
+        with _refusals():
             if db[step.name].update_one(where, update).matched_count:
                 return
-        except OperationFailure as error:
-            raise _failed(error) from error
         try:
             verdicts.refuse_if_decided(db, step)
         except SquinneyError as refusal:
             raise Failed from refusal
         _pause(db, attempt, deadline, until)
-
-
-def _failed(error: OperationFailure) -> Exception:
-    """What to do about it: a refusal by the server, unless it is one of its troubles."""
-    return error if is_away(error) or _outcome_unknown(error) else Failed(by_server=True)
 
 
 def _pause(db: Db, attempt: int, deadline: datetime, until: float) -> None:
@@ -193,16 +202,12 @@ def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadl
         for step in batch
     ]
     try:
-        db[name].bulk_write(requests)
-    except DocumentTooLarge as error:
-        raise Failed(by_server=True) from error
-    except BulkWriteError as error:
-        codes = {report["code"] for report in (error.details or {}).get("writeErrors", [])}
-        if not codes:
-            raise
-        if codes & set(DIVIDE_BY_ZERO):
+        with _refusals():
+            db[name].bulk_write(requests)
+    except Failed as error:
+        if server_now(db) >= deadline:
             raise TimedOut("the operation took longer than it may; nothing was changed") from error
-        raise Failed(by_server=verdicts.DUPLICATE_KEY not in codes) from error
+        raise
 
 
 def _establish(db: Db, record: Document, until: float) -> None:
@@ -225,13 +230,12 @@ def _establish(db: Db, record: Document, until: float) -> None:
 
     for attempt in range(1_000_000 if batches else 0):
         try:
-            attempts.rehearse(db, finish_all)
+            with _refusals():
+                attempts.rehearse(db, finish_all)
             return
-        except DocumentTooLarge as error:
-            raise Failed(by_server=True) from error
-        except OperationFailure as error:
+        except PyMongoError as error:
             if not attempts.may_try_again(error):
-                raise _failed(error) from error
+                raise
         _pause(db, attempt, record["deadline"], until)
 
 
@@ -293,7 +297,8 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
     if current is None or current["state"] != "rollback":
         return
     if tombs_for_seconds:
-        _for_each_collection(db, record, _tomb_request)
+        # Where the server refuses a tombstone, by a validator, it refuses the marker too: nobody can come late.
+        _for_each_collection(db, record, _tomb_request, may_be_refused=True)
     _for_each_collection(db, record, _undo_request)
     if tombs_for_seconds:
         _remember_tombs(db, record, tombs_for_seconds)
@@ -342,7 +347,7 @@ def _update(where: Document, update: Document, stored: Mapping[str, Any]) -> Upd
     return UpdateOne(where, update, array_filters=filters)
 
 
-def _for_each_collection(db: Db, record: Document, request: Any) -> None:
+def _for_each_collection(db: Db, record: Document, request: Any, *, may_be_refused: bool = False) -> None:
     """One unordered batch per collection: after the decision no step depends on another.
 
     Inserted documents come first, so that a document without a marker agrees with what was inserted beside it.
@@ -352,4 +357,8 @@ def _for_each_collection(db: Db, record: Document, request: Any) -> None:
         if made := request(stored, record["txn"]):
             by_collection.setdefault((stored["does"] != "insert", stored["collection"]), []).append(made)
     for (_, name), requests in sorted(by_collection.items(), key=lambda item: item[0]):
-        db[name].bulk_write(requests, ordered=False)
+        try:
+            db[name].bulk_write(requests, ordered=False)
+        except BulkWriteError as error:
+            if is_away(error) or not may_be_refused:
+                raise

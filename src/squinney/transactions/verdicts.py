@@ -8,7 +8,7 @@ from typing import Any
 
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import escrow, records
-from squinney.transactions.steps import AT_REST, Step
+from squinney.transactions.steps import AT_REST, Step, identity, identity_of, value_at
 
 DUPLICATE_KEY = 11000
 
@@ -25,13 +25,13 @@ def refuse_if_decided(db: Db, step: Step) -> None:
 
 
 def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
-    """Shared takes that are undone and gives that are done can only help a shared guard: if all of them do not, nothing
-    will.
+    """Shared takes that are undone and gives that are done can only help the guard of a shared take: if all of them do
+    not, nothing will. A limit that gives may overshoot they can only pass.
     """
     best = dict(document)
     for txn in document["txns"]:
         record = records.open_run(db, txn)
-        if record is None:  # it ended just now
+        if record is None or record["state"] == "tombs":  # it ended just now
             return
         for path, amount in _what_may_come(record, step):
             _add(best, path, amount)
@@ -41,11 +41,12 @@ def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
 
 
 def _what_may_come(record: Document, step: Step) -> Iterator[tuple[str, Any]]:
+    taken = (step.take or {}).get("$inc", {})
     for stored in record["steps"]:
-        if (stored["collection"], stored["place"]) == (step.name, step.place):
+        if identity_of(stored["collection"], stored["place"]["_id"]) == identity(step):
             helpful = {"new": ("undo", "update"), "commit": ("update",), "rollback": ("undo",)}[record["state"]]
             for name in helpful:
-                yield from stored.get(name, {}).get("$inc", {}).items()
+                yield from ((path, n) for path, n in stored.get(name, {}).get("$inc", {}).items() if path in taken)
 
 
 def _add(document: Document, path: str, amount: Any) -> None:
@@ -62,10 +63,17 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
 
     A stub whose run has no record is nobody's: it came too late, and is removed.
     """
-    value = report.get("keyValue")
-    if not value or "collation" in report:  # with a collation the report holds no value that can be looked up
+    value, collation = report.get("keyValue"), report.get("collation")
+    if collation:  # then the report holds no value that can be looked up
+        value = {path: value_at(step.insert or {}, path) for path in report["keyPattern"]} if step.insert else None
+    if not value:
         raise step.taken(None)
-    holder = db[step.name].find_one({"$and": [value, _indexed(db, step.name, report)]}, {"txn_lock": 1, "txn_stub": 1})
+    holder = db[step.name].find_one(
+        {"$and": [value, _indexed(db, step.name, report)]},
+        {"txn_lock": 1, "txn_stub": 1},
+        sort=[("txn_lock", -1)],  # the undecided first, where a sparse or multikey index holds only one of those found
+        collation=collation,
+    )
     if holder is None:
         return False
     if holder.get("txn_lock") is None:
@@ -78,6 +86,6 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
 
 def _indexed(db: Db, name: str, report: Mapping[str, Any]) -> Document:
     """Which documents the index of the report holds: with a partial index, not all that have the value."""
-    found = re.search(r" index: (\S+)", report.get("errmsg", ""))
+    found = re.search(r" index: (.+) (?:collation: .+ )?dup key: ", report.get("errmsg", ""))
     indexes = db[name].index_information() if found and found[1] != "_id_" else {}
     return dict(indexes.get(found[1], {}).get("partialFilterExpression", {})) if found else {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,12 +20,13 @@ from pymongo.client_session import ClientSession
 from squinney.ads import queries, rules
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
-from squinney.transactions import in_transaction
+from squinney.transactions import Busy, in_transaction
 
 LEASE_SECONDS = 60  # for so long serves are given out from one
 MARGIN_SECONDS = 60  # between the end of the last token and that of its lease: clocks differ
 RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again
 RETURNED_AT_ONCE = 500
+RETURN_SECONDS = 2
 
 
 @dataclass
@@ -174,7 +176,11 @@ def return_lapsed(db: Db, now: datetime) -> int:
     After a crash: the next run goes on.
     """
     lapsed = [lease["_id"] for lease in queries.LAPSED.find(db, now=now, limit=RETURNED_AT_ONCE)]
-    return sum(in_transaction(db, partial(_return, db, lease_id)) for lease_id in lapsed)
+    returned = 0
+    for lease_id in lapsed:
+        with suppress(Busy):  # a transaction of a killed process holds the budget for a minute: the next run has it
+            returned += in_transaction(db, partial(_return, db, lease_id), seconds=RETURN_SECONDS)
+    return returned
 
 
 def _return(db: Db, lease_id: str, session: ClientSession) -> int:

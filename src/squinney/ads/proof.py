@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from squinney.ads import budgets
 from squinney.ads.documents import THOUSAND
-from squinney.ads.errors import BadServe, CampaignTaken
+from squinney.ads.errors import BadServe
 from squinney.ads.network import AdNetwork
 from squinney.ads.repair import find_problems
 from squinney.ads.tokens import Tokens
@@ -19,15 +19,17 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Mode
 
-USERS = 200
+USERS = 20
+# Many, because a worker killed inside a transaction holds its campaigns until the server ends the transaction.
+ZONES = 20
 CAP = {"impressions": 3, "per_seconds": 86_400}
 # Small budgets, so that they run out before one's eyes: price, total, daily.
 CAMPAIGNS: dict[str, tuple[dict[str, object], int, int]] = {
-    "proof:daily": ({"model": "cpm", "bid": 900}, 100_000, 700),
-    "proof:total": ({"model": "cpm", "bid": 800}, 900, 100_000),
-    "proof:clicks": ({"model": "cpc", "bid": 10}, 2_000, 1_500),
-    "proof:capped": ({"model": "cpm", "bid": 1_000}, 100_000, 90_000),
-    "proof:rest": ({"model": "cpm", "bid": 1}, 100_000, 90_000),
+    "daily": ({"model": "cpm", "bid": 900}, 10_000, 20),
+    "total": ({"model": "cpm", "bid": 800}, 30, 10_000),
+    "clicks": ({"model": "cpc", "bid": 10}, 200, 150),
+    "capped": ({"model": "cpm", "bid": 1_000}, 10_000, 9_000),
+    "rest": ({"model": "cpm", "bid": 1}, 10_000, 9_000),
 }
 IMPRESSION_SECONDS = 5.0
 SECRET = b"proof"
@@ -35,15 +37,16 @@ TOKENS = Tokens(SECRET)
 
 
 def prepare(db: Db) -> None:
-    """Make the campaigns that the workers serve."""
+    """Make the campaigns that the workers serve, one of each kind in each zone."""
     network = AdNetwork(db)
-    for campaign_id, (price, total, daily) in CAMPAIGNS.items():
-        with suppress(CampaignTaken):
-            cap = CAP if campaign_id == "proof:capped" else None
+    for zone in range(ZONES):
+        for kind, (price, total, daily) in CAMPAIGNS.items():
+            campaign_id = f"{kind} {zone}"
             budget = {"total": total, "daily": daily, "currency": "EUR"}
+            cap = CAP if kind == "capped" else None
             network.create_campaign(campaign_id, "proof", pricing=price, budget=budget, cap=cap)
-        creative = {"kind": "text", "title": campaign_id, "text": "", "url": "/"}
-        network.place(campaign_id, "proof", "zone", {"unit": campaign_id, "creative": creative})
+            creative = {"kind": "text", "title": campaign_id, "text": "", "url": "/"}
+            network.place(campaign_id, "proof", f"zone {zone}", {"unit": campaign_id, "creative": creative})
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
@@ -51,17 +54,14 @@ def work(db: Db, mode: Mode, seed: int) -> None:
     network = AdNetwork(db, secret=SECRET, impression_seconds=IMPRESSION_SECONDS)
     chance = random.Random(seed)
     while True:
-        user = f"user {chance.randrange(USERS)}"
-        try:
-            serves = network.choose("proof", "zone", user=user, count=4)
-        except (Conflict, Unavailable):
-            continue
-        db["served"].insert_many([{"user": user, "campaign_id": one.campaign_id} for one in serves] or [{"user": user}])
-        ids = [one.serve_id for one in serves if chance.random() < 0.9]
-        if not ids:
-            continue
+        user, zone = f"user {chance.randrange(USERS)}", f"zone {chance.randrange(ZONES)}"
         with suppress(Conflict, Unavailable):
-            _send(db, network, ids, chance)
+            serves = network.choose("proof", zone, user=user, count=4)
+            shown = [{"user": user, "campaign_id": one.campaign_id} for one in serves]
+            ids = [one.serve_id for one in serves if chance.random() < 0.9]
+            if ids:
+                db["served"].insert_many(shown)
+                _send(db, network, ids, chance)
 
 
 def _send(db: Db, network: AdNetwork, ids: list[str], chance: random.Random) -> None:
@@ -107,19 +107,20 @@ def check(db: Db) -> dict[str, str]:
 
 
 def _over(counters: list[Document]) -> str:
-    by_day: Counter[tuple[object, ...]] = Counter()
+    by_day: Counter[tuple[str, object]] = Counter()
     in_all: Counter[str] = Counter()
     for row in counters:
         by_day[row["campaign_id"], row["day"]] += row.get("spend", 0)
         in_all[row["campaign_id"]] += row.get("spend", 0)
-    over = [str(key[0]) for key, spend in by_day.items() if spend > CAMPAIGNS[str(key[0])][2] * THOUSAND]
-    over += [campaign_id for campaign_id, spend in in_all.items() if spend > CAMPAIGNS[campaign_id][1] * THOUSAND]
+    over = [name for (name, _), spend in by_day.items() if spend > CAMPAIGNS[name.split()[0]][2] * THOUSAND]
+    over += [name for name, spend in in_all.items() if spend > CAMPAIGNS[name.split()[0]][1] * THOUSAND]
     return ", ".join(over)
 
 
 def _over_cap(db: Db) -> str:
-    shown = Counter(one["user"] for one in db["served"].find({"campaign_id": "proof:capped"}))
-    over = [user for user, times in shown.items() if times > CAP["impressions"]]
+    capped = db["served"].find({"campaign_id": {"$regex": "^capped"}})
+    shown = Counter((one["user"], one["campaign_id"]) for one in capped)
+    over = [key for key, times in shown.items() if times > CAP["impressions"]]
     return f"{len(over)} users" if over else ""
 
 

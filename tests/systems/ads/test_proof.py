@@ -1,0 +1,14 @@
+"""`squinney prove ads`, at a size for every run."""
+
+from __future__ import annotations
+
+from tests.proving import require_proof
+from tests.sizes import IN_FULL, heavy
+
+from squinney.mongo.embedded import Embedded
+
+
+@heavy
+def test_every_promise_holds_under_kills(mongod: Embedded) -> None:
+    size = ["--workers", "8", "--seconds", "120"] if IN_FULL else ["--workers", "3", "--seconds", "60"]
+    require_proof(mongod, "ads", *size, *([] if IN_FULL else ["--operations", "120", "--kill-every", "3"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,6 +12,8 @@ from squinney.ads.documents import THOUSAND, Candidate, Cap, Serve
 from squinney.ads.tokens import Token, Tokens, new_serve
 from squinney.ads.zones import Ad, Zone
 from squinney.mongo.schema import Db
+
+Accepts = Callable[[Mapping[str, Any], int, str], bool]  # the creative, the eCPM, the currency
 
 
 class Choice:
@@ -24,6 +26,7 @@ class Choice:
         self._user = user
         self._words = words
         self._now = now
+        self.accepts: Accepts | None = None
         self._shown: dict[str, Any] | None = None  # the user's profile, once it is known
 
     def best(self, zone: Zone, count: int, *, chance: random.Random, tokens: Tokens) -> list[Serve]:
@@ -49,6 +52,8 @@ class Choice:
             return "ended"
         if ad.creative.get("kind") not in rules.CREATIVES:
             return "unknown creative"
+        if self.accepts and not self.accepts(ad.creative, ad.ecpm, campaign["budget"]["currency"]):
+            return "not accepted"
         if targeting := campaign["targeting"]:
             if "sites" in targeting and self._site not in targeting["sites"]:
                 return "not for this site"
@@ -80,7 +85,7 @@ class Choice:
             per_click=per_click,
             at_ms=int(self._now.timestamp() * 1000),
         )
-        return Serve(tokens.sign(token), token.campaign_id, ad.unit, ad.creative, held.price, score)
+        return Serve(tokens.sign(token), token.campaign_id, ad.unit, ad.creative, held.price, ad.ecpm, score)
 
     def _caps(self, ad: Ad) -> dict[str, Cap]:
         campaign_id = ad.held.campaign["_id"]

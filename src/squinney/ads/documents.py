@@ -76,13 +76,17 @@ class Placement(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """An ad that was chosen. `serve_id` is what beacons and clicks send back; `price` is in thousandths."""
+    """An ad that was chosen. `serve_id` is what beacons and clicks send back.
+
+    `price` is what an impression or a click costs, and `ecpm` what a thousand impressions bring, both in thousandths.
+    """
 
     serve_id: str
     campaign_id: str
     unit: str
     creative: dict[str, Any]
     price: int
+    ecpm: int
     score: float
 
 

@@ -15,7 +15,7 @@ from pymongo.errors import DuplicateKeyError
 from squinney import checks
 from squinney.ads import budgets, profiles, queries, rules
 from squinney.ads.budgets import Wallet
-from squinney.ads.choice import Choice
+from squinney.ads.choice import Accepts, Choice
 from squinney.ads.documents import THOUSAND, Campaign, Candidate, Click, Placement, Serve
 from squinney.ads.errors import BadServe, CampaignEnded, CampaignTaken, ServeExpired, UnitTaken, UnknownCampaign
 from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, Beacon, Settler
@@ -83,7 +83,7 @@ class AdNetwork:
         Atomic: each campaign's lease in one transaction.
         After a crash: the job `return-ad-leases` gives back what is left when it lapses.
         """
-        self._zones.stop.set()
+        self._zones.close()
         for campaign_id, held in list(self._zones.campaigns.items()):
             lease = held.wallet.empty()
             if lease and lease.free:
@@ -251,10 +251,12 @@ class AdNetwork:
         keywords: Iterable[str] = (),
         count: int = 1,
         consent: bool = True,
+        accepts: Accepts | None = None,
     ) -> list[Serve]:
         """The best ads for a zone now, best first; fewer, or none, where there are no more.
 
-        Without `consent` no profile is read or made, and so nothing is capped, as for an unknown user.
+        Without `consent` no profile is read or made, and so nothing is capped, as for an unknown user. `accepts` leaves
+        out what it refuses, by the creative, the eCPM and the currency.
 
         Atomic: a capped ad is one conditional update of the profile; others ask nobody. Now and then a process leases
         a slice of a budget, in one transaction.
@@ -268,6 +270,7 @@ class AdNetwork:
         words = rules.keywords(keywords) if keywords else []
         checks.integer(count, "count", least=1, most=MOST_CHOSEN)
         choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=self._clock())
+        choice.accepts = accepts
         return choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
 
     @operation(reads_only=True)

@@ -29,6 +29,7 @@ MOST_ZONES = 10_000
 REBUILD_SECONDS = 0.2  # at most so often, where many ads of a zone change
 DRAWS = 20
 POLL_SECONDS = 0.5
+CLOSE_SECONDS = 3
 
 
 @dataclass(slots=True)
@@ -211,6 +212,12 @@ class Zones:
             active=placement["active"],
         )
         zone.changed = True
+
+    def close(self) -> None:
+        """End the thread."""
+        self.stop.set()
+        if (thread := self._thread) is not None:
+            thread.join(timeout=CLOSE_SECONDS)
 
     # ---- keeping fresh ----
 

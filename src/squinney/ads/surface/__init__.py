@@ -1,0 +1,1 @@
+"""Ads for callers: HTTP routes, pages and commands."""

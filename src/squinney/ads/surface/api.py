@@ -1,0 +1,335 @@
+"""The advertising network over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.responses import JSONResponse, Response
+
+from squinney.ads import (
+    AdNetwork,
+    BadServe,
+    CampaignEnded,
+    CampaignTaken,
+    ServeExpired,
+    UnitTaken,
+    UnknownCampaign,
+)
+from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP
+from squinney.ads.surface import openrtb
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import service
+from squinney.http.problems import problem, responses
+from squinney.http.routes import OneThreadRoute
+from squinney.transactions import Busy
+
+router = APIRouter(prefix="/api/ads", tags=["ads"], route_class=OneThreadRoute)
+
+Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=50)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class PricingModel(_Strict):
+    """`cpm`: minor units for a thousand impressions; `cpc`: for a click."""
+
+    model: str = Field(pattern="^(cpm|cpc)$", examples=["cpm"])
+    bid: int = Field(ge=1, le=MOST_BID, strict=True, examples=[250])
+
+
+class BudgetModel(_Strict):
+    """In minor units."""
+
+    total: int = Field(ge=1, le=MOST_BUDGET, strict=True, examples=[100_000])
+    daily: int | None = Field(None, ge=1, le=MOST_BUDGET, strict=True)
+    currency: str = Field("EUR", pattern="^[A-Z]{3}$")
+    pacing: str = Field("asap", pattern="^(asap|even)$")
+
+
+class CapModel(_Strict):
+    """At most so many impressions for one user in so many seconds."""
+
+    impressions: int = Field(ge=1, le=MOST_CAP, strict=True)
+    per_seconds: int = Field(ge=1, le=90 * 86_400, strict=True)
+
+
+class TargetingModel(_Strict):
+    """Where, and beside which words, a campaign may be shown."""
+
+    sites: list[Name] = Field([], max_length=1_000)
+    keywords: Words = []
+
+
+class NewCampaign(_Strict):
+    """What making a campaign takes."""
+
+    id: Name = Field(examples=["larch:boots"])
+    advertiser: Name
+    owner: Name | None = None
+    pricing: PricingModel
+    budget: BudgetModel
+    cap: CapModel | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    targeting: TargetingModel | None = None
+
+
+class NewPlacement(_Strict):
+    """What putting an ad into a zone takes."""
+
+    site: Name
+    zone: Name
+    unit: Name
+    creative: dict[str, Any] = Field(
+        description="`kind` (`text` or `image`), `url`, and `title` and `text`, or `image` and `alt`",
+        examples=[{"kind": "text", "title": "Boots", "text": "For wet leaves", "url": "https://example.com"}],
+    )
+    keywords: Words = []
+    weight: int = Field(1, ge=1, le=1_000, strict=True)
+    cap: CapModel | None = None
+    active: bool = True
+
+
+class Wanted(_Strict):
+    """What a choice takes."""
+
+    site: Name
+    zone: Name
+    user: Name | None = None
+    keywords: Words = []
+    count: int = Field(1, ge=1, le=20, strict=True)
+    consent: bool = True
+
+
+class Beacons(_Strict):
+    """Serve ids, as they were given out."""
+
+    serve_ids: list[Annotated[str, Field(max_length=4_000)]] = Field(max_length=1_000)
+
+
+class Conversion(_Strict):
+    """A serve that led to something, and what that was worth in minor units."""
+
+    serve_id: str = Field(max_length=4_000)
+    value: int = Field(0, ge=0, le=10**15, strict=True)
+
+
+class CampaignModel(BaseModel):
+    """A campaign."""
+
+    id: str
+    advertiser: str
+    owner: str | None = None
+    status: str
+    pricing: dict[str, Any]
+    budget: dict[str, Any]
+    cap: dict[str, Any] | None
+    targeting: dict[str, Any]
+    starts_at: datetime | None
+    ends_at: datetime | None
+    created_at: datetime
+
+
+class CampaignPage(BaseModel):
+    """A page of campaigns."""
+
+    items: list[CampaignModel]
+    next: str | None
+
+
+class PlacementModel(BaseModel):
+    """An ad in a zone."""
+
+    site: str
+    zone: str
+    unit: str
+    campaign_id: str
+    creative: dict[str, Any]
+    keywords: list[str]
+    weight: int
+    cap: dict[str, Any] | None
+    active: bool
+    ecpm: int
+
+
+class ServeModel(BaseModel):
+    """A chosen ad."""
+
+    serve_id: str
+    campaign_id: str
+    unit: str
+    creative: dict[str, Any]
+    price: int
+    ecpm: int
+    score: float
+
+
+class CandidateModel(BaseModel):
+    """An ad of a zone, and why it would be left out."""
+
+    campaign_id: str
+    unit: str
+    ecpm: int
+    matches: int
+    score: float
+    left_out: str
+
+
+class Stats(BaseModel):
+    """What a campaign delivered; `spend` of a row is in thousandths of a minor unit."""
+
+    campaign_id: str
+    currency: str
+    totals: dict[str, int]
+    rows: list[dict[str, Any]]
+
+
+class Counted(BaseModel):
+    """For each serve id whether this was the first time."""
+
+    first: list[bool]
+
+
+class Once(BaseModel):
+    """Whether this was the first time."""
+
+    first: bool
+
+
+class ClickModel(BaseModel):
+    """Where the click leads."""
+
+    url: str
+    first: bool
+
+
+def _out(campaign: Any) -> Any:
+    return {"id": campaign["_id"], **campaign}
+
+
+def _placement(placement: Any) -> Any:
+    key = placement["_id"]
+    return {**placement, "site": key["site"], "zone": key["zone"], "unit": key["ad_unit"]}
+
+
+@router.post("/campaigns", status_code=201, response_model=CampaignModel, responses=responses(CampaignTaken, Busy))
+def create_campaign(network: Network, body: NewCampaign) -> Any:
+    """Make a campaign."""
+    given = body.model_dump(exclude_unset=True)
+    campaign_id, advertiser = given.pop("id"), given.pop("advertiser")
+    return _out(network.create_campaign(campaign_id, advertiser, **given))
+
+
+@router.get("/campaigns", response_model=CampaignPage, responses=responses())
+def list_campaigns(network: Network, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Every campaign, by id."""
+    page = network.all(cursor=cursor, limit=limit)
+    return {"items": [_out(one) for one in page.items], "next": signed(page.next)}
+
+
+@router.get("/campaigns/{campaign_id}", response_model=CampaignModel, responses=responses(UnknownCampaign))
+def get_campaign(network: Network, campaign_id: str) -> Any:
+    """One campaign."""
+    return _out(network.get(campaign_id))
+
+
+@router.post(
+    "/campaigns/{campaign_id}/pause", response_model=CampaignModel, responses=responses(UnknownCampaign, CampaignEnded)
+)
+def pause_campaign(network: Network, campaign_id: str) -> Any:
+    """Show a campaign no more until it is resumed."""
+    return _out(network.pause(campaign_id))
+
+
+@router.post(
+    "/campaigns/{campaign_id}/resume", response_model=CampaignModel, responses=responses(UnknownCampaign, CampaignEnded)
+)
+def resume_campaign(network: Network, campaign_id: str) -> Any:
+    """Show a paused campaign again."""
+    return _out(network.resume(campaign_id))
+
+
+@router.post("/campaigns/{campaign_id}/deactivate", response_model=CampaignModel, responses=responses(UnknownCampaign))
+def deactivate_campaign(network: Network, campaign_id: str) -> Any:
+    """End a campaign for good."""
+    return _out(network.deactivate(campaign_id))
+
+
+@router.post(
+    "/campaigns/{campaign_id}/placements",
+    response_model=PlacementModel,
+    responses=responses(UnknownCampaign, CampaignEnded, UnitTaken),
+)
+def place(network: Network, campaign_id: str, body: NewPlacement) -> Any:
+    """Put an ad into a zone, or change it."""
+    ad = body.model_dump()
+    return _placement(network.place(campaign_id, ad.pop("site"), ad.pop("zone"), ad))
+
+
+@router.get("/campaigns/{campaign_id}/stats", response_model=Stats, responses=responses(UnknownCampaign))
+def read_stats(network: Network, campaign_id: str, start: datetime | None = None, end: datetime | None = None) -> Any:
+    """What a campaign delivered: totals, and rows per zone, unit and day."""
+    return network.stats(campaign_id, start, end)
+
+
+@router.post("/choose", response_model=list[ServeModel], responses=responses(Busy))
+def choose(network: Network, body: Wanted) -> Any:
+    """The best ads for a zone now, best first."""
+    return network.choose(**body.model_dump())
+
+
+@router.post("/explain", response_model=list[CandidateModel], responses=responses())
+def explain(network: Network, body: Wanted) -> Any:
+    """Every ad of a zone with its score, or why it would be left out."""
+    return network.explain(body.site, body.zone, user=body.user, keywords=body.keywords)
+
+
+@router.post("/impressions", response_model=Counted, responses=responses(Busy))
+def count_impressions(network: Network, body: Beacons) -> Any:
+    """Count impressions, each once; forged and late ones are not counted."""
+    return {"first": network.impressions(body.serve_ids)}
+
+
+@router.post("/clicks", response_model=ClickModel, responses=responses(BadServe, ServeExpired, Busy))
+def count_click(network: Network, body: Conversion) -> Any:
+    """Count a click, once, and say where it leads."""
+    return network.click(body.serve_id)
+
+
+@router.post("/conversions", response_model=Once, responses=responses(BadServe, ServeExpired, Busy))
+def count_conversion(network: Network, body: Conversion) -> Any:
+    """Count a conversion, once."""
+    return {"first": network.conversion(body.serve_id, body.value)}
+
+
+@router.delete("/users/{user}", response_model=Once, responses=responses())
+def forget_user(network: Network, user: str) -> Any:
+    """Delete what is known of a user; whether there was anything."""
+    return {"first": network.forget(user)}
+
+
+@router.post(
+    "/openrtb2",
+    response_model=dict[str, Any],
+    responses={**responses(Busy), 204: {"description": "No bid"}, 400: {"description": "Not a bid request"}},
+)
+def bid(network: Network, request: Request, body: Annotated[dict[str, Any], Body()]) -> Any:
+    """Answer an OpenRTB 2.6 banner bid request with a bid response, or with 204 for no bid."""
+    try:
+        wanted = openrtb.BidRequest.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        return problem(400, "Bad Request", f"{field}: {first['msg']}", "invalid", {"field": field})
+    answered = openrtb.answer(network, wanted, str(request.base_url).rstrip("/"))
+    if answered is None:
+        return Response(status_code=204)
+    return JSONResponse(answered, headers={"x-openrtb-version": "2.6"})

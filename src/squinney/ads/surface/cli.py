@@ -1,0 +1,205 @@
+"""`squinney ads`: campaigns, figures and simulated traffic from the command line."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Annotated, Any, cast
+
+import typer
+from rich.progress import Progress
+from rich.table import Column, Table
+
+from squinney.ads import AdNetwork
+from squinney.ads.documents import THOUSAND
+from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
+from squinney.patterns.money import shown
+from squinney.system import Assembled
+
+app = typer.Typer(help="Campaigns whose ads are shown and paid for.", no_args_is_help=True)
+
+CLICK_RATE = 0.01
+BATCH = 100
+
+
+def _network(systems: Assembled) -> AdNetwork:
+    return cast(AdNetwork, systems.services["ads"]["network"])
+
+
+def _say(value: Any, line: str, as_json: bool) -> None:
+    if as_json:
+        print_json(value)
+    else:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def campaign(
+    context: typer.Context,
+    campaign_id: Annotated[str, typer.Argument(help="A name of your own, such as larch:boots.")],
+    advertiser: Annotated[str, typer.Argument(help="Who pays.")],
+    bid: Annotated[int, typer.Option(help="In minor units: for a thousand impressions, or for a click.")],
+    total: Annotated[int, typer.Option(help="The budget, in minor units.")],
+    model: Annotated[str, typer.Option(help="cpm or cpc.")] = "cpm",
+    daily: Annotated[int | None, typer.Option(help="The budget of a day.")] = None,
+    currency: Annotated[str, typer.Option(help="Three letters.")] = "EUR",
+    cap: Annotated[int | None, typer.Option(help="At most so many impressions a day for one user.")] = None,
+    owner: Annotated[str | None, typer.Option(help="The id of the person whose it is.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a campaign."""
+    with ready(context) as systems:
+        made = _network(systems).create_campaign(
+            campaign_id,
+            advertiser,
+            pricing={"model": model, "bid": bid},
+            budget={"total": total, "daily": daily, "currency": currency},
+            cap={"impressions": cap, "per_seconds": 86_400} if cap is not None else None,
+            owner=owner,
+        )
+    _say(made, f"{campaign_id} is active, with {shown(total, currency)}", as_json)
+
+
+@app.command()
+def place(
+    context: typer.Context,
+    campaign_id: str,
+    site: str,
+    zone: str,
+    unit: str,
+    url: Annotated[str, typer.Option(help="Where a click leads.")],
+    title: Annotated[str, typer.Option(help="The ad's first words.")],
+    text: Annotated[str, typer.Option(help="Its other words.")] = "",
+    keyword: Annotated[list[str] | None, typer.Option(help="A word it goes with; may be given again.")] = None,
+    weight: Annotated[int, typer.Option(help="How often among equals.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Put an ad of words into a zone, or change it."""
+    creative = {"kind": "text", "title": title, "text": text, "url": url}
+    ad = {"unit": unit, "creative": creative, "keywords": keyword or [], "weight": weight}
+    with ready(context) as systems:
+        placed = _network(systems).place(campaign_id, site, zone, ad)
+    _say(placed, f"{unit} is in {zone} of {site}", as_json)
+
+
+@app.command("list")
+def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
+    """List campaigns with what they have spent."""
+    with ready(context) as systems:
+        page = _network(systems).all(cursor=cursor, limit=limit)
+        money = _network(systems).money(one["_id"] for one in page.items)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table(Column("id", no_wrap=True), "status", *(Column(name, justify="right") for name in ("spent", "of")))
+    for one in page.items:
+        currency = one["budget"]["currency"]
+        spent = shown(money[one["_id"]]["spent"] // THOUSAND, currency)
+        table.add_row(one["_id"], one["status"], spent, shown(one["budget"]["total"], currency))
+    console.print(table)
+    if page.next:
+        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def pause(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
+    """Show a campaign no more until it is resumed."""
+    with ready(context) as systems:
+        changed = _network(systems).pause(campaign_id)
+    _say(changed, f"{campaign_id} is paused", as_json)
+
+
+@app.command()
+def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
+    """Show a paused campaign again."""
+    with ready(context) as systems:
+        changed = _network(systems).resume(campaign_id)
+    _say(changed, f"{campaign_id} is active", as_json)
+
+
+@app.command()
+def stats(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
+    """Show what a campaign delivered, by zone, ad and day."""
+    with ready(context) as systems:
+        found = _network(systems).stats(campaign_id)
+    if as_json:
+        print_json(found)
+        return
+    names = ("impressions", "clicks", "conversions", "spend")
+    table = Table("day", "zone", "ad", *(Column(name, justify="right") for name in names))
+    for row in found["rows"]:
+        counts = [f"{row[name]:,}" for name in names[:3]]
+        table.add_row(
+            f"{row['day']:%Y-%m-%d}", f"{row['site']} {row['zone']}", row["unit"], *counts, _spent(found, row["spend"])
+        )
+    totals = found["totals"]
+    counts = [f"{totals[name]:,}" for name in names[:3]]
+    table.add_row("in all", "", "", *counts, _spent(found, totals["spend_thousandths"]))
+    console.print(table)
+
+
+def _spent(found: dict[str, Any], thousandths: int) -> str:
+    return shown(thousandths // THOUSAND, found["currency"])
+
+
+@app.command()
+def simulate(
+    context: typer.Context,
+    site: str,
+    zone: str,
+    visits: Annotated[int, typer.Option(help="How many.", min=1, max=10_000_000)] = 1_000,
+    users: Annotated[int, typer.Option(help="How many visitors there are.", min=1)] = 500,
+    click_rate: Annotated[
+        float, typer.Option(help="How many of the impressions are clicked.", min=0, max=1)
+    ] = CLICK_RATE,
+    seed: Annotated[int | None, typer.Option(help="The same visitors again.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Send visitors to a zone, count what they see and click, and show delivery against the budgets."""
+    chance = random.Random(seed)
+    with ready(context) as systems, _network(systems) as network:
+        began = time.monotonic()
+        served: dict[str, int] = {}
+        with Progress(console=console, disable=as_json, transient=True) as progress:
+            task = progress.add_task("visits", total=visits)
+            for start in range(0, visits, BATCH):
+                size = min(BATCH, visits - start)
+                for campaign_id in _visits(network, site, zone, size, users, click_rate, chance):
+                    served[campaign_id] = served.get(campaign_id, 0) + 1
+                progress.advance(task, size)
+        seconds = time.monotonic() - began
+        money = network.money(served)
+        goals = {one: network.get(one)["budget"] for one in served}
+    delivered: list[dict[str, Any]] = [
+        {"campaign_id": one, "served": count, **_against(money[one], goals[one])} for one, count in served.items()
+    ]
+    if as_json:
+        print_json({"visits": visits, "seconds": round(seconds, 3), "campaigns": delivered})
+        return
+    table = Table(
+        Column("campaign", no_wrap=True), *(Column(name, justify="right") for name in ("served", "spent", "of", ""))
+    )
+    for row in delivered:
+        currency = goals[row["campaign_id"]]["currency"]
+        part = f"{row['spent'] / row['total']:.1%}"
+        table.add_row(
+            row["campaign_id"], f"{row['served']:,}", shown(row["spent"], currency), shown(row["total"], currency), part
+        )
+    console.print(table)
+    console.print(f"{visits:,} visits in {seconds:.1f} s", highlight=False)
+
+
+def _against(money: dict[str, Any], budget: Any) -> dict[str, int]:
+    return {"spent": money["spent"] // THOUSAND, "total": budget["total"]}
+
+
+def _visits(
+    network: AdNetwork, site: str, zone: str, size: int, users: int, click_rate: float, chance: random.Random
+) -> list[str]:
+    """The campaigns that so many visitors were shown, once all of it is settled."""
+    serves = [one for _ in range(size) for one in network.choose(site, zone, user=f"visitor {chance.randrange(users)}")]
+    network.impressions([one.serve_id for one in serves])
+    for one in serves:
+        if chance.random() < click_rate:
+            network.click(one.serve_id)
+    return [one.campaign_id for one in serves]

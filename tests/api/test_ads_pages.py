@@ -1,0 +1,67 @@
+"""The network's pages, beacons and clicks."""
+
+from __future__ import annotations
+
+from starlette.testclient import TestClient
+from tests.api.conftest import SECRET
+
+from squinney import assembly
+from squinney.ads import AdNetwork
+from squinney.http.visitor import SIGNED_IN, Visitor
+
+HTML = {"Accept": "text/html"}
+
+
+def _network(systems: assembly.Assembled) -> AdNetwork:
+    return systems.services["ads"]["network"]
+
+
+def _made(site: TestClient) -> None:
+    form = {"name": "larch:boots", "advertiser": "Larch", "model": "cpm", "bid": "2.50", "total": "100", "daily": ""}
+    made = site.post("/ads/campaigns", data=form, headers=HTML, follow_redirects=False)
+    assert made.headers["location"] == "/ads/campaigns/larch:boots"
+    ad = {"site": "news", "zone": "top", "unit": "u", "title": "<script>x</script>", "url": "https://example.com/"}
+    placed = site.post("/ads/place/larch:boots", data=ad, headers=HTML)
+    assert placed.status_code == 200, placed.text
+    assert "&lt;script&gt;x" in placed.text
+    assert "<script>x" not in placed.text
+
+
+def test_a_campaign_is_made_placed_paused_and_shown(site: TestClient) -> None:
+    _made(site)
+    assert "larch:boots" in site.get("/ads", headers=HTML).text
+    assert "Resume it" in site.post("/ads/status/larch:boots", data={"status": "paused"}, headers=HTML).text
+    assert "paused" in site.get("/ads/why?site=news&zone=top", headers=HTML).text
+    assert site.post("/ads/status/larch:boots", data={"status": "odd"}, headers=HTML).status_code == 422
+    again = {"name": "larch:boots", "advertiser": "L", "model": "cpm", "bid": "x", "total": "1"}
+    refused = site.post("/ads/campaigns", data=again, headers=HTML)
+    assert "bid must be a number like 12.50" in refused.text
+
+
+def test_a_beacon_and_a_click_count_once_and_lead_to_the_creative_alone(
+    site: TestClient, systems: assembly.Assembled
+) -> None:
+    _made(site)
+    serve_id = _network(systems).choose("news", "top")[0].serve_id
+    for _ in range(2):
+        assert site.get(f"/ads/seen/{serve_id}").headers["content-type"] == "image/gif"
+        clicked = site.get(f"/ads/click/{serve_id}", follow_redirects=False)
+        assert (clicked.status_code, clicked.headers["location"]) == (303, "https://example.com/")
+    totals = _network(systems).stats("larch:boots")["totals"]
+    assert (totals["impressions"], totals["clicks"]) == (1, 1)
+    assert site.get("/ads/click/forged", follow_redirects=False).status_code == 403
+    assert site.get(f"/ads/click/{serve_id}?url=https://evil.example", follow_redirects=False).status_code == 422
+
+
+def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembly.Assembled) -> None:
+    _made(site)
+    systems.db["people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    systems.db["ad_campaigns"].update_one({"_id": "larch:boots"}, {"$set": {"owner": "another"}})
+    services = systems.services["identity"]
+    token = SIGNED_IN + services["sessions"].start(systems.db["people"].find_one({"_id": "admin"}))
+    site.cookies.set("squinney", token)
+    site.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
+    assert "larch:boots" not in site.get("/ads", headers=HTML).text
+    assert site.get("/ads/campaigns/larch:boots", headers=HTML).status_code == 404
+    assert site.post("/ads/status/larch:boots", data={"status": "ended"}, headers=HTML).status_code == 404
+    assert site.get("/ads/why", headers=HTML).status_code == 403

@@ -32,12 +32,14 @@ def pages_of(router: APIRouter) -> list[str]:
 OF_SYSTEMS = [path for _, module in surfaces(SYSTEMS, "web") for path in pages_of(module.router)]
 PUBLIC = ["/", *FURTHER[:2], *(f"/{system.path}" for system in SYSTEMS if f"/{system.path}" in OF_SYSTEMS)]
 PUBLIC += ["/sign-in", "/sign-up"]
-PUBLIC.remove("/ledger")  # strangers are led to sign in
+for members_only in ("/ledger", "/ads"):  # strangers are led to sign in
+    PUBLIC.remove(members_only)
 FOR_ADMINS = [*pages_of(admin_pages.router), *FURTHER[2:]]
 FOR_ADMINS += [path for path in OF_SYSTEMS if path not in PUBLIC]
 # Where a list leads: the first link of a kind stands for all of them.
 LEADING_ON = {
     "/ledger": "main a[href^='/ledger/']",
+    "/ads": "main a[href^='/ads/campaigns/']",
     "/shop": "main a[href*='/products/']",
     "/site": "main a[href^='/site/']",
     "/site/gallery": "main a[href*='/-/upload']",

@@ -69,7 +69,7 @@ def _hasher() -> PasswordHasher:
     except ModuleNotFoundError as error:
         needs = "passwords need argon2-cffi: pip install 'squinney[server]'"
         raise ModuleNotFoundError(needs, name=error.name) from error
-    return PasswordHasher()
+    return PasswordHasher(parallelism=1)  # its four threads of old would take every core from those who wait for pages
 
 
 class _Turn:

@@ -46,6 +46,7 @@ def test_nothing_but_an_argon2_hash_is_kept_and_not_with_the_person(people: Peop
     ada = people.sign_up("ada", PASSWORD)
     stored = ready["logins"].find_one() or {}
     assert stored["password"].startswith("$argon2id$")
+    assert ",p=1$" in stored["password"], "a flood of sign-ups is to take one core, not all"
     assert "password" not in str(ada) + str(ready["people"].find_one())
     everything = str([list(ready[name].find()) for name in ready.list_collection_names()])
     assert PASSWORD not in everything

@@ -1,27 +1,30 @@
 """What attackers cost everybody else: a visitor loads pages while others sign up, stand still or have much rendered.
 
-Quiet and attacked rounds follow each other, so that only their ratio counts; a round's visitor never pauses.
+Quiet and attacked rounds follow each other, so that only their ratio counts; a round's visitor never pauses. The
+attackers are a process of their own: what the visitor waits for must be the service.
 """
 
 from __future__ import annotations
 
 import http.client
+import multiprocessing
 import os
 import re
 import secrets
 import socket
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from bench.http import served
 from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
+from squinney.mongo.schema import Db
 
 NAME = "bench_attacks"
 AIM = 3.0
@@ -38,6 +41,7 @@ class Browser:
     url: str
     cookie: str = ""
     csrf: str = ""
+    gallery: str = ""
 
     def connect(self) -> http.client.HTTPConnection:
         """A connection of its own."""
@@ -87,17 +91,10 @@ def sign_ups(url: str, member: Browser, stopped: Stopped) -> None:
 
 def idle_uploads(url: str, member: Browser, stopped: Stopped) -> None:
     """Uploads that are announced, and whose bytes never come."""
-    place = urlsplit(url)
-    head = (
-        f"POST /site/-/upload?parent=x&slug=x HTTP/1.1\r\nHost: {place.netloc}\r\nCookie: {member.cookie}\r\n"
-        f"X-CSRF-Token: {member.csrf}\r\nContent-Type: image/png\r\nContent-Length: 1000000\r\n\r\n"
-    )
 
     def stand_still(number: int) -> None:
         while not stopped():
-            with socket.create_connection((place.hostname, place.port), timeout=60) as line:
-                line.sendall(head.encode())
-                line.settimeout(0.5)
+            with announced_upload(member) as line:
                 while not stopped():
                     try:
                         if not line.recv(1_000):
@@ -106,6 +103,30 @@ def idle_uploads(url: str, member: Browser, stopped: Stopped) -> None:
                         continue
 
     _crowd(IDLE, stand_still)
+
+
+def announced_upload(member: Browser) -> socket.socket:
+    """A line on which an upload has begun and goes no further."""
+    place = urlsplit(member.url)
+    slug = secrets.token_hex(4)
+    head = (
+        f"POST /site/-/upload?parent={member.gallery}&slug={slug} HTTP/1.1\r\nHost: {place.netloc}\r\n"
+        f"Cookie: {member.cookie}\r\nX-CSRF-Token: {member.csrf}\r\n"
+        "Content-Type: image/png\r\nContent-Length: 1000000\r\n\r\n"
+    )
+    line = socket.create_connection((place.hostname, place.port), timeout=60)
+    line.sendall(head.encode())
+    line.settimeout(0.5)
+    return line
+
+
+def require_waiting(member: Browser) -> None:
+    """An upload that is refused at once would attack nobody."""
+    with announced_upload(member) as line:
+        try:
+            raise AssertionError(f"the upload did not wait: {line.recv(1_000)!r}")
+        except TimeoutError:
+            return
 
 
 def previews(url: str, member: Browser, stopped: Stopped) -> None:
@@ -150,14 +171,36 @@ def visit(url: str, seconds: float) -> list[float]:
 
 def measure(url: str, member: Browser, attack: Callable[..., None], seconds: float) -> list[float]:
     """A visitor's page loads beside an attack."""
-    over = threading.Event()
-    attacker = threading.Thread(target=attack, args=(url, member, over.is_set))
+    context = multiprocessing.get_context("spawn")
+    begun, over = context.Event(), context.Event()
+    attacker = context.Process(target=_attack, args=(attack, url, member, begun, over))
     attacker.start()
     try:
+        begun.wait(60)
         return visit(url, seconds)
     finally:
         over.set()
         attacker.join(120)
+
+
+def _attack(attack: Callable[..., None], url: str, member: Browser, begun: Any, over: Any) -> None:
+    begun.set()
+    attack(url, member, over.is_set)
+
+
+def editor(url: str, db: Db) -> Browser:
+    """Somebody who may preview and upload, and has a gallery."""
+    member = Browser(url)
+    member.get("/sign-up")
+    member.post("/sign-up", login="mallory", password=secrets.token_hex(8))
+    services = assembly.assemble(db).services
+    people = services["identity"]["people"]
+    person = people.set_role(people.by_login("mallory")["_id"], "editor")
+    author = {"_id": person["_id"], "name": "Mallory"}
+    gallery = services["content"]["nodes"].create(None, "attacked", "gallery", "Attacked", author, {"text": ""})
+    member.gallery = gallery["_id"]
+    member.get("/account")
+    return member
 
 
 def p99(took: list[float]) -> float:
@@ -176,10 +219,8 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 4.0) -> Non
     serve = ["-m", "squinney.service.commands.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
     took: dict[str, list[float]] = {"quiet": [], **{name: [] for name in ATTACKS}}
     with served(serve, environment) as (url, _):
-        member = Browser(url)
-        member.get("/sign-up")
-        member.post("/sign-up", login="mallory", password=secrets.token_hex(8))
-        member.get("/account")
+        member = editor(url, db)
+        require_waiting(member)
         visit(url, 1)  # what is made once is made
         for _round in range(rounds):
             for name, attack in ATTACKS.items():

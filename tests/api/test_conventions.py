@@ -94,6 +94,42 @@ def test_what_get_gives_post_takes(site: TestClient, systems: assembly.Assembled
     assert site.post(f"{API}/orders", json=given).json()["items"] == given["items"]
 
 
+def test_what_get_gives_of_nodes_comments_and_accounts_post_takes(site: TestClient) -> None:
+    author = {"id": "ann", "name": "Ann"}
+    new = {"slug": "a", "type": "blog-entry", "title": "A", "author": author, "detail": {"text": "x"}, "tags": ["t"]}
+    made = site.post("/api/content/nodes", json={**new, "published": "2026-01-01T00:00:00Z"}).json()
+    node = site.get(f"/api/content/nodes/{made['id']}").json()
+    again = site.post("/api/content/nodes", json={**node, "slug": "b"})
+    assert again.status_code == 201, again.text
+    for name in ("type", "title", "author", "detail", "tags", "published"):
+        assert again.json()[name] == node[name]
+
+    talk = f"/api/comments/nodes/{node['id']}"
+    first = site.post(talk, json={"author_id": "ann", "author_name": "Ann", "text": "One"}).json()
+    reply = {"author_id": "bob", "author_name": "Bob", "text": "Two", "reply_to": first["slug"]}
+    slug = site.post(talk, json=reply).json()["slug"]
+    given = site.get(f"{talk}/comment", params={"slug": slug}).json()
+    same = site.post(talk, json=given)
+    assert same.status_code == 201, same.text
+    assert [same.json()[name] for name in ("author", "text", "parent_id")] == [
+        given[name] for name in ("author", "text", "parent_id")
+    ]
+
+    opened = site.post("/api/ledger/accounts", json={"currency": "EUR", "opening": 5, "name": "Till"}).json()
+    account = site.get(f"/api/ledger/accounts/{opened['id']}").json()
+    second = site.post("/api/ledger/accounts", json=account)
+    assert second.status_code == 201, second.text
+    assert (second.json()["name"], second.json()["balance"], account["balance"]) == ("Till", 0, 5)
+    assert second.json()["id"] != account["id"]
+
+
+def test_movements_of_a_sku_that_nobody_knows_are_not_an_empty_list(site: TestClient) -> None:
+    assert site.post(f"{API}/products", json=product()).status_code == 201
+    assert site.get(f"{API}/stock/album/movements").json() == {"items": [], "next": None}
+    unknown = site.get(f"{API}/stock/nothing/movements")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown-product")
+
+
 def test_the_librarys_own_id_will_do_for_a_product(site: TestClient) -> None:
     stored = product()
     stored["_id"] = stored.pop("id")

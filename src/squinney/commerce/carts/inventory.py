@@ -102,10 +102,12 @@ class Inventory:
     def movements(self, sku: str, *, cursor: str | None = None, limit: int = 50) -> Page[Movement]:
         """Why the SKU's stock changed, newest first. Reservations are not in it: they come and go.
 
-        Raises: `Invalid` for a cursor that is none of ours.
+        Raises: `Invalid` for a cursor that is none of ours; `UnknownProduct` where there neither is nor was such a SKU.
         """
         checks.identifier(sku, "sku")
         found = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
+        if not found.items and cursor is None:
+            self._require_product(sku)
         return cast(Page[Movement], found)
 
 

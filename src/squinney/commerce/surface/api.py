@@ -157,7 +157,7 @@ def remove_product(catalog: Products, sku: str) -> None:
 # ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
 
 
-@router.get("/stock/{sku:path}/movements", response_model=MovementPage, responses=responses())
+@router.get("/stock/{sku:path}/movements", response_model=MovementPage, responses=responses(UnknownProduct))
 def list_movements(inventory: Stock, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
     return _page(inventory.movements(sku, cursor=cursor, limit=limit), signed)

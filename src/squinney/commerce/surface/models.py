@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from squinney.commerce.catalog.products import Common
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
+from squinney.http.bodies import WithWhatGetGives
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
@@ -28,19 +29,6 @@ class ProductPatch(Body):
 
     changes: dict[str, Any] = Field(examples=[{"title": "A better title"}])
     expected_version: int | None = Field(None, ge=1)
-
-
-class WithWhatGetGives(BaseModel):
-    """Passes over what GET gives and nobody can set, so that what GET gives can be sent as it is."""
-
-    NOT_SET: ClassVar[frozenset[str]]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _pass_over(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if name not in cls.NOT_SET}
 
 
 class NewProduct(WithWhatGetGives, Common):

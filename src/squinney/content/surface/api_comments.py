@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -28,6 +28,7 @@ from squinney.content.documents import MOST_COMMENT, Strategy
 from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden
+from squinney.http.bodies import WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
@@ -76,13 +77,28 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class NewComment(Body):
-    """What posting takes."""
+class NewComment(WithWhatGetGives, Body):
+    """What posting takes; `author` and `slug`, as GET gives them, say who and in reply to what as well."""
 
+    NOT_SET = frozenset({"id", "node_id", "parent_id", "slug", "posted", "html", "num_replies", "edited", "deleted"})
     author_id: str = Field(min_length=1, max_length=200)
     author_name: str = Field(min_length=1, max_length=100)
     text: str = Field(min_length=1, max_length=MOST_COMMENT)
     reply_to: str | None = Field(None, max_length=200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_get_says_it(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        taken = dict(given)
+        if isinstance(slug := taken.pop("slug", None), str) and "/" in slug:
+            taken = {"reply_to": slug.rpartition("/")[0], **taken}
+        author = taken.get("author")
+        if isinstance(author, dict) and author.keys() == {"id", "name"}:
+            taken.pop("author")
+            taken = {"author_id": author["id"], "author_name": author["name"], **taken}
+        return taken
 
 
 class NewText(Body):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.content import TRUSTED, Node, Viewer
 from squinney.content.documents import MOST_TAGS
+from squinney.http.bodies import WithWhatGetGives
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -52,9 +53,10 @@ class Change(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class NewNode(Change):
+class NewNode(WithWhatGetGives, Change):
     """What creating a node takes; without `published` it is a draft."""
 
+    NOT_SET = frozenset({"id", "nonce", "version", "created", "updated", "num_children", "num_comments", "access"})
     parent_id: str | None = None
     slug: str = Field(min_length=1, max_length=150, examples=["2026-11-hello"])
     type: Kind

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.errors import Conflict
+from squinney.http.bodies import WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
@@ -34,10 +35,11 @@ Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
 
-class NewAccount(BaseModel):
-    """What opening an account takes."""
+class NewAccount(WithWhatGetGives):
+    """What opening an account takes. A balance comes from `opening` and transfers alone."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    NOT_SET = frozenset({"id", "balance", "opened_at", "closed_at"})
     currency: Currency
     opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
     name: str = Field("", max_length=100, examples=["Corner bakery"])

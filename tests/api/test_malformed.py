@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.clock import utcnow
+from squinney.commerce import find_problems
 from squinney.mongo.schema import Db
 from squinney.service import doctor
 
@@ -66,6 +67,36 @@ def test_the_pages_show_the_rest(damaged: assembly.Assembled, site: TestClient) 
         assert "damaged and not shown here" in page.text, path
     assert site.get("/ledger/no-balance", headers=HTML).status_code == 409
     assert site.get("/admin/problems", headers=HTML).status_code == 200
+
+
+def test_a_page_of_something_damaged_says_so(damaged: assembly.Assembled, site: TestClient) -> None:
+    db, line = damaged.db, {"sku": "a", "title": "A", "qty": 1, "price": "much"}
+    pricing = {"list": 1, "retail": 1, "savings": 0, "pct_savings": 0, "currency": "EUR"}
+    film = {"type": "Film", "title": "Film", "title_lower": "film", "pricing": pricing, "properties": []}
+    damage(db, "products", {**film, "_id": "film", "details": {"director": 5}, "category_ids": []})
+    order = {"total": 1, "currency": "EUR", "status": "placed", "placed_at": utcnow(), "version": 1}
+    damage(db, "orders", {"_id": "odd-line", "items": [line], **order})
+    damage(db, "carts", {"_id": "odd-line", "status": "active", "currency": "EUR", "items": [line]})
+    for path in ("products/odd-product", "products/film", "orders/odd-order", "orders/odd-line"):
+        page = site.get(f"/shop/{path}", headers=HTML)
+        assert (page.status_code, "is damaged" in page.text) == (409, True), path
+    for cart in ("odd-cart", "odd-line"):
+        site.cookies.set("squinney-cart", cart)
+        assert site.get("/shop/cart", headers=HTML).status_code == 409, cart
+    site.cookies.delete("squinney-cart")
+    page = site.get("/shop/admin", headers=HTML)
+    assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
+    told = [str(problem) for problem in find_problems(db) if problem.code == "damaged-product"]
+    assert len(told) == 2
+    assert "director" in next(message for message in told if "film" in message)
+
+
+def test_the_list_of_ones_own_orders_shows_the_rest(systems: assembly.Assembled, site: TestClient) -> None:
+    person = systems.db["people"].find_one({})
+    assert person is not None
+    damage(systems.db, "orders", {"_id": "odd", "customer": person["_id"], "placed_at": utcnow(), "items": 5})
+    page = site.get("/shop/orders", headers=HTML)
+    assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
 
 
 def test_a_check_that_fails_altogether_is_one_finding(

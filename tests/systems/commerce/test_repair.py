@@ -66,8 +66,10 @@ def make_cycle(shop: Shop) -> None:
 def removed_stock(shop: Shop) -> None:
     """A product that was added again by a process that died before it said so to the stock."""
     catalog = Catalog(shop.db)
+    product = shop.db["products"].find_one({"_id": "gone"})
+    assert product
     catalog.remove("gone")
-    shop.db["products"].insert_one({"_id": "gone"})
+    shop.db["products"].insert_one(product)
 
 
 def reserve(shop: Shop, cart_id: str) -> None:

@@ -14,6 +14,7 @@ from squinney import checks
 from squinney.commerce.catalog.words import folded, parts_of
 from squinney.commerce.documents import CURRENCY, MOST_PRICE, Product
 from squinney.errors import Invalid
+from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
 from squinney.transactions import PROTOCOL_FIELDS
 
@@ -138,6 +139,9 @@ class Common(Details):
     properties: Any = []
 
 
+FIELDS = {"_id", *Common.model_fields} - {"sku"}
+
+
 def addressable_sku(value: Any) -> str:
     """A SKU that an address can name: browsers and proxies take `.` and `..` between slashes for a way to go.
 
@@ -170,6 +174,17 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
         "properties": _pairs(common.properties),
         "schema_version": SCHEMA_VERSION,
     }
+
+
+def damage_of(product: Any) -> str | None:
+    """Why a stored product is none, or None where it is one; what more it has, as a search's score, is passed over."""
+    try:
+        product_from({name: value for name, value in product.items() if name in FIELDS})
+    except Invalid as error:
+        return error.message
+    except MALFORMED as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def title_fields(title: str, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Products of an older version of this library, found and brought up to date."""
+"""Products that are damaged, found; those of an older version of this library, brought up to date."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pymongo import UpdateOne
 
 from squinney.commerce import problem_queries as queries
-from squinney.commerce.catalog.products import SCHEMA_VERSION, title_fields
-from squinney.commerce.catalog.search import OUTDATED
+from squinney.commerce.catalog.products import SCHEMA_VERSION, damage_of, title_fields
+from squinney.commerce.catalog.search import EVERY_PRODUCT, OUTDATED
 from squinney.mongo.problems import Problem, found
 from squinney.mongo.schema import Db, Document
 
@@ -17,7 +17,14 @@ BATCH = 1_000
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """One problem for all of them: what the titles are sorted and searched by is computed when a product is stored."""
+    """Those that are damaged, and one problem for all that are outdated.
+
+    What the titles are sorted and searched by is computed when a product is stored.
+    """
+    for product in EVERY_PRODUCT.find(db):
+        if why := damage_of(product):
+            said = f"product {product['_id']} cannot be shown or sold ({why[:200]})"
+            yield Problem("damaged-product", said, documents={"products": product["_id"]})
     for outdated in found(db, queries.OUTDATED_PRODUCTS, version=SCHEMA_VERSION):
         yield Problem(
             "outdated-products",

@@ -19,6 +19,7 @@ from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Document, Index
 from squinney.patterns import attributes, paging
 from squinney.patterns.attributes import Range, Value
+from squinney.transactions import visible
 
 TITLE, PRICE, DISCOUNT, DATE = "title_lower", "pricing.retail", "pricing.pct_savings", "details.issue_date"
 SORTS: Mapping[str, tuple[str, int]] = {
@@ -314,6 +315,13 @@ def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any
     return Search("category", where, [(field, direction), ("_id", direction)], _index("category", field).name)
 
 
+EVERY_PRODUCT = Query(
+    "commerce.every-product",
+    "products",
+    where=lambda: visible({}),
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
 OUTDATED = Query(
     "commerce.outdated",
     "products",

@@ -25,6 +25,9 @@ Children = Literal["refuse", "lift", "cascade"]
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
 
 
+READABLE = {"name", "slug", "parent"}
+
+
 def breadcrumbs(category: Category) -> list[Ancestor]:
     """The way from the root down to the category, itself included."""
     own: Ancestor = {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}
@@ -82,8 +85,12 @@ class Categories:
 
     @operation(reads_only=True)
     def tree(self) -> list[Document]:
-        """The whole tree: each category with its `children`, in their order. One query."""
-        nodes = {node["_id"]: {**node, "children": []} for node in queries.TREE.find(self._db)}
+        """The whole tree: each category with its `children`, in their order. One query.
+
+        A damaged one, which lacks its name, slug or parent, is left out.
+        """
+        found = (node for node in queries.TREE.find(self._db) if node.keys() >= READABLE)
+        nodes = {node["_id"]: {**node, "children": []} for node in found}
         for node in nodes.values():
             if node["parent"] in nodes:
                 nodes[node["parent"]]["children"].append(node)

@@ -27,6 +27,14 @@ from squinney.commerce.catalog.search import SORTS
 from squinney.commerce.documents import Cart
 from squinney.commerce.rules import total
 from squinney.commerce.surface import web_admin as commerce_admin
+from squinney.commerce.surface.damage import (
+    require_cart,
+    require_order,
+    require_product,
+    whole_levels,
+    whole_orders,
+    whole_products,
+)
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
@@ -56,8 +64,6 @@ CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
 LIVING = ("active", "pending")
 MOST_CHILDREN = 1_000
-PRICED: dict[str, type] = {f"pricing__{name}": int for name in ("retail", "list", "savings", "pct_savings")}
-PRICED["pricing__currency"] = str
 ORDERS = {
     "title": "Title",
     "price": "Price, lowest first",
@@ -128,9 +134,9 @@ def _listing(
         order = sort if sort in SORTS and "words" not in chosen else None
         page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = counts.facets(by=["type", "genre"], most=12, **filters)
-    products, damaged = whole(page.items, title=str, type=str, details=dict, **PRICED)
+    products, damaged = whole_products(page.items)
     page = Page(products, page.next)
-    levels = inventory.levels([product["_id"] for product in products])
+    levels = whole_levels(inventory, [product["_id"] for product in products])
     return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
 
@@ -159,16 +165,17 @@ def _product(
     *,
     error: SquinneyError | None = None,
 ) -> Response:
+    require_product(catalog.get(sku))  # before what is stored in it is looked up
     product = catalog.get_with_categories(sku)
-    stock = inventory.levels([sku]).get(sku)
+    stock = whole_levels(inventory, [sku]).get(sku)
     cart = _cart(request, carts)
-    trails = [breadcrumbs(category) for category in product["categories"]]
+    trails = [breadcrumbs(category) for category in whole(product["categories"], slug=str, name=str, ancestors=list)[0]]
     return render(
         request,
         "commerce/product.html",
         status=status_of(error) if error else 200,
         product=product,
-        labelled=labelled(product["details"]),
+        labelled=labelled(product.get("details", {})),
         available=stock["qty"] if stock else 0,
         other_currency=cart["currency"] if cart and not _takes(cart, product["pricing"]["currency"]) else None,
         readable=readable,
@@ -181,7 +188,7 @@ def _product(
 @router.get("/stock")
 def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
     """What is available of each SKU; the pages ask every few seconds."""
-    levels = inventory.levels(sku)
+    levels = whole_levels(inventory, sku)
     available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
     return JSONResponse(available, headers={"Cache-Control": "no-store"})
 
@@ -198,7 +205,10 @@ def _cart(request: Request, carts: Carts) -> Cart | None:
 def _cart_of_browser(request: Request, carts: Carts) -> Cart | None:
     """The cart, whatever became of it, unless it belongs to somebody else who was signed in here."""
     cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
-    return cart if cart and cart.get("customer") in (None, _customer(request)) else None
+    if not cart or cart.get("customer") not in (None, _customer(request)):
+        return None
+    require_cart(cart)
+    return cart
 
 
 def _customer(request: Request) -> str | None:
@@ -247,7 +257,9 @@ def add_item(
 ) -> Response:
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
-        cart = _own_cart(request, carts, catalog.get(sku)["pricing"]["currency"], key)
+        product = catalog.get(sku)
+        require_product(product)
+        cart = _own_cart(request, carts, product["pricing"]["currency"], key)
         carts.add_item(cart["_id"], sku, _quantity(qty), key=key, scope=f"web:{cart['_id']}")
     except SquinneyError as error:
         return _product(request, catalog, inventory, carts, sku, error=error)
@@ -281,7 +293,7 @@ def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: S
         status=status_of(error) if error else 200,
         cart=cart,
         total=total(lines),
-        levels=inventory.levels([line["sku"] for line in lines]),
+        levels=whole_levels(inventory, [line["sku"] for line in lines]),
         key=new_id(),
         for_testing=isinstance(carts.payments, TestGateway),
         error=error,
@@ -337,7 +349,8 @@ def show_orders(
     """The visitor's own orders."""
     person = visitor_of(request).person
     page = orders.by_customer(person["_id"] if person else "", cursor=cursor, limit=25)
-    return render(request, "commerce/orders.html", page=page)
+    kept, damaged = whole_orders(page.items)
+    return render(request, "commerce/orders.html", page=Page(kept, page.next), damaged=damaged)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
@@ -347,4 +360,5 @@ def show_order(request: Request, orders: Sales, order_id: str) -> Response:
     strangers = order.get("customer") not in (None, _customer(request))
     if strangers and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
+    require_order(order)
     return render(request, "commerce/order.html", order=order)

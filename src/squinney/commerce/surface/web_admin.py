@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
+from squinney.commerce.surface.damage import whole_levels, whole_orders, whole_products
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render
@@ -18,6 +19,7 @@ from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
 
@@ -54,14 +56,17 @@ def _admin(
     error: SquinneyError | None = None,
 ) -> Response:
     page = catalog.find(sort="title", cursor=cursor, limit=50)
+    products, damaged = whole_products(page.items)
+    newest, damaged_orders = whole_orders(orders.all(limit=10).items)
     return render(
         request,
         "commerce/admin.html",
         status=status_of(error) if error else 200,
-        page=page,
-        levels=inventory.levels([product["_id"] for product in page.items]),
+        page=Page(products, page.next),
+        damaged=damaged + damaged_orders,
+        levels=whole_levels(inventory, [product["_id"] for product in products]),
         **_upper(tree.tree()),
-        orders=orders.all(limit=10).items,
+        orders=newest,
         key=new_id(),
         error=error,
     )

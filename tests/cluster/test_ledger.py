@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from pymongo.errors import OperationFailure
+from tests.losses import kill, pause, step_down
 
 from squinney import transactions
 from squinney.errors import Conflict, Unavailable
@@ -45,32 +45,6 @@ def bank(three: ReplicaSet) -> Iterator[Db]:
         schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
         yield db
         client.drop_database("bank")
-
-
-def kill(three: ReplicaSet) -> None:
-    killed = three.kill_primary()
-    three.wait_for_primary(other_than=killed)
-    three.restart(killed)
-
-
-def step_down(three: ReplicaSet) -> None:
-    """Refused while no other member has caught up, which under load may take more than one attempt."""
-    for _ in range(5):
-        with suppress(OperationFailure):
-            three.step_down()
-            return
-    raise AssertionError("the primary would not step down")
-
-
-def pause(three: ReplicaSet) -> None:
-    """The old primary comes back believing that it still is one."""
-    before = three.primary()
-    pid = three.pid(before)
-    three.pause(pid)
-    try:
-        three.wait_for_primary(other_than=before)
-    finally:
-        three.resume(pid)
 
 
 class Load:

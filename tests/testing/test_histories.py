@@ -142,7 +142,7 @@ def test_a_history_tells_outcomes_by_errors() -> None:
         raise Short
     with history.call(*move):
         raise Unavailable(outcome_unknown=True)
-    with history.call(*move):
+    with history.call(*move) as nothing:
         raise Unavailable
     with history.call(*move, refused={Short: "a"}):
         raise Conflict
@@ -151,6 +151,7 @@ def test_a_history_tells_outcomes_by_errors() -> None:
     seen = {key: [(call.action, call.value, call.outcome) for call in calls] for key, calls in history.calls.items()}
     assert seen["a"] == [("take", 5, "ok"), ("take", 5, "refused"), ("take", 5, "unknown")]
     assert seen["b"] == [("give", 5, "ok"), ("give", 5, "unknown"), ("read", 5, "ok")]
+    assert (call.outcome, nothing.outcome) == ("ok", None)
     assert all(call.start <= call.end for calls in history.calls.values() for call in calls)
     assert (history.check("a", amount, 9), history.check("b", amount, 0)) == (3, 3)
 

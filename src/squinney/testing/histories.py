@@ -82,9 +82,10 @@ class NotLinearizable(AssertionError):
 
 
 class _Pending:
-    """A call under way; `answer` is what it read or was given."""
+    """A call: `answer` is what it read or was given, `outcome` how it ended, None where nothing was changed."""
 
     answer: Any = None
+    outcome: Outcome | None = None
 
 
 class History:
@@ -110,7 +111,7 @@ class History:
                 return  # it says that nothing was changed
             outcome = "unknown" if key is None else "refused"
             effects = tuple(effect for effect in effects if key in (None, effect.key))
-        end = time.monotonic()
+        pending.outcome, end = outcome, time.monotonic()
         for key, action, value in effects:
             answered = value if value is not None else pending.answer
             if outcome != "unknown":

@@ -15,7 +15,7 @@ log = logging.getLogger("squinney.failures")
 
 
 class FailureMiddleware:
-    """FairLocks what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
+    """Turns what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
 
     def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Response]) -> None:
         self._app = app

@@ -131,7 +131,7 @@ def test_a_slash_that_is_part_of_a_sku_is_not_one_of_the_address(site: TestClien
 def test_a_refund_at_the_provider_is_told(shop: TestClient, systems: Assembled) -> None:
     cart = ok(shop.post(f"{API}/carts", json={}), 201)["id"]
     ok(shop.post(f"{API}/carts/{cart}/items", json={"sku": "a", "qty": 2}))
-    ok(shop.post(f"{API}/carts/{cart}/checkout", json={"key": "k"}))
+    ok(shop.post(f"{API}/carts/{cart}/checkout", headers=ONCE))
     assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "captured"
     systems.db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
     assert ok(shop.post(f"{API}/payments/{cart}:1/settle"))["state"] == "refunded"

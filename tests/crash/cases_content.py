@@ -12,7 +12,7 @@ from squinney import content
 from squinney.content import Comments, Moderation, Nodes, People, Photos
 from squinney.content.documents import Strategy
 from squinney.content.errors import SlugTaken, UnknownNode
-from squinney.content.files import chunks
+from squinney.content.files import chunks, uploads
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
 from tests.crash.case import Case, transactions
@@ -153,8 +153,8 @@ def _silent_upload(db: Db) -> Any:
     """A photo that was replaced, and an upload that died."""
     photo = _photo(db)
     _photos(db).replace(io.BytesIO(NEW), photo)
-    receiver = content.uploads.Receiver(db, by="ada", chunk_bytes=CHUNK)
-    receiver._store(io.BytesIO(NEW), NEW[:100], "image/jpeg", 10**9)
+    receiver = uploads.Receiver(db, by="ada", chunk_bytes=CHUNK)
+    receiver._store(io.BytesIO(NEW), NEW[:100], "image/jpeg", 10**9, False)
     _age(db)
     return photo
 

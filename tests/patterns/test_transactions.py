@@ -418,7 +418,7 @@ def test_what_is_not_decided_cannot_be_spent(jars: Db, mongod: Embedded, mode: M
         assert beans(jars) == [7, 0]
         assert jars.notes.find_one(visible({"_id": "n"})) is None
         with pytest.raises(Busy):  # what is on its way may yet arrive, or not
-            Transactions(jars, mode, timeout_seconds=1).run("spend", spend)
+            Transactions(jars, mode, timeout_seconds=IN_VAIN_SECONDS).run("spend", spend)
         stall.awake.set()
         first.result()
     Transactions(jars, mode).run("spend", spend)
@@ -474,7 +474,7 @@ def test_a_lost_reply_is_settled_by_recover_or_a_repeat(
     jars: Db, mongod: Embedded, at_write: int, recoverers: int
 ) -> None:
     with client_losing_reply(mongod, jars, at_write) as cut_off:
-        run = Transactions(cut_off, "two-phase", timeout_seconds=1, margin_seconds=0).run
+        run = Transactions(cut_off, "two-phase", timeout_seconds=2, margin_seconds=0).run
         lost = outcome_of(lambda: run("move", move(), key="k", arguments={"beans": 3}))
     decided = at_write >= FLIP
     if at_write <= FLIP:

@@ -90,7 +90,9 @@ def test_repair_sets_no_count_that_has_changed_since(site: Db, mongod: Embedded)
 
 def test_an_upload_that_was_seen_meanwhile_is_left_alone(site: Db, mongod: Embedded) -> None:
     picture = noise(90)
-    uploads.Receiver(site, by="ada", chunk_bytes=4_000)._store(io.BytesIO(picture), picture[:100], "image/jpeg", 10**9)
+    uploads.Receiver(site, by="ada", chunk_bytes=4_000)._store(
+        io.BytesIO(picture), picture[:100], "image/jpeg", 10**9, False
+    )
 
     def is_seen() -> None:
         site["content.uploads"].update_one({}, {"$set": {"seen": server_now(site)}})

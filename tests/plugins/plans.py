@@ -32,7 +32,7 @@ class Plans:
 
     def see(self, event: CommandStartedEvent) -> None:
         """Keep one command of each shape that the product sends."""
-        if event.command.get(event.command_name) not in _declared() or not _is_the_products():
+        if str(event.command.get(event.command_name)) not in _declared() or not _is_the_products():
             return
         for command in explainable(event.command_name, event.command):
             shape = shape_of(event.command_name, command)

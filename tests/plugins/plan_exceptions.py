@@ -1,10 +1,11 @@
 """What may be answered without an index, each with its reason. Keep this short."""
 
-# Functions of the product that read everything on purpose, when a person asks for it.
-READS_EVERYTHING = {
-    *("find_problems", "repair", "find_stuck", "find_orphans", "drop_orphans"),
-    *("verify", "advise_shard_key"),  # compare with all events; read a sample of them
-}
+# How functions of the product end that read everything on purpose, when a person asks for it.
+READS_EVERYTHING = (
+    *(".find_problems", ".repair", ".find_stuck", ".find_orphans", ".drop_orphans"),
+    *(".problems.problems", ".problems.mend"),  # go through a system's checks
+    *(".verify", ".advise_shard_key"),  # compare with all events; read a sample of them
+)
 
 # The beginning of a shape as the run prints it, and why it may be as it is.
 EXCEPTIONS: list[tuple[str, str]] = [

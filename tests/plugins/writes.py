@@ -34,11 +34,20 @@ class WriteCounts:
     def __init__(self) -> None:
         self._most: Counter[str] = Counter()
         self._call: ContextVar[list[int] | None] = ContextVar("call", default=None)
+        self._last = threading.local()
 
     def see(self, event: CommandStartedEvent) -> None:
         """Count the command for the outermost public operation that is under way."""
-        if (call := self._call.get()) is not None:
+        if (call := self._call.get()) is not None and not self._is_repeat(event.command):
             call[0] += writes_of(event.command_name, event.command)
+
+    def _is_repeat(self, command: Mapping[str, Any]) -> bool:
+        """Whether the driver sends it again, after an error of the network: the server does it once."""
+        if "txnNumber" not in command or "autocommit" in command:
+            return False
+        number = (bytes(command["lsid"]["id"]), command["txnNumber"])
+        last, self._last.number = getattr(self._last, "number", None), number
+        return number == last
 
     def refused(self, answer: Mapping[str, Any]) -> None:
         """Take the command back where its document was there already: it has changed nothing."""
@@ -53,12 +62,13 @@ class WriteCounts:
         from squinney import assembly
         from tests.plugins.operations import packages
 
+        tops = tuple({f"{package.__name__.partition('.')[0]}." for package in packages()})
         for package in packages():
             for name in getattr(package, "__all__", None) or [name for name in vars(package) if name[0] != "_"]:
                 offered = getattr(package, name)
-                if inspect.isclass(offered) and offered.__module__.startswith("squinney."):
+                if inspect.isclass(offered) and offered.__module__.startswith(tops):
                     self.wrap_class(offered)
-                elif inspect.isfunction(offered) and offered.__module__.startswith("squinney."):
+                elif inspect.isfunction(offered) and offered.__module__.startswith(tops):
                     self.wrap_function(f"{package.__name__.rpartition('.')[2]}.{name}", offered)
         for job in assembly.jobs():
             object.__setattr__(job, "run", self.counted(f"job:{job.name}", job.run))
@@ -66,9 +76,10 @@ class WriteCounts:
 
     def wrap_class(self, service: type) -> None:
         """Count in every public method: its own and those it inherits, static ones, properties and generators."""
+        ours = {"squinney", "tests", _top(service)}
         for name in dir(service):
             owner = next((one for one in service.__mro__ if name in vars(one)), None)
-            if name.startswith("_") or owner is None or not owner.__module__.startswith(("squinney.", "tests.")):
+            if name.startswith("_") or owner is None or _top(owner) not in ours:
                 continue
             held = vars(owner)[name]
             title = f"{service.__name__}.{name}"
@@ -155,6 +166,10 @@ class WriteCounts:
         """How much was seen."""
         several = sum(writes > 1 for writes in self._most.values())
         return f"{len(self._most)} public operations and jobs, {several} with several writes"
+
+
+def _top(one: type) -> str:
+    return one.__module__.partition(".")[0]
 
 
 def carry_calls_into_threads() -> None:

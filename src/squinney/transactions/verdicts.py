@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from squinney.mongo.schema import Db, Document
@@ -68,12 +69,10 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
         value = {path: value_at(step.insert or {}, path) for path in report["keyPattern"]} if step.insert else None
     if not value:
         raise step.taken(None)
-    holder = db[step.name].find_one(
-        {"$and": [value, _indexed(db, step.name, report)]},
-        {"txn_lock": 1, "txn_stub": 1},
-        sort=[("txn_lock", -1)],  # the undecided first, where a sparse or multikey index holds only one of those found
-        collation=collation,
-    )
+    having = [value, _indexed(db, step.name, report)]
+    look_up = partial(db[step.name].find_one, projection={"txn_lock": 1, "txn_stub": 1}, collation=collation)
+    # The undecided first, where a sparse or multikey index holds only one of those found.
+    holder = look_up({"$and": [*having, {"txn_lock": {"$ne": None}}]}) or look_up({"$and": having})
     if holder is None:
         return False
     if holder.get("txn_lock") is None:

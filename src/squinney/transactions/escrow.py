@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from squinney.transactions.steps import Step
 
 LARGEST = 2**62  # a number that is given to is no larger: above it is room for thousands of gives under way
+_NO_ARRAY = {"$not": {"$type": "array"}}
 LARGEST_SHARED = 2**50  # of a give that goes beside others in two phases; a larger one goes alone
 
 
@@ -69,11 +70,16 @@ def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]
 
 
 def _countable(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given to is a number, and no array of numbers, which a comparison would take for one."""
-    if not given:
-        return {}
-    numbers = {"$expr": {"$and": [{"$isNumber": f"${path}"} for path in given]}}
-    return {**{path: {"$gte": -LARGEST, "$lte": LARGEST} for path in given}, **numbers}
+    """What is given to is a number, and neither an array of numbers nor within one: a comparison would take each of
+    these for a number.
+    """
+    numbers: dict[str, Any] = {}
+    for path in given:
+        numbers[path] = {"$gte": -LARGEST, "$lte": LARGEST, **_NO_ARRAY}
+        while "." in path:
+            path = path.rpartition(".")[0]
+            numbers.setdefault(path, _NO_ARRAY)
+    return numbers
 
 
 def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str, Any] | None:
@@ -130,6 +136,8 @@ def _looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
 
 def meet(one: str, other: str) -> bool:
     """Whether one path leads to or through the other; a place in an array may be any place."""
+    if "." not in one and "." not in other:
+        return one in ("", other)
     pairs = zip(one.split("."), other.split("."), strict=False)
     return not one or all(name == its or _is_any(name) or _is_any(its) for name, its in pairs)
 

@@ -37,6 +37,7 @@ UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
 AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
 SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
+_PLAIN = frozenset({str, int, float, bool, datetime, type(None)})  # most values; asked first, for it is quick
 _COLLECTION_NAME = re.compile(r"[^.$\0]+(\.[^.$\0]+)*")
 _ANY_UUID: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
@@ -81,7 +82,8 @@ class Step:
         _require_one_kind(self)
         _require_values(self)
         for update in (self.take, self.undo, self.give):
-            _require_operators(update or {})
+            if update:
+                _require_operators(update)
         declared = self.collection.escrow if isinstance(self.collection, Collection) else {}
         shape = escrow.shape_of(self, declared) if self.shared else escrow.Shape()
         if self.may_overshoot and not self.shared:
@@ -149,15 +151,19 @@ def _require_values(step: Step) -> None:
     is_condition = isinstance(step.id, Mapping) and any(str(name).startswith("$") for name in step.id)
     if is_condition or isinstance(step.id, re.Pattern | Regex):
         raise ValueError("the id of a step is a value, not a condition")
-    if searches := SEARCHES.intersection(_names_in(step.guard)):
+    if step.guard and (searches := SEARCHES.intersection(_names_in(step.guard))):
         raise ValueError(f"the guard of a step asks for values, and does not search: {', '.join(searches)}")
 
 
 def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from value
-    for part in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
-        yield from _names_in(part)
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    for part in value:
+        if type(part) not in _PLAIN:
+            yield from _names_in(part)
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
@@ -171,10 +177,14 @@ def value_at(document: Mapping[str, Any], path: str) -> Any:
 def _require_operators(update: Mapping[str, Any]) -> None:
     if not all(operator.startswith("$") for operator in update):
         raise ValueError("a step's updates are operators only")
-    if any(path.split(".")[0] in PROTOCOL_FIELDS for path in changed_paths(update)):
-        raise ValueError("a step changes no fields of the protocol")
-    if any("$" in path.split(".") for path in changed_paths(update)):
-        raise ValueError("a step names elements of an array by array_filters: what $ found is not known to the finish")
+    for path in changed_paths(update):
+        names = path.split(".")
+        if names[0] in PROTOCOL_FIELDS:
+            raise ValueError("a step changes no fields of the protocol")
+        if "$" in names:
+            raise ValueError(
+                "a step names elements of an array by array_filters: what $ found is not known to the finish"
+            )
 
 
 def changed_paths(update: Mapping[str, Any]) -> Iterable[str]:

@@ -74,7 +74,6 @@ class Scene:
             settle=self._settle,
             later=self._later,
             serial=not set(names) & set(self.composed),
-            tentative=True,
             gives_up=(*GIVES_UP, *self.excused),
             ignored=self.ignored,
             **options,

@@ -11,7 +11,7 @@ from bson import ObjectId
 
 from squinney import ledger
 from squinney.mongo.schema import Db
-from squinney.testing import Explorer
+from squinney.testing import Explorer, counts
 from squinney.transactions import COLLECTIONS, Mode, Transactions
 from tests.explore.faults import FAULTS, Fault
 from tests.sizes import IN_FULL
@@ -19,12 +19,17 @@ from tests.sizes import IN_FULL
 MODES: list[Mode] = ["native", "two-phase"]
 CASES = [(fault, modes) for fault in FAULTS for modes in product(MODES, repeat=len(fault.plans))]
 NAMES = [f"{fault.name}, {', '.join(modes)}" for fault, modes in CASES]
-SCHEDULES = 1_000 if IN_FULL else 30
+SCHEDULES = 300 if IN_FULL else 30
 
 
 @pytest.mark.parametrize(("fault", "modes"), CASES, ids=NAMES)
-def test_a_fault_of_before_is_not_there(fault: Fault, modes: tuple[Mode, ...], explorer: Explorer) -> None:
-    explorer.explore(fault.operations(modes), prepare=fault.prepare, collections=fault.collections, schedules=SCHEDULES)
+def test_a_fault_of_before_is_not_there(
+    fault: Fault, modes: tuple[Mode, ...], explorer: Explorer, pytestconfig: pytest.Config
+) -> None:
+    explored = explorer.explore(
+        fault.operations(modes), prepare=fault.prepare, collections=fault.collections, schedules=SCHEDULES
+    )
+    counts.count(pytestconfig, "schedules", explored.schedules)
 
 
 def _busy_ledger(db: Db) -> list[str]:
@@ -55,5 +60,5 @@ def test_repair_changes_nothing_on_a_live_ledger(own_explorer: Explorer) -> None
         problems=ledger.find_problems,
         crashes=0,
         inside=["transactions"],
-        schedules=2_000 if IN_FULL else 20,
+        schedules=500 if IN_FULL else 20,
     )

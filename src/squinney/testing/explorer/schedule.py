@@ -180,8 +180,20 @@ class Schedule:
             self._sleeps += 1
             self._asleep.add(actor)
             may_recover = self._recoveries < 2 and any(actor.dead for actor in self._actors)
-            if self._sleeps > (MOST_SLEEPS_AFTER_DEATH if may_recover else MOST_SLEEPS):
+            most = MOST_SLEEPS_AFTER_DEATH if may_recover else MOST_SLEEPS
+            if self._sleeps > most and not self._waiting_came_on():
                 self._help_sleepers(may_recover)
+
+    def _waiting_came_on(self) -> bool:
+        """Sleepers here look again at once, and so may keep the server busy with themselves: let it answer others."""
+        if all(actor.status != "waiting" for actor in self._actors):
+            return False
+        self._sleeps = 0
+        try:
+            self._arrived(*self._arrivals.get(timeout=STUCK_SECONDS))
+        except Empty:
+            return False
+        return True
 
     def _await_anybody(self) -> bool:
         """Nobody is held: those who wait come back when the server lets them, or everybody is done."""

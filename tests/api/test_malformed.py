@@ -47,6 +47,9 @@ def test_doctor_tells_of_it_and_of_everything_else(damaged: assembly.Assembled) 
         assert any(wanted in message for message in told), (wanted, told)
     assert {finding.area for finding in findings} >= {system.name for system in assembly.SYSTEMS}
     assert any("cannot be read" in message for message in told)
+    for wanted in ("damaged-order: order odd-order", "damaged-order: order no-items", "damaged-cart: cart odd-cart"):
+        assert any(wanted in message for message in told), (wanted, told)
+    assert not any("cannot be checked" in message for message in told), told
 
 
 def test_repair_mends_what_it_can(damaged: assembly.Assembled) -> None:

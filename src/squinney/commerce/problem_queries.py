@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from squinney.commerce.shapes import CART, LINE, ORDER, STOCK, lacks
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
 STALLED_SECONDS = 15 * 60  # `settle-payments` has asked sixty times by then
+
+DAMAGED_LINES: list[Document] = [
+    {"items": {"$not": {"$type": "array"}}},
+    {"items": {"$elemMatch": {"$not": {"$type": "object"}}}},
+    {"items": {"$elemMatch": {"$or": lacks(LINE)}}},
+]
+DAMAGED_CART: Document = {"$or": [*lacks(CART), *DAMAGED_LINES]}
+DAMAGED_ORDER: Document = {"$or": [*lacks(ORDER), *DAMAGED_LINES]}  # a total follows from the rest
+DAMAGED_STOCK: Document = {"$or": lacks(STOCK)}
+
+
+def _whole(damaged: Document) -> Document:
+    """Those that can be computed with: one that cannot would end the check of all the others."""
+    return {"$nor": [damaged]}
 
 
 def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:
@@ -24,19 +39,29 @@ def _of(collection: str, mine: str, theirs: str, stages: list[Document], name: s
     return {"$lookup": {"from": collection, "let": {"mine": mine}, "pipeline": [match, *stages], "as": name}}
 
 
-def _unlike_history() -> list[Document]:
+def _with_history() -> list[Document]:
     by_kind: list[Document] = [{"$group": {"_id": "$kind", "sum": {"$sum": "$qty"}}}]
     total: list[Document] = [{"$group": {"_id": None, "sum": {"$sum": "$qty"}}}]
     pairs: Document = {"$map": {"input": "$history", "as": "one", "in": {"k": "$$one._id", "v": "$$one.sum"}}}
     history: Document = {"$arrayToObject": pairs}
+    return [
+        _of("movements", "$_id", "sku", by_kind, "history"),
+        _of("reservations", "$_id", "_id.sku", total, "reserved"),
+        {"$set": {"history": history, "reserved": {"$ifNull": [{"$first": "$reserved.sum"}, 0]}}},
+    ]
+
+
+def _damaged_stock() -> list[Document]:
+    return [{"$match": {**AT_REST, **DAMAGED_STOCK}}, *_with_history()]
+
+
+def _unlike_history() -> list[Document]:
     moved = {kind: {"$ifNull": [f"$history.{kind}", 0]} for kind in ("received", "adjusted", "sold", "restocked")}
     sold = {"$subtract": [{"$multiply": [moved["sold"], -1]}, moved["restocked"]]}
     held = {"$add": ["$qty", "$carted", "$sold"]}
     return [
-        {"$match": AT_REST},
-        _of("movements", "$_id", "sku", by_kind, "history"),
-        _of("reservations", "$_id", "_id.sku", total, "reserved"),
-        {"$set": {"history": history, "reserved": {"$ifNull": [{"$first": "$reserved.sum"}, 0]}}},
+        {"$match": {**AT_REST, **_whole(DAMAGED_STOCK)}},
+        *_with_history(),
         {
             "$match": {
                 "$expr": {
@@ -68,7 +93,7 @@ def _unlike_reservations() -> list[Document]:
         {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$gt": [_size("$txns"), 0]}}}
     ]
     return [
-        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}}},
+        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}, **_whole(DAMAGED_CART)}},
         _of("reservations", "$_id", "_id.cart", shown, "held"),
         {"$match": {"held.marked": {"$ne": True}}},
         {
@@ -87,7 +112,7 @@ def _size(array: str) -> Document:
 
 def _pending_without_attempt() -> list[Document]:
     return [
-        {"$match": {**AT_REST, "status": "pending"}},
+        {"$match": {**AT_REST, "status": "pending", **_whole(DAMAGED_CART)}},
         {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
         _of("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
         {"$match": {"payment.state": {"$ne": "started"}}},
@@ -128,7 +153,7 @@ def _order_without_payment() -> list[Document]:
 def _wrong_totals() -> list[Document]:
     worth = {"$multiply": ["$$line.price", "$$line.qty"]}
     return [
-        {"$match": visible({})},
+        {"$match": visible(_whole(DAMAGED_ORDER))},
         {"$set": {"sum": {"$sum": {"$map": {"input": "$items", "as": "line", "in": worth}}}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$total"]}}},
     ]
@@ -157,6 +182,9 @@ def _outdated_products(version: int) -> list[Document]:
     return [{"$match": {"schema_version": {"$lt": version}}}, {"$group": counted}]
 
 
+DAMAGED_CARTS = _check("damaged-carts", "carts", lambda: [{"$match": {**AT_REST, **DAMAGED_CART}}])
+DAMAGED_ORDERS = _check("damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
+DAMAGED_STOCKS = _check("damaged-stock", "stock", _damaged_stock)
 UNLIKE_HISTORY = _check("unlike-history", "stock", _unlike_history)
 STRAY_RESERVATIONS = _check("stray-reservations", "reservations", _stray_reservations)
 UNLIKE_RESERVATIONS = _check("unlike-reservations", "carts", _unlike_reservations)

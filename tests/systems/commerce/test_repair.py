@@ -111,7 +111,7 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     (
         "unlike-reservations",
         True,
-        change("carts", "active", {"$push": {"items": {"sku": "ghost", "qty": 1, "price": 1}}}),
+        change("carts", "active", {"$push": {"items": {"sku": "ghost", "qty": 1, "price": 1, "title": "Ghost"}}}),
     ),
     ("unlike-reservations", True, change("carts", "active", {"$set": {"items": []}})),
     ("unlike-reservations", False, change("carts", "pending", {"$set": {"items.0.qty": 1}})),
@@ -125,6 +125,18 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
     ("stalled-refund", False, stall_refund),
     ("wrong-total", True, change("orders", "plain", {"$set": {"total": 11}})),
     ("wrong-total", False, change("orders", "paid", {"$set": {"total": 11}})),
+    ("wrong-total", True, change("orders", "plain", {"$set": {"total": "eleven"}})),
+    ("wrong-total", True, change("orders", "plain", {"$unset": {"total": 1}})),
+    ("damaged-order", False, change("orders", "plain", {"$set": {"items": 3}})),
+    ("damaged-order", False, change("orders", "plain", {"$set": {"items.0.price": "much"}})),
+    ("damaged-order", False, change("orders", "paid", {"$unset": {"placed_at": 1}})),
+    ("damaged-cart", True, change("carts", "active", {"$set": {"items": 3}})),
+    ("damaged-cart", True, change("carts", "active", {"$set": {"items.0.price": None}})),
+    ("damaged-cart", True, change("carts", "active", {"$push": {"items": "film"}})),
+    ("damaged-cart", False, change("carts", "active", {"$unset": {"currency": 1}})),
+    ("damaged-cart", False, change("carts", "pending", {"$set": {"items": 3}})),
+    ("damaged-stock", True, change("stock", "film", {"$set": {"qty": "many"}})),
+    ("damaged-stock", True, change("stock", "film", {"$unset": {"sold": 1, "carted": 1}})),
     ("orphan-marker", True, change("stock", "album", {"$push": {"txns": ObjectId()}})),
     ("orphan-marker", True, change("carts", "active", {"$set": {"txn_lock": ObjectId()}})),
     ("orphan-stub", True, leave_stub),
@@ -153,6 +165,23 @@ def test_a_problem_is_found_and_mended(busy: Shop, code: str, mended: bool, spoi
     left = [str(problem) for problem in find_problems(busy.db)]
     assert (left == []) == mended, left
     assert not mended or repair(busy.db) == {}
+
+
+def test_what_is_damaged_hides_nothing_else(busy: Shop) -> None:
+    for name in ("carts", "orders", "stock"):
+        odd = {"_id": f"odd-{name}", "items": 3, "qty": "many", "status": "active"}
+        busy.db[name].insert_one(odd, bypass_document_validation=True)
+    for spoil in (
+        change("stock", "film", {"$inc": {"qty": 1}}),
+        change("orders", "plain", {"$set": {"total": 11}}),
+        change("carts", "active", {"$set": {"items.0.qty": 1}}),
+    ):
+        spoil(busy)
+    codes = sorted(problem.code for problem in find_problems(busy.db))
+    damaged = ["damaged-cart", "damaged-order", "damaged-stock"]
+    assert codes == [*damaged, "unlike-reservations", "wrong-stock", "wrong-total"]
+    repair(busy.db)
+    assert sorted(problem.code for problem in find_problems(busy.db)) == ["damaged-cart", "damaged-order"]
 
 
 def test_repair_compares_documents_of_one_moment(counted: tuple[Db, Commands]) -> None:

@@ -16,6 +16,7 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
+from squinney.commerce.shapes import CART, LINE, fits
 from squinney.mongo.problems import Check, Problem, found, mend, problems
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
@@ -54,6 +55,8 @@ def _wrong_stock(stock: Document) -> str:
 
 
 def _can_be(stock: Document) -> bool:
+    if not isinstance(stock["_id"], str):
+        return False
     right = right_figures(stock)
     return all(right[name] >= 0 for name in ("qty", "carted", "sold", "received"))
 
@@ -85,6 +88,23 @@ def _may_have_order(payment: Document) -> bool:
     """Where the cart was completed by this very attempt, only the order is missing; else the money may be owed."""
     completed = any(cart["status"] == "complete" and cart["attempt"] == payment["attempt"] for cart in payment["cart"])
     return completed and not payment["order"]
+
+
+def _is_whole(line: object) -> bool:
+    return isinstance(line, dict) and fits(line, LINE)
+
+
+def _only_lines_are_damaged(cart: Document) -> bool:
+    """Nobody has paid yet, and everything else is as it should be."""
+    return "items" in cart and cart.get("status") == "active" and fits(cart, CART)
+
+
+def _damaged(what: str) -> Callable[[Document], str]:
+    return lambda document: f"{what} {document['_id']} cannot be read: it has {_shown(document)}"
+
+
+def _shown(document: Document) -> str:
+    return ", ".join(f"{name} {str(value)[:60]!r}" for name, value in document.items() if name != "_id")[:300]
 
 
 # ---- mending: each document by itself, only where it is still as it was found ----
@@ -123,6 +143,12 @@ def _set_items(db: Db, cart: Document) -> int:
     return done
 
 
+def _drop_damaged_lines(db: Db, cart: Document) -> int:
+    """The lines that can be read; what was reserved for the others goes back by the checks that follow."""
+    lines = [line for line in cart["items"] if _is_whole(line)] if isinstance(cart["items"], list) else []
+    return _set_cart(db, cart, {"items": lines})
+
+
 def _set_cart(db: Db, cart: Document, change: Document) -> int:
     where = {"_id": cart["_id"], "version": cart["version"], **AT_REST}
     return db["carts"].update_one(where, {"$set": change, "$inc": {"version": 1}}).modified_count
@@ -130,7 +156,7 @@ def _set_cart(db: Db, cart: Document, change: Document) -> int:
 
 def _set_stock(db: Db, stock: Document) -> int:
     right = right_figures(stock)
-    found = {name: stock[name] for name in right}
+    found = {name: stock.get(name) for name in right}
     return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": right}).modified_count
 
 
@@ -146,6 +172,15 @@ def _only(wanted: Callable[[Document], bool], check: Pipeline) -> Callable[[Db],
 
 # In the order in which they are mended: what a later one looks at, an earlier one may set.
 CHECKS = [
+    Check("damaged-order", queries.DAMAGED_ORDERS, _damaged("order")),
+    Check(
+        "damaged-cart",
+        queries.DAMAGED_CARTS,
+        _damaged("cart"),
+        repair=_drop_damaged_lines,
+        repairable=_only_lines_are_damaged,
+        counted_as="carts without what was damaged",
+    ),
     Check(
         "paid-without-order",
         queries.PAID_WITHOUT_ORDER,
@@ -189,6 +224,16 @@ CHECKS = [
         counted_as="carts set",
     ),
     Check(
+        "damaged-stock",
+        queries.DAMAGED_STOCKS,
+        lambda stock: (
+            f"stock {stock['_id']} lacks figures, its history and reservations say {_figures(right_figures(stock))}"
+        ),
+        repair=_set_stock,
+        repairable=_can_be,
+        counted_as="stocks set",
+    ),
+    Check(
         "wrong-stock",
         queries.UNLIKE_HISTORY,
         _wrong_stock,
@@ -215,7 +260,7 @@ CHECKS = [
     Check(
         "wrong-total",
         queries.WRONG_TOTALS,
-        "order {_id} says {total}, its lines add up to {sum}",
+        lambda order: f"order {order['_id']} says {order.get('total')!r}, its lines add up to {order['sum']}",
         repair=_set_total,
         repairable=lambda order: not order.get("payment_id"),
         counted_as="totals set",

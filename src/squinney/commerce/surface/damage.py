@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from squinney.commerce import Inventory
 from squinney.commerce.catalog.products import damage_of
 from squinney.commerce.documents import Stock
+from squinney.commerce.shapes import LINE
 from squinney.errors import Conflict
 from squinney.http.pages import whole
 
 T = TypeVar("T")
 
-LINE: dict[str, type] = {"sku": str, "title": str, "price": int, "qty": int}
 ORDER: dict[str, type] = {"_id": str, "items": list, "total": int, "currency": str, "status": str}
 ORDER["placed_at"] = datetime
 CART: dict[str, type] = {"items": list, "currency": str, "status": str}

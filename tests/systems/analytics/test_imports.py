@@ -59,6 +59,48 @@ def test_counts_by_day_and_path_agree_with_awk(log: EventLog, real_log: Path) ->
     assert {(f"{row['day']:%d}", row["path"]): row["count"] for row in rows} == dict(counted)
 
 
+def log_of_day(day: int, lines: int = 40) -> bytes:
+    """A log of its own, longer than what a log is known by."""
+    text = "".join(line(number, path=f"/{day}/{number}") for number in range(lines))
+    return text.encode()
+
+
+def test_a_known_log_behind_others_in_one_stream_is_stored_once(log: EventLog, analytics_db: Db) -> None:
+    first, second, third, fourth = (log_of_day(day) for day in (1, 2, 3, 4))
+    log.import_file(io.BytesIO(second))
+    log.import_file(io.BytesIO(fourth))
+    imported = log.import_file(Pipe(first + second + third + fourth))
+    assert (imported.counts.lines, imported.note) == (80, imports.JOINED)
+    assert analytics_db["events"].count_documents({}) == 160
+    again = log.import_file(Pipe(first + second + third + fourth))
+    assert again.counts.lines == 0
+    assert imports.KNOWN in again.note
+
+
+def test_a_known_log_in_a_stream_goes_on_as_itself(log: EventLog, analytics_db: Db) -> None:
+    """What a pipe had of it is not stored again when the file comes, and the log before it can grow."""
+    first, second = log_of_day(1), log_of_day(2, 60)
+    log.import_file(io.BytesIO(second[: second.index(b"/2/40")]))
+    assert log.import_file(Pipe(first + second)).counts.stored == 40 + 20
+    assert log.import_file(io.BytesIO(second)).counts.lines == 0
+    assert log.import_file(io.BytesIO(log_of_day(1, 50))).counts.stored == 10
+    assert analytics_db["events"].count_documents({}) == 110
+
+
+def test_a_line_that_begins_another_log_as_well_is_stored(log: EventLog, analytics_db: Db) -> None:
+    other = log_of_day(2)
+    log.import_file(io.BytesIO(other))
+    shared = other[: other.index(b"\n") + 1]
+    assert log.import_file(Pipe(log_of_day(1) + shared * 3 + log_of_day(3))).counts.stored == 83
+    assert analytics_db["events"].count_documents({}) == 123
+
+
+def test_a_file_is_one_log_whatever_is_in_it(log: EventLog, analytics_db: Db) -> None:
+    """Servers that serve nothing but the same probes have the same lines."""
+    log.import_file(io.BytesIO(log_of_day(2)))
+    assert log.import_file(io.BytesIO(log_of_day(1) + log_of_day(2))).counts.stored == 80
+
+
 def test_importing_again_adds_nothing_in_any_form(
     log: EventLog, analytics_db: Db, real_log: Path, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, deco
 TAIL_BYTES = 1_024
 CHAIN_BYTES = 65_536
 CHAIN_LINES = 1_000
-_DIGEST_BYTES = 4
+DIGEST_BYTES = 4
 
 
 class Content:
@@ -102,10 +102,10 @@ def chained(chain: Chain | None, chunk: Chunk) -> Chain:
         return known
     length, digests = known["bytes"], bytearray(known["digests"])
     for line in chunk.lines.split(b"\n")[:-1]:
-        if length + len(line) + 1 > CHAIN_BYTES or len(digests) >= CHAIN_LINES * _DIGEST_BYTES:
+        if length + len(line) + 1 > CHAIN_BYTES or len(digests) >= CHAIN_LINES * DIGEST_BYTES:
             break
         length += len(line) + 1
-        digests += hashlib.sha256(bytes(digests[-_DIGEST_BYTES:]) + line).digest()[:_DIGEST_BYTES]
+        digests += hashlib.sha256(bytes(digests[-DIGEST_BYTES:]) + line).digest()[:DIGEST_BYTES]
     return {"bytes": length, "digests": bytes(digests)}
 
 

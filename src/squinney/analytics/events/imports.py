@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import BinaryIO, cast
 
 from pymongo.errors import PyMongoError
@@ -22,6 +23,7 @@ from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
 from squinney.analytics.events.content import Content, chained, tail_of
+from squinney.analytics.events.joined import Joined
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks
 from squinney.analytics.events.storing import Counts, as_text
@@ -34,6 +36,8 @@ from squinney.mongo.schema import Db
 
 LINES_TRIED = 200
 INTERRUPTED = "interrupted"
+KNOWN = "all of it was imported before"
+JOINED = "logs that were imported before begin within it, and go on as themselves"
 NO_END = "its last line has no end yet, and is left until it has"
 
 
@@ -81,10 +85,38 @@ def import_stream(
     after_checkpoint: Callable[[Import], None] | None = None,
     clock: Clock = utcnow,
 ) -> Imported:
-    """Read a stream from its source's checkpoint to its end; see `EventLog.import_file`."""
+    """Read a stream from its source's checkpoint to its end; see `EventLog.import_file`.
+
+    Where another log begins in it that is known, that one is imported next.
+    """
+    report = _reporter(raw, progress)
+    done: list[Imported] = []
+    rest: BinaryIO | None = raw
+    while rest is not None:
+        imported, rest = _import_log(partitions, rest, options, report, after_checkpoint, clock)
+        done.append(imported)
+    return _all_of(done)
+
+
+def _all_of(done: list[Imported]) -> Imported:
+    """What the parts of a stream came to. That one was imported before goes without saying where others were not."""
+    counts = sum((one.counts for one in done), Counts())
+    notes = dict.fromkeys(note for one in done for note in one.note.split("; ") if note)
+    return Imported(done[-1].source, counts, "; ".join(note for note in notes if note != KNOWN or not counts.lines))
+
+
+def _import_log(
+    partitions: EventPartitions,
+    raw: BinaryIO,
+    options: Options,
+    report: Callable[[Counts], None],
+    after_checkpoint: Callable[[Import], None] | None,
+    clock: Clock,
+) -> tuple[Imported, BinaryIO | None]:
+    """One log of the stream, and what comes behind it."""
     content = Content(raw)
     if not content.head:
-        return Imported(None, note="it is empty")
+        return Imported(None, note="it is empty"), None
     _refuse_binary(content.head)
     with operation(60):
         source = sources.begin(
@@ -99,12 +131,16 @@ def import_stream(
     offset = source["offset"]
     stream = content.begin_at(offset)
     left: list[int] = []
-    found = chunks(stream, offset, take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
-    run = _Run(partitions, source, options, clock, after_checkpoint, _reporter(raw, progress))
+    joined = None if options.name or raw.seekable() else Joined(partitions.db, stream, source)
+    read = joined.chunks if joined else partial(chunks, stream, offset)
+    found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
+    run = _Run(partitions, source, options, clock, after_checkpoint, report)
     imported = run.over(found)
     if left and not imported.note.startswith("the compressed"):
         imported = replace(imported, note=f"{imported.note}; {NO_END}" if imported.note else NO_END)
-    return imported
+    if joined and joined.next_log:
+        return replace(imported, note=f"{imported.note}; {JOINED}".removeprefix("; ")), joined.next_log
+    return imported, None
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
@@ -175,7 +211,7 @@ class _Run:
         if not self._counts.lines and self._after_checkpoint:
             self._after_checkpoint(self._source)
         if not self._counts.lines and not note:
-            note = "all of it was imported before"
+            note = KNOWN
         return Imported(self._source, self._counts, note)
 
     def _store_all(self, found: Iterator[Chunk]) -> None:

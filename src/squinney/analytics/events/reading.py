@@ -7,7 +7,7 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -112,12 +112,15 @@ def chunks(
     take_unterminated: bool,
     size: int = CHUNK_BYTES,
     left: list[int] | None = None,
+    ends_at: Callable[[bytes, int], int | None] = lambda lines, offset: None,
+    behind: list[bytes] | None = None,
 ) -> Iterator[Chunk]:
     """Whole lines of a stream that stands at `offset`.
 
     A line longer than `LONGEST_LINE` comes as a chunk of its own that holds only its beginning. The last line without
     an end is left for later unless `take_unterminated`, and always where the file is cut short; `left` then gets its
-    length.
+    length. `ends_at` is asked where among some lines, which begin at an offset, to stop, if anywhere; `behind` then
+    gets what was read beyond.
 
     Raises: `CutShort`, after everything that could be read was given.
     """
@@ -131,7 +134,11 @@ def chunks(
             break
         whole, end, tail = (rest + more).rpartition(b"\n")
         if end:
-            yield from _without_long_lines(whole + end, offset)
+            stop = ends_at(whole + end, offset)
+            yield from _without_long_lines((whole + end)[:stop], offset)
+            if stop is not None and behind is not None:
+                behind.append((whole + end)[stop:] + tail)
+                return
             offset += len(whole) + 1
         rest = tail
         if len(rest) > LONGEST_LINE:
@@ -154,6 +161,8 @@ def chunks(
 
 
 def _without_long_lines(lines: bytes, offset: int) -> Iterator[Chunk]:
+    if not lines:
+        return
     if max(map(len, lines.split(b"\n"))) <= LONGEST_LINE:
         yield Chunk(offset, offset + len(lines), lines)
         return

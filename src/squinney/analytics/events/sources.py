@@ -47,7 +47,7 @@ def find(db: Db, head: bytes, name: str | None) -> list[Import]:
         named = db["imports"].find_one({"_id": id_of(name.encode())})
         return [cast(Import, named)] if named else []
     lengths = [length for length in db["imports"].distinct("head_length") if 0 < length <= len(head)]
-    hashes = [_hash(head[:length]) for length in lengths]
+    hashes = [head_hash(head[:length]) for length in lengths]
     found = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
     return cast(list[Import], sorted(found, key=lambda one: (-one["head_length"], -one["offset"])))
 
@@ -87,7 +87,7 @@ def _refuse_forgotten(source: Import) -> None:
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:
     """Know the source by all of this head; false where another import, perhaps of another log, was faster."""
-    grown: Document = {"head_length": len(head), "head_hash": _hash(head)}
+    grown: Document = {"head_length": len(head), "head_hash": head_hash(head)}
     unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
     return db["imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
 
@@ -99,7 +99,7 @@ def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> 
         "site": site,
         "format": "",
         "head_length": len(head) if name is None else 0,
-        "head_hash": _hash(head) if name is None else "",
+        "head_hash": head_hash(head) if name is None else "",
         "offset": 0,
         "lines": 0,
         "stored": 0,
@@ -110,5 +110,6 @@ def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> 
     }
 
 
-def _hash(head: bytes) -> str:
+def head_hash(head: bytes) -> str:
+    """What a log of this beginning is known by."""
     return hashlib.sha256(head[:HEAD_BYTES]).hexdigest()

@@ -28,6 +28,7 @@ VARIABLES = {
     "log_format": "SQUINNEY_LOG",
     "rate_per_key": "SQUINNEY_RATE_PER_KEY",
     "rate_per_address": "SQUINNEY_RATE_PER_ADDRESS",
+    "refusals_per_second": "SQUINNEY_REFUSALS_PER_SECOND",
     "trusted_proxies": "SQUINNEY_TRUSTED_PROXIES",
     "sign_up": "SQUINNEY_SIGN_UP",
 }
@@ -52,6 +53,11 @@ class Settings(BaseModel):
     log_format: Literal["human", "json"] = Field("human", description="Logs for people or for machines")
     rate_per_key: FiniteFloat = Field(200, ge=0, description="Requests a second with one API key; 0 is no limit")
     rate_per_address: FiniteFloat = Field(50, ge=0, description="Requests a second from one address; 0 is no limit")
+    refusals_per_second: FiniteFloat = Field(
+        30,
+        ge=0,
+        description="Refusals a second to callers without an API key; more wait up to 3 s for theirs; 0 is no limit",
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (), description="Proxies whose forwarded headers are believed: addresses and networks, with commas between"
     )

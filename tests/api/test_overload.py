@@ -23,6 +23,8 @@ from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
 from squinney.http.work import Work
 from squinney.identity import passwords
 from squinney.mongo.connect import RequestClock, operation, request_clock
+from squinney.service.middleware import refusals
+from squinney.service.middleware.refusals import Pace
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -91,6 +93,38 @@ def test_health_answers_though_every_thread_of_the_pages_waits(
     kind = type(systems.services["ledger"]["accounts"])
     with held(monkeypatch, kind, "all", THREADS) as (begun, go):
         assert [answer.status for answer in asyncio.run(probes())] == [200, 200, 200]
+
+
+def test_refusals_leave_at_a_steady_rate() -> None:
+    pace = Pace(10)
+    waits = [pace.wait_seconds(100.0) for _ in range(60)]
+    assert waits[:4] == [0.0] * 4  # a moment's worth at once
+    assert waits[4:6] == pytest.approx([0.1, 0.2])
+    assert waits[-1] == 3.0  # nobody waits for longer
+    assert pace.wait_seconds(110.0) == 0.0
+
+
+def test_whoever_is_refused_again_and_again_waits(systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody with a key, who is answered, or who asks how we are."""
+    app = create_site(systems, options=Options(secret=SECRET, refusals_per_second=1))
+    _, key = systems.services["identity"]["keys"].create("test", ["ledger:read"])
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(refusals, "sleep", sleep)
+
+    def wait_of(path: str, **headers: str) -> tuple[int, bool]:
+        before = len(waited)
+        status = asyncio.run(call(app, "GET", path, headers=headers)).status
+        return status, any(waited[before:])
+
+    assert [wait_of("/nowhere") for _ in range(4)] == [(404, False), (404, True), (404, True), (404, True)]
+    assert wait_of("/api/ledger/accounts") == (401, True)
+    assert wait_of("/api/ledger/accounts/unknown", authorization=f"Bearer {key}") == (404, False)
+    assert wait_of("/sign-in", **HTML) == (200, False)
+    assert wait_of("/healthz") == (200, False)
 
 
 def form(path: str, number: int, **fields: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ MOST_FORM_BYTES = 8 * MEBIBYTE  # a form is kept whole, however large an upload 
 @dataclass(frozen=True)
 class Options:
     """Rates are requests per second, 0 for no limit; a burst of ten seconds' worth is let through.
+    Callers without a key get `refusals_per_second` refusals at once; those beyond wait for theirs, up to 3 s.
 
     `body_limits` are bytes by path prefix, the longest that fits counts. `most_waiting` requests may wait for an answer
     at once, and `most_sending` more may still send their bodies. Forwarded addresses, schemes and hosts are believed
@@ -23,6 +24,7 @@ class Options:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     rate_per_key: float = 0
     rate_per_address: float = 0
+    refusals_per_second: float = 0
     body_limits: Mapping[str, int] = field(default_factory=lambda: {"/": MEBIBYTE})
     body_seconds: float = 20
     most_waiting: int = 500

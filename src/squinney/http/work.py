@@ -90,8 +90,9 @@ def _own(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
 CORES = os.cpu_count() or 1
 # Each password takes 64 MB and all of a core for some 50 ms.
 PASSWORDS = Work("signing in or up", at_once=max(1, CORES // 2), most_waiting=20)
-# Rendering, diffs and pictures hold the interpreter, which pages need too: more at once would not be done sooner.
-COMPUTING = Work("having something computed", at_once=2, most_waiting=20)
+# Rendering and diffs hold the interpreter, which pages need too: two at once would not be done sooner, and leave a page
+# a third of it instead of half.
+COMPUTING = Work("having something computed", at_once=1, most_waiting=20)
 # A thread waits for the caller's line.
 UPLOADS = Work("uploading", at_once=16, most_waiting=16, timed=False)
 # Asked by whoever watches over the service, also while all other threads wait for MongoDB.

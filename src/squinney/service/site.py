@@ -32,6 +32,7 @@ from squinney.service.middleware.forwarded import ForwardedMiddleware
 from squinney.service.middleware.head import HeadMiddleware
 from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimitMiddleware
 from squinney.service.middleware.observe import RequestLogMiddleware
+from squinney.service.middleware.refusals import RefusalMiddleware
 from squinney.service.middleware.security import SecurityMiddleware
 from squinney.service.middleware.visitors import VisitorMiddleware
 from squinney.system import Assembled
@@ -93,6 +94,8 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     app.add_middleware(FailureMiddleware, answer=show_failure)
     app.add_middleware(SecurityMiddleware)
     app.add_middleware(RequestLogMiddleware, metrics=app.state.metrics)
+    # Around the log and the metrics: these tell how long the work took.
+    app.add_middleware(RefusalMiddleware, per_second=options.refusals_per_second)
     if options.trusted_proxies:
         app.add_middleware(ForwardedMiddleware, trusted=options.trusted_proxies)
 

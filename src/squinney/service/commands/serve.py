@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 10  # for requests, and as many again for jobs
 MOST_SHUTDOWN_SECONDS = 30.0
 EXIT_CODE = 130
+SWITCH_SECONDS = 0.0005
 
 
 def serve(
@@ -72,6 +74,7 @@ def _options(settings: Settings, connection: Connection) -> Options:
         secret=secret_for(settings, folder),
         rate_per_key=settings.rate_per_key,
         rate_per_address=settings.rate_per_address,
+        refusals_per_second=settings.refusals_per_second,
         trusted_proxies=settings.trusted_proxies,
         sign_up_open=settings.sign_up == "open",
     )
@@ -113,6 +116,9 @@ def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> N
 
     from squinney.service.connections import CarefulProtocol
 
+    # Each time a page's thread or the event loop waits for MongoDB or a line it gives the interpreter away. Who renders
+    # beside it would keep it for 5 ms by default, and a page waits a dozen times.
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
     config = uvicorn.Config(

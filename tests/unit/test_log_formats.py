@@ -27,6 +27,16 @@ ALB = (
     ' "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-"'
     ' "10.0.0.1:80" "200" "-" "-"'
 )
+# The fields up to the user agent are those that differ between the kinds of listener.
+ALB_REST = ALB.partition('"curl/7.46.0" ')[2]
+ALB_H2 = (
+    "h2 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 10.0.1.252:48160 10.0.0.66:9000 0.000 0.002"
+    f' 0.000 200 200 5 257 "GET https://10.0.2.105:773/ HTTP/2.0" "curl/7.46.0" {ALB_REST}'
+)
+ALB_WS = (
+    "ws 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 10.0.0.140:40914 10.0.1.192:8010 0.001 0.003"
+    f' 0.000 101 101 218 587 "GET http://10.0.0.30:80/ HTTP/1.1" "-" {ALB_REST}'
+)
 ELB = (
     "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200"
     ' 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -'
@@ -52,6 +62,8 @@ TRAEFIK_CLF = (
         (f"{CLF} 1234 0.5", "common", {"bytes": 2326}),
         (TRAEFIK_CLF, "combined", {"path": "/whoami", "user_agent": "curl/7.64.1"}),
         (f"www.example.org:80 {COMBINED}", "vhost_combined", {"site": "www.example.org", "host": "127.0.0.1"}),
+        (f"www.example.org {COMBINED}", "vhost_combined", {"site": "www.example.org", "host": "127.0.0.1"}),
+        (f"{COMBINED} 512 2581", "combined", {"status": 200, "bytes": 2326}),  # combinedio
         (f"www.example.org {CLF}", "vhost_common", {"site": "www.example.org", "user": "frank"}),
         (
             f"www.example.org:443 {COMBINED}".replace("frank", "-"),
@@ -60,6 +72,11 @@ TRAEFIK_CLF = (
         ),
         (S3, "s3", {"site": "amzn-s3-demo-bucket1", "host": "192.0.2.3", "query": "versioning", "bytes": 113}),
         (ALB, "alb", {"site": "www.example.com", "host": "192.168.131.39", "path": "/", "bytes": 366, "status": 200}),
+        (f"{ALB} TID_1234abcd5678ef90", "alb", {"site": "www.example.com", "bytes": 366}),
+        (f'{ALB} TID_1234abcd5678ef90 "-" "-" "-"', "alb", {"site": "www.example.com", "bytes": 366}),
+        (ALB.replace("10.0.0.1:80 0.000", "- 0.000"), "alb", {"host": "192.168.131.39", "status": 200}),
+        (ALB_H2, "alb", {"site": "10.0.2.105", "host": "10.0.1.252", "protocol": "HTTP/2.0", "bytes": 257}),
+        (ALB_WS, "alb", {"site": "10.0.0.30", "host": "10.0.0.140", "status": 101}),
         (ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29, "user_agent": "curl/7.38.0"}),
         (OLD_ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29}),
     ],
@@ -126,6 +143,11 @@ def test_a_name_may_hold_spaces():
             "%{msec}t %a %m %U %q %H %400,501{User-agent}i",
             "1700000000250 192.0.2.1 POST /form ?x=1 HTTP/1.1 -",
             {"host": "192.0.2.1", "method": "POST", "path": "/form", "query": "x=1", "protocol": "HTTP/1.1"},
+        ),
+        (
+            r"%v %l %u %t \"%r\" %>s %b",  # the example of a log by virtual hosts: it has no visitor
+            CLF.replace("127.0.0.1", "www.example.org"),
+            {"site": "www.example.org", "host": None, "user": "frank"},
         ),
         ("%h %D %t %r", "h 123 [10/Oct/2000:13:55:36 -0700] GET", {"host": "h"}),
     ],
@@ -213,9 +235,15 @@ IIS = [
 CLOUDFRONT = [
     "#Version: 1.0",
     "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer)"
-    " cs(User-Agent) cs-uri-query x-host-header cs-protocol-version",
+    " cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes"
+    " time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status"
+    " fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len"
+    " sc-range-start sc-range-end",
     "2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111111abcdef8.cloudfront.net\t/index.html\t200\t-"
-    "\tMozilla/5.0%20(Windows%20NT%2010.0)\ta=b\twww.example.com\tHTTP/2.0",
+    "\tMozilla/5.0%20(Windows%20NT%2010.0;%20Win64;%20x64)%20AppleWebKit/537.36%20(KHTML,%20like%20Gecko)"
+    "%20Chrome/78.0.3904.108%20Safari/537.36\ta=b\t-\tHit\tSOX4xwn4XV6Q4rgb7XiVGOHms_BGlTAC4KyHmureZmBNrjGdRLiNIQ=="
+    "\twww.example.com\thttps\t23\t0.001\t-\tTLSv1.2\tECDHE-RSA-AES128-GCM-SHA256\tHit\tHTTP/2.0\t-\t-\t11040"
+    "\t0.001\tHit\ttext/html\t78\t-\t-",
 ]
 
 
@@ -237,14 +265,28 @@ def test_iis():
     ]
 
 
+def test_iis_with_the_fields_that_it_logs_by_default():
+    lines = [
+        "#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) cs(Referer)"
+        " cs-host sc-status sc-substatus sc-win32-status time-taken",
+        "2024-05-17 08:05:03 10.0.0.4 GET /a.aspx b=c 443 DOMAIN\\ann 203.0.113.7 Mozilla/5.0+(X11)"
+        " - example.org 304 0 0 9",
+    ]
+    (event,) = read(lines)
+    assert (event["site"], event["host"], event["user"]) == ("example.org", "203.0.113.7", "DOMAIN\\ann")
+    assert (event["path"], event["query"], event["status"]) == ("/a.aspx", "b=c", 304)
+
+
 def test_cloudfront():
     (event,) = read(CLOUDFRONT)
     assert (event["site"], event["host"], event["bytes"]) == ("www.example.com", "192.0.2.100", 392)
     assert (event["path"], event["query"], event["user_agent"]) == (
         "/index.html",
         "a=b",
-        "Mozilla/5.0 (Windows NT 10.0)",
+        "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko)"
+        " Chrome/78.0.3904.108 Safari/537.36",
     )
+    assert (event["time"], event["protocol"]) == (datetime(2019, 12, 4, 21, 2, 31, tzinfo=UTC), "HTTP/2.0")
 
 
 def test_fields_may_change_within_a_log():

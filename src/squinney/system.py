@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Self
 
+from squinney.errors import SquinneyError
 from squinney.mongo.problems import Problem
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
@@ -39,8 +41,8 @@ class System:
     """One system, or a group of systems that share their data, as everything else sees it.
 
     `package` is where its code is, as `__package__` says it; its `name` is the last part of that. `build(db,
-    transactions)` makes its objects, by name. `figures` are the live numbers of its card on the home page, cheap enough
-    to be asked for at every view.
+    transactions)` makes its objects, by name, and `close` ends what they began. `figures` are the live numbers of its
+    card on the home page, cheap enough to be asked for at every view.
 
     What callers see of it is in its package `surface`, and each part is found by its name: `api.py` (a `router` of HTTP
     routes), `web.py` (a `router` of pages), `cli.py` (an `app` of commands), `templates/` and `static/`. All are
@@ -60,6 +62,7 @@ class System:
     figures: Callable[[Db], Mapping[str, int | str]] = lambda db: {}
     proof: Proof | None = None
     migrations: Callable[[Db], Sequence[Migration]] = lambda db: ()
+    close: Callable[[Mapping[str, Any]], None] = lambda services: None
     path: str = ""
     name: str = field(init=False)
 
@@ -84,3 +87,9 @@ class Assembled:
     transactions: Transactions
     services: Mapping[str, Mapping[str, Any]]
     systems: Sequence[System]
+
+    def close(self) -> None:
+        """Let each system end its threads and give back what it holds. One that fails keeps no other from it."""
+        for system in self.systems:
+            with suppress(SquinneyError):  # what it holds comes back by itself, as after a crash
+                system.close(self.services[system.name])

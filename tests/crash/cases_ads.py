@@ -78,6 +78,18 @@ def _counted_once(db: Db, serve_ids: Any) -> None:
     assert (totals["impressions"], totals["spend_thousandths"]) == (3, 1_500)
 
 
+def _viewable(db: Db, mode: Mode, serve_ids: Any) -> None:
+    _network(db).viewable(serve_ids[0])
+
+
+def _seen_once(db: Db, serve_ids: Any) -> None:
+    network = _network(db)
+    network.viewable(serve_ids[0])
+    assert not network.viewable(serve_ids[0])
+    totals = network.stats("c")["totals"]
+    assert (totals["viewable"], totals["impressions"], totals["spend_thousandths"]) == (1, 1, 500)
+
+
 def _click(db: Db, mode: Mode, serve_ids: Any) -> None:
     _network(db).click(serve_ids[0])
 
@@ -146,6 +158,7 @@ CASES = [
     _case("AdNetwork.choose", _capped, _choose, _money_is_back),
     _case("AdNetwork.impressions", _served, _impressions, _counted_once),
     _case("AdNetwork.impression", _served, _impression, _counted_once),
+    _case("AdNetwork.viewable", _served, _viewable, _seen_once),
     _case("AdNetwork.click", lambda db: _served(db, model="cpc"), _click, _clicked_once),
     _case("AdNetwork.conversion", lambda db: _served(db, model="cpc"), _conversion, _clicked_once),
     _case("AdNetwork.close", _placed, _serve_and_close, _money_is_back),

@@ -25,6 +25,8 @@ from squinney.transactions import Busy, in_transaction
 LEASE_SECONDS = 60  # for so long serves are given out from one
 MARGIN_SECONDS = 60  # between the end of the last token and that of its lease: clocks differ
 RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again
+LEASING_SECONDS = 1  # a choice waits at most so long for money
+BUSY_SECONDS = 2.0  # before a budget that others held is asked again
 RETURNED_AT_ONCE = 500
 RETURN_SECONDS = 2
 
@@ -55,7 +57,11 @@ class Wallet:
             if held is None or held.free < price or now >= held.until:
                 if time.monotonic() < self._empty_until:
                     return None
-                self._held = held = self._lease(held)
+                try:
+                    self._held = held = self._lease(held)
+                except Busy:  # a killed process holds the budget: pages must not wait for it, one after another
+                    self._empty_until = time.monotonic() + BUSY_SECONDS
+                    return None
                 if held is None or held.free < price:
                     self._empty_until = time.monotonic() + RETRY_SECONDS
                     return None
@@ -88,6 +94,7 @@ def take_lease(
 
     Atomic: one transaction.
     After a crash: the lease is there or it is not; the job `return-ad-leases` gives it back.
+    Raises: `Busy`, `Unavailable`.
     """
     day = rules.day_of(now)
     ends = min(now + timedelta(seconds=LEASE_SECONDS), day + timedelta(days=1))
@@ -114,7 +121,7 @@ def take_lease(
         db["ad_leases"].insert_one(_stored(lease, campaign_id, serve_seconds), session=session)
         return lease
 
-    return in_transaction(db, work, seconds=10)
+    return in_transaction(db, work, seconds=LEASING_SECONDS)
 
 
 def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:

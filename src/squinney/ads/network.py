@@ -1,33 +1,31 @@
-"""`AdNetwork`: campaigns, choices, beacons, figures."""
+"""`AdNetwork`: choices, beacons and figures, on top of `Campaigns`."""
 
 from __future__ import annotations
 
 import random
-import secrets
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Self, cast
 
-from pymongo.errors import DuplicateKeyError
-
 from squinney import checks
-from squinney.ads import budgets, profiles, queries, rules
+from squinney.ads import budgets, queries, rules
 from squinney.ads.budgets import Wallet
-from squinney.ads.choice import Accepts, Choice
-from squinney.ads.documents import THOUSAND, Campaign, Candidate, Click, Placement, Serve
-from squinney.ads.errors import BadServe, CampaignEnded, CampaignTaken, ServeExpired, UnitTaken, UnknownCampaign
-from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, Beacon, Settler
-from squinney.ads.tokens import Token, Tokens
-from squinney.ads.zones import Zones
+from squinney.ads.campaigns import Campaigns
+from squinney.ads.choosing import profiles
+from squinney.ads.choosing.choice import Accepts, Choice
+from squinney.ads.choosing.zones import Zones
+from squinney.ads.documents import THOUSAND, Candidate, Click, Serve
+from squinney.ads.errors import BadServe, ServeExpired
+from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, VIEWABLE, Beacon, Settler
+from squinney.ads.tokens import Token, Tokens, stored_secret
 from squinney.clock import Clock, utcnow
-from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, page
-from squinney.transactions import AlreadyExists, Plan, Step, Transactions
+from squinney.transactions import Busy, Transactions
 
 IMPRESSION_SECONDS = 600
 CLICK_SECONDS = 86_400
@@ -36,10 +34,10 @@ MOST_CHOSEN = 20
 MOST_VALUE = 10**15
 FIRST_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_DAY = datetime(9999, 1, 1, tzinfo=UTC)
-COUNTED = ("impressions", "clicks", "conversions", "value", "spend")
+COUNTED = ("impressions", "viewable", "clicks", "conversions", "value", "spend")
 
 
-class AdNetwork:
+class AdNetwork(Campaigns):
     """Campaigns whose ads are chosen from memory, and whose money is never overspent.
 
     Several instances, in several processes, may serve the same campaigns. Close it, or use it in a `with`: it then
@@ -58,16 +56,14 @@ class AdNetwork:
         polling: bool | None = None,
         impression_seconds: float = IMPRESSION_SECONDS,
     ) -> None:
-        self._db = pinned(db)
-        self._transactions = transactions or Transactions(db)
-        self._clock = clock
+        own = pinned(db)
         self._chance = random.Random(seed)
         self._given_tokens = Tokens(secret) if secret else None
         self._impression_seconds = checks.seconds(impression_seconds, "impression_seconds")
         # Not a method of this object: what its thread holds must not hold the network.
-        wallet_for = partial(_wallet_for, self._db, clock, self._impression_seconds)
-        self._zones = Zones(self._db, wallet_for, polling=polling)
-        self._settler = Settler(self._db, clock)
+        wallet_for = partial(_wallet_for, own, clock, self._impression_seconds)
+        super().__init__(own, transactions or Transactions(db), clock, Zones(own, wallet_for, polling=polling))
+        self._settler = Settler(own, clock)
         weakref.finalize(self, self._zones.stop.set)  # its thread ends with it
 
     def __enter__(self) -> Self:
@@ -87,158 +83,8 @@ class AdNetwork:
         for campaign_id, held in list(self._zones.campaigns.items()):
             lease = held.wallet.empty()
             if lease and lease.free:
-                budgets.give_back(self._db, campaign_id, lease)
-
-    # ---- campaigns ----
-
-    @operation()
-    def create_campaign(
-        self,
-        campaign_id: str,
-        advertiser: str,
-        *,
-        pricing: Mapping[str, Any],
-        budget: Mapping[str, Any],
-        cap: Mapping[str, Any] | None = None,
-        starts_at: datetime | None = None,
-        ends_at: datetime | None = None,
-        targeting: Mapping[str, Any] | None = None,
-        owner: str | None = None,
-    ) -> Campaign:
-        """Make a campaign, active from its start.
-
-        Atomic: the campaign and its budget are one `Transactions` run.
-        After a crash: nothing, or in two-phase mode stubs that `recover-transactions` removes.
-        Raises: `Invalid`, `CampaignTaken`.
-        """
-        now = self._clock()
-        campaign: Campaign = {
-            "_id": checks.identifier(campaign_id, "campaign_id"),
-            "advertiser": checks.identifier(advertiser, "advertiser"),
-            "status": "active",
-            "starts_at": rules.moment(starts_at, "starts_at"),
-            "ends_at": rules.moment(ends_at, "ends_at"),
-            "budget": rules.budget(budget),
-            "pricing": rules.pricing(pricing),
-            "cap": rules.cap(cap),
-            "targeting": rules.targeting(targeting),
-            "created_at": now,
-            "changed_at": now,
-        }
-        if owner is not None:
-            campaign["owner"] = checks.identifier(owner, "owner")
-        steps = [
-            Step("ad_campaigns", campaign_id, insert={name: campaign[name] for name in campaign if name != "_id"}),  # type: ignore[literal-required]
-            Step("ad_budgets", campaign_id, insert=_budget_of(campaign, now)),
-        ]
-        try:
-            self._transactions.run("ads.create", Plan(steps))
-        except AlreadyExists as error:
-            raise CampaignTaken(f"there is a campaign {campaign_id}", campaign_id=campaign_id) from error
-        return campaign
-
-    @operation(reads_only=True)
-    def get(self, campaign_id: str) -> Campaign:
-        """The campaign.
-
-        Raises: `UnknownCampaign`.
-        """
-        checks.identifier(campaign_id, "campaign_id")
-        found = self._db["ad_campaigns"].find_one(queries.CAMPAIGN(campaign_id=campaign_id))
-        if found is None:
-            raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
-        return cast(Campaign, found)
-
-    @operation(reads_only=True)
-    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
-        """Every campaign, by id."""
-        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS, cursor=cursor, limit=limit))
-
-    @operation(reads_only=True)
-    def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
-        """An owner's campaigns, by id."""
-        checks.identifier(owner, "owner")
-        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS_OF, cursor=cursor, limit=limit, owner=owner))
-
-    @operation(reads_only=True)
-    def placements(self, campaign_id: str) -> list[Placement]:
-        """Where a campaign's ads are."""
-        return cast(list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=1_000)))
-
-    @operation(reads_only=True)
-    def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
-        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids."""
-        found = queries.SOME_BUDGETS.find(self._db, campaign_ids=sorted(set(campaign_ids)))
-        return {
-            one["_id"]: {**one, "leased": one["committed"] - one["spent"], "left": one["total"] - one["committed"]}
-            for one in found
-        }
-
-    def pause(self, campaign_id: str) -> Campaign:
-        """Show a campaign no more until it is resumed.
-
-        Atomic: one update, which every process follows.
-        After a crash: it happened or it did not.
-        Raises: `UnknownCampaign`, `CampaignEnded`.
-        """
-        return self._set_status(campaign_id, "paused")
-
-    def resume(self, campaign_id: str) -> Campaign:
-        """Show a paused campaign again.
-
-        Atomic: one update, which every process follows.
-        After a crash: it happened or it did not.
-        Raises: `UnknownCampaign`, `CampaignEnded`.
-        """
-        return self._set_status(campaign_id, "active")
-
-    def deactivate(self, campaign_id: str) -> Campaign:
-        """End a campaign for good: one update takes it out of every zone, within a second in every process.
-
-        Atomic: that update.
-        After a crash: it happened or it did not.
-        Raises: `UnknownCampaign`.
-        """
-        return self._set_status(campaign_id, "ended")
-
-    @operation()
-    def _set_status(self, campaign_id: str, status: str) -> Campaign:
-        checks.identifier(campaign_id, "campaign_id")
-        still = {"status": {"$ne": "ended"}} if status != "ended" else {}
-        where = {**queries.CAMPAIGN(campaign_id=campaign_id), **still}
-        change = {"$set": {"status": status}, "$currentDate": {"changed_at": True}}
-        changed = self._db["ad_campaigns"].find_one_and_update(where, change, return_document=True)
-        if changed is None:
-            self.get(campaign_id)
-            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
-        self._zones.saw_campaign(changed)
-        return cast(Campaign, changed)
-
-    @operation()
-    def place(self, campaign_id: str, site: str, zone: str, ad: Mapping[str, Any]) -> Placement:
-        """Put an ad into a zone, or change the one that the campaign has there under the same unit.
-
-        `ad` has a `unit`, a `creative`, and may have `keywords`, `weight`, a `cap` of its own, and `active`.
-
-        Atomic: one update.
-        After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`.
-        """
-        unit, fields = _checked(ad)
-        key = {"site": checks.identifier(site, "site"), "zone": checks.identifier(zone, "zone"), "unit": unit}
-        campaign = self.get(campaign_id)
-        if campaign["status"] == "ended":
-            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
-        where = {"_id": {"site": site, "zone": zone, "ad_unit": unit}, "campaign_id": campaign_id}
-        worth = {"ecpm": rules.ecpm(campaign["pricing"])}
-        change = {"$set": fields, "$setOnInsert": worth, "$currentDate": {"changed_at": True}}
-        try:
-            found = self._db["ad_placements"].find_one_and_update(where, change, upsert=True, return_document=True)
-        except DuplicateKeyError:
-            raise UnitTaken(f"another campaign has a unit {unit} there", **key) from None
-        placed = cast(Document, found)
-        self._zones.saw_placement(placed, at_once=True)
-        return cast(Placement, placed)
+                with suppress(Busy):  # a killed process holds the budget: the job returns the lease when it lapses
+                    budgets.give_back(self._db, campaign_id, lease)
 
     # ---- choosing ----
 
@@ -333,6 +179,15 @@ class AdNetwork:
         settled = iter(beacons)
         return [token is not None and next(settled).first for token in read]
 
+    def viewable(self, serve_id: str) -> bool:
+        """Count once that at least half of a serve's ad was in sight for a second; whether this was the first time.
+
+        Atomic: one transaction, shared with the beacons that come at the same moment.
+        After a crash: it is counted whole or not at all; send it again.
+        Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
+        """
+        return self._settled(serve_id, VIEWABLE, self._impression_seconds)
+
     def click(self, serve_id: str) -> Click:
         """Count a serve's click, once, and say where it leads: to the creative's own address.
 
@@ -376,7 +231,7 @@ class AdNetwork:
     @property
     def _tokens(self) -> Tokens:
         if self._given_tokens is None:
-            self._given_tokens = Tokens(_stored_secret(self._db))
+            self._given_tokens = Tokens(stored_secret(self._db))
         return self._given_tokens
 
     # ---- figures ----
@@ -405,45 +260,6 @@ def _wallet_for(db: Db, clock: Clock, serve_seconds: float, campaign: Document) 
     return Wallet(take)
 
 
-def _budget_of(campaign: Campaign, now: datetime) -> Document:
-    budget = campaign["budget"]
-    daily = budget["daily"]
-    return {
-        "total": budget["total"] * THOUSAND,
-        "daily": None if daily is None else daily * THOUSAND,
-        "pacing": budget.get("pacing", "asap"),
-        "committed": 0,
-        "spent": 0,
-        "day": rules.day_of(now),
-        "day_committed": 0,
-    }
-
-
-def _checked(ad: Mapping[str, Any]) -> tuple[str, Document]:
-    known = ("unit", "creative", "keywords", "weight", "cap", "active")
-    given = rules.fields(ad, "ad", known)
-    if not isinstance(given.get("active", True), bool):
-        raise Invalid("active must be true or false", field="active")
-    return checks.identifier(given.get("unit"), "unit"), {
-        "creative": rules.creative(given.get("creative")),
-        "keywords": rules.keywords(given.get("keywords") or ()),
-        "weight": checks.integer(given.get("weight", 1), "weight", least=1, most=1_000),
-        "cap": rules.cap(given.get("cap")),
-        "active": given.get("active", True),
-    }
-
-
 def _row(counter: Document) -> dict[str, Any]:
     names = {name: counter[name] for name in ("day", "site", "zone", "unit")}
     return {**names, **{name: counter.get(name, 0) for name in COUNTED}}
-
-
-@operation()
-def _stored_secret(db: Db) -> bytes:
-    """The secret of this database, made the first time it is asked for."""
-    fresh = {"$setOnInsert": {"secret": secrets.token_bytes(32)}}
-    try:
-        kept = db["ad_keys"].find_one_and_update(queries.SIGNING_KEY(), fresh, upsert=True, return_document=True)
-    except DuplicateKeyError:  # another process was faster
-        kept = db["ad_keys"].find_one(queries.SIGNING_KEY())
-    return bytes(cast(Document, kept)["secret"])

@@ -28,7 +28,7 @@ from squinney.transactions.native import send
 MOST_AT_ONCE = 500
 SECONDS = 10.0
 TRIES = 20  # to meet another process that settles the same serves
-IMPRESSION, CLICK, CONVERSION = "impressions", "clicks", "conversions"
+IMPRESSION, VIEWABLE, CLICK, CONVERSION = "impressions", "viewable", "clicks", "conversions"
 
 
 @dataclass

@@ -19,6 +19,7 @@ SYSTEM = System(
     collections=COLLECTIONS,
     queries=QUERIES,
     build=lambda db, transactions: {"network": AdNetwork(db, transactions=transactions)},
+    close=lambda services: services["network"].close(),
     jobs=JOBS,
     find_problems=find_problems,
     repair=repair,

@@ -10,8 +10,14 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import cast
 
+from pymongo.errors import DuplicateKeyError
+
+from squinney.ads import queries
 from squinney.ads.errors import BadServe
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
 
 LONGEST = 4_000
 SIGNATURE_BYTES = 16
@@ -75,3 +81,14 @@ class Tokens:
 def new_serve() -> str:
     """An id that nobody can guess."""
     return secrets.token_urlsafe(12)
+
+
+@operation()
+def stored_secret(db: Db) -> bytes:
+    """The secret of this database, made the first time it is asked for."""
+    fresh = {"$setOnInsert": {"secret": secrets.token_bytes(32)}}
+    try:
+        kept = db["ad_keys"].find_one_and_update(queries.SIGNING_KEY(), fresh, upsert=True, return_document=True)
+    except DuplicateKeyError:  # another process was faster
+        kept = db["ad_keys"].find_one(queries.SIGNING_KEY())
+    return bytes(cast(Document, kept)["secret"])

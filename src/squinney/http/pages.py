@@ -105,8 +105,12 @@ def way_back(request: Request) -> str:
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form."""
+    """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form.
+
+    Below its content comes what `app.state.beside` makes of the request and the values, if there is such a function.
+    """
     visitor = visitor_of(request)
+    beside = getattr(request.app.state, "beside", None)
     environment: Environment = request.app.state.pages
     page = environment.get_template(template).render(
         request=request,
@@ -115,6 +119,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
         status=status,
         visitor=visitor,
         flashes=visitor.take_flashes(),
+        beside=beside(request, values) if beside and status == 200 else "",
         **values,
     )
     headers = {"Cache-Control": "no-store"}

@@ -22,7 +22,7 @@ from squinney.http.options import Options
 from squinney.http.pages import render, way_back
 from squinney.http.permissions import SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.query_strings import known_queries_only
-from squinney.service import admin
+from squinney.service import admin, beside
 from squinney.service.app import application, surfaces
 from squinney.service.dispatch import paths_of
 from squinney.service.logs import request_id
@@ -51,6 +51,7 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
     app = application(systems, options or Options())
     found = surfaces(systems.systems, "web")
     app.include_router(home, dependencies=[known_queries_only])
+    app.include_router(beside.router, dependencies=[csrf_checked, known_queries_only])
     for_admins = [csrf_checked, needs("admin"), known_queries_only]
     app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
@@ -63,6 +64,7 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
     templates = {system.name: _beside(module) / "templates" for system, module in found}
     app.state.menu = [system for system, module in found if f"/{system.path}" in paths_of(module.router)]
     app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu)
+    app.state.beside = beside.ads_beside
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, show_error),
         (RequestValidationError, show_validation_error),

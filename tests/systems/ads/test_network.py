@@ -219,6 +219,7 @@ def test_an_impression_counts_once_and_costs_its_price(network: AdNetwork, campa
     stats = network.stats("a")
     assert stats["totals"] == {
         "impressions": 1,
+        "viewable": 0,
         "clicks": 0,
         "conversions": 0,
         "value": 0,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from squinney.ads import BadServe, rules
+from squinney.ads.choosing.zones import Ad, Order
 from squinney.ads.tokens import Token, Tokens, new_serve
-from squinney.ads.zones import Ad, Order
 from squinney.errors import Invalid
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -115,10 +115,15 @@ class Beacons(_Strict):
     serve_ids: list[Annotated[str, Field(max_length=4_000)]] = Field(max_length=1_000)
 
 
-class Conversion(_Strict):
-    """A serve that led to something, and what that was worth in minor units."""
+class OneServe(_Strict):
+    """A serve id, as it was given out."""
 
     serve_id: str = Field(max_length=4_000)
+
+
+class Conversion(OneServe):
+    """A serve that led to something, and what that was worth in minor units."""
+
     value: int = Field(0, ge=0, le=10**15, strict=True)
 
 
@@ -298,8 +303,14 @@ def count_impressions(network: Network, body: Beacons) -> Any:
     return {"first": network.impressions(body.serve_ids)}
 
 
+@router.post("/viewable", response_model=Once, responses=responses(BadServe, ServeExpired, Busy))
+def count_viewable(network: Network, body: OneServe) -> Any:
+    """Count once that half of an ad was in sight for a second."""
+    return {"first": network.viewable(body.serve_id)}
+
+
 @router.post("/clicks", response_model=ClickModel, responses=responses(BadServe, ServeExpired, Busy))
-def count_click(network: Network, body: Conversion) -> Any:
+def count_click(network: Network, body: OneServe) -> Any:
     """Count a click, once, and say where it leads."""
     return network.click(body.serve_id)
 

@@ -233,6 +233,13 @@ def see(network: Network, serve_id: str) -> Response:
     return Response(PIXEL, media_type="image/gif", headers=NOT_KEPT)
 
 
+@router.get("/viewable/{serve_id}")
+def view(network: Network, serve_id: str) -> Response:
+    """The beacon of `ads.js`: half of the ad was in sight for a second. It counts once."""
+    network.viewable(serve_id)
+    return Response(status_code=204, headers=NOT_KEPT)
+
+
 @router.get("/click/{serve_id}")
 def click(network: Network, serve_id: str) -> Response:
     """Count a click, once, and go to the creative's own address."""

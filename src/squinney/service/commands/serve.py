@@ -66,6 +66,7 @@ def serve(
             _run(site, listener, end=connection.close)
         finally:
             jobs.stop()
+            systems.close()
 
 
 def _options(settings: Settings, connection: Connection) -> Options:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from squinney.ads import profiles, rules
+from squinney.ads import rules
+from squinney.ads.choosing import profiles
+from squinney.ads.choosing.zones import Ad, Zone
 from squinney.ads.documents import THOUSAND, Candidate, Cap, Serve
 from squinney.ads.tokens import Token, Tokens, new_serve
-from squinney.ads.zones import Ad, Zone
 from squinney.mongo.schema import Db
 
 Accepts = Callable[[Mapping[str, Any], int, str], bool]  # the creative, the eCPM, the currency

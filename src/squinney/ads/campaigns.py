@@ -1,0 +1,208 @@
+"""Campaigns and where their ads are: the part of `AdNetwork` that people use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from pymongo.errors import DuplicateKeyError
+
+from squinney import checks
+from squinney.ads import queries, rules
+from squinney.ads.choosing.zones import Zones
+from squinney.ads.documents import THOUSAND, Campaign, Placement
+from squinney.ads.errors import CampaignEnded, CampaignTaken, UnitTaken, UnknownCampaign
+from squinney.clock import Clock
+from squinney.errors import Invalid
+from squinney.mongo.connect import operation
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import Page, page
+from squinney.transactions import AlreadyExists, Plan, Step, Transactions
+
+
+class Campaigns:
+    """Makes, reads and changes campaigns; the zones in memory see each change at once."""
+
+    def __init__(self, db: Db, transactions: Transactions, clock: Clock, zones: Zones) -> None:
+        self._db = db
+        self._transactions = transactions
+        self._clock = clock
+        self._zones = zones
+
+    @operation()
+    def create_campaign(
+        self,
+        campaign_id: str,
+        advertiser: str,
+        *,
+        pricing: Mapping[str, Any],
+        budget: Mapping[str, Any],
+        cap: Mapping[str, Any] | None = None,
+        starts_at: datetime | None = None,
+        ends_at: datetime | None = None,
+        targeting: Mapping[str, Any] | None = None,
+        owner: str | None = None,
+    ) -> Campaign:
+        """Make a campaign, active from its start.
+
+        Atomic: the campaign and its budget are one `Transactions` run.
+        After a crash: nothing, or in two-phase mode stubs that `recover-transactions` removes.
+        Raises: `Invalid`, `CampaignTaken`.
+        """
+        now = self._clock()
+        campaign: Campaign = {
+            "_id": checks.identifier(campaign_id, "campaign_id"),
+            "advertiser": checks.identifier(advertiser, "advertiser"),
+            "status": "active",
+            "starts_at": rules.moment(starts_at, "starts_at"),
+            "ends_at": rules.moment(ends_at, "ends_at"),
+            "budget": rules.budget(budget),
+            "pricing": rules.pricing(pricing),
+            "cap": rules.cap(cap),
+            "targeting": rules.targeting(targeting),
+            "created_at": now,
+            "changed_at": now,
+        }
+        if owner is not None:
+            campaign["owner"] = checks.identifier(owner, "owner")
+        steps = [
+            Step("ad_campaigns", campaign_id, insert={name: campaign[name] for name in campaign if name != "_id"}),  # type: ignore[literal-required]
+            Step("ad_budgets", campaign_id, insert=_budget_of(campaign, now)),
+        ]
+        try:
+            self._transactions.run("ads.create", Plan(steps))
+        except AlreadyExists as error:
+            raise CampaignTaken(f"there is a campaign {campaign_id}", campaign_id=campaign_id) from error
+        return campaign
+
+    @operation(reads_only=True)
+    def get(self, campaign_id: str) -> Campaign:
+        """The campaign.
+
+        Raises: `UnknownCampaign`.
+        """
+        checks.identifier(campaign_id, "campaign_id")
+        found = self._db["ad_campaigns"].find_one(queries.CAMPAIGN(campaign_id=campaign_id))
+        if found is None:
+            raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
+        return cast(Campaign, found)
+
+    @operation(reads_only=True)
+    def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
+        """Every campaign, by id."""
+        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS, cursor=cursor, limit=limit))
+
+    @operation(reads_only=True)
+    def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Campaign]:
+        """An owner's campaigns, by id."""
+        checks.identifier(owner, "owner")
+        return cast(Page[Campaign], page(self._db, queries.CAMPAIGNS_OF, cursor=cursor, limit=limit, owner=owner))
+
+    @operation(reads_only=True)
+    def placements(self, campaign_id: str) -> list[Placement]:
+        """Where a campaign's ads are."""
+        return cast(list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=1_000)))
+
+    @operation(reads_only=True)
+    def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
+        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids."""
+        found = queries.SOME_BUDGETS.find(self._db, campaign_ids=sorted(set(campaign_ids)))
+        return {
+            one["_id"]: {**one, "leased": one["committed"] - one["spent"], "left": one["total"] - one["committed"]}
+            for one in found
+        }
+
+    def pause(self, campaign_id: str) -> Campaign:
+        """Show a campaign no more until it is resumed.
+
+        Atomic: one update, which every process follows.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`, `CampaignEnded`.
+        """
+        return self._set_status(campaign_id, "paused")
+
+    def resume(self, campaign_id: str) -> Campaign:
+        """Show a paused campaign again.
+
+        Atomic: one update, which every process follows.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`, `CampaignEnded`.
+        """
+        return self._set_status(campaign_id, "active")
+
+    def deactivate(self, campaign_id: str) -> Campaign:
+        """End a campaign for good: one update takes it out of every zone, within a second in every process.
+
+        Atomic: that update.
+        After a crash: it happened or it did not.
+        Raises: `UnknownCampaign`.
+        """
+        return self._set_status(campaign_id, "ended")
+
+    @operation()
+    def _set_status(self, campaign_id: str, status: str) -> Campaign:
+        checks.identifier(campaign_id, "campaign_id")
+        still = {"status": {"$ne": "ended"}} if status != "ended" else {}
+        where = {**queries.CAMPAIGN(campaign_id=campaign_id), **still}
+        change = {"$set": {"status": status}, "$currentDate": {"changed_at": True}}
+        changed = self._db["ad_campaigns"].find_one_and_update(where, change, return_document=True)
+        if changed is None:
+            self.get(campaign_id)
+            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
+        self._zones.saw_campaign(changed)
+        return cast(Campaign, changed)
+
+    @operation()
+    def place(self, campaign_id: str, site: str, zone: str, ad: Mapping[str, Any]) -> Placement:
+        """Put an ad into a zone, or change the one that the campaign has there under the same unit.
+
+        `ad` has a `unit`, a `creative`, and may have `keywords`, `weight`, a `cap` of its own, and `active`.
+
+        Atomic: one update.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`.
+        """
+        unit, fields = _checked(ad)
+        key = {"site": checks.identifier(site, "site"), "zone": checks.identifier(zone, "zone"), "unit": unit}
+        campaign = self.get(campaign_id)
+        if campaign["status"] == "ended":
+            raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
+        where = {"_id": {"site": site, "zone": zone, "ad_unit": unit}, "campaign_id": campaign_id}
+        worth = {"ecpm": rules.ecpm(campaign["pricing"])}
+        change = {"$set": fields, "$setOnInsert": worth, "$currentDate": {"changed_at": True}}
+        try:
+            found = self._db["ad_placements"].find_one_and_update(where, change, upsert=True, return_document=True)
+        except DuplicateKeyError:
+            raise UnitTaken(f"another campaign has a unit {unit} there", **key) from None
+        placed = cast(Document, found)
+        self._zones.saw_placement(placed, at_once=True)
+        return cast(Placement, placed)
+
+
+def _budget_of(campaign: Campaign, now: datetime) -> Document:
+    budget = campaign["budget"]
+    daily = budget["daily"]
+    return {
+        "total": budget["total"] * THOUSAND,
+        "daily": None if daily is None else daily * THOUSAND,
+        "pacing": budget.get("pacing", "asap"),
+        "committed": 0,
+        "spent": 0,
+        "day": rules.day_of(now),
+        "day_committed": 0,
+    }
+
+
+def _checked(ad: Mapping[str, Any]) -> tuple[str, Document]:
+    known = ("unit", "creative", "keywords", "weight", "cap", "active")
+    given = rules.fields(ad, "ad", known)
+    if not isinstance(given.get("active", True), bool):
+        raise Invalid("active must be true or false", field="active")
+    return checks.identifier(given.get("unit"), "unit"), {
+        "creative": rules.creative(given.get("creative")),
+        "keywords": rules.keywords(given.get("keywords") or ()),
+        "weight": checks.integer(given.get("weight", 1), "weight", least=1, most=1_000),
+        "cap": rules.cap(given.get("cap")),
+        "active": given.get("active", True),
+    }

@@ -1,0 +1,128 @@
+"""Ads beside the pages of the site and in the shop."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.api.conftest import SECRET
+
+from squinney import assembly
+from squinney.ads import AdNetwork
+from squinney.errors import Unavailable
+from squinney.http.options import Options
+from squinney.http.visitor import ANONYMOUS, Visitor
+from squinney.service.site import create_site
+
+HTML = {"Accept": "text/html"}
+TEXT = {"kind": "text", "title": "Tea & <b>cake</b>", "text": "", "url": "/shop"}
+
+
+@pytest.fixture
+def network(systems: assembly.Assembled) -> AdNetwork:
+    """A campaign of one ad in each zone, two impressions a visitor and day."""
+    network: AdNetwork = systems.services["ads"]["network"]
+    pricing, budget = {"model": "cpm", "bid": 500}, {"total": 1_000, "currency": "EUR"}
+    network.create_campaign(
+        "tea", "Tea House", pricing=pricing, budget=budget, cap={"impressions": 2, "per_seconds": 86_400}
+    )
+    for zone in ("site", "shop"):
+        network.place("tea", "squinney", zone, {"unit": "t", "creative": TEXT})
+    return network
+
+
+def _shown(client: TestClient, path: str = "/site") -> list[str]:
+    return re.findall(r'href="/ads/click/([^"]+)"', client.get(path, headers=HTML).text)
+
+
+def _say(client: TestClient, allowed: str) -> Any:
+    token = ANONYMOUS + "a-visitor"
+    client.cookies.set("squinney", token, domain="testserver.local", path="/")
+    form = {"allowed": allowed, "csrf": Visitor(SECRET, token).csrf}
+    referer = {"Referer": "http://testserver/site?cursor=x"}
+    return client.post("/ads-consent", data=form, headers={**HTML, **referer}, follow_redirects=False)
+
+
+@pytest.mark.parametrize("path", ["/site", "/shop"])
+def test_a_page_has_ads_whose_beacons_count(stranger: TestClient, network: AdNetwork, path: str) -> None:
+    page = stranger.get(path, headers=HTML).text
+    assert "Tea &amp; &lt;b&gt;cake" in page
+    assert "<b>cake" not in page
+    for beacon in (
+        re.search(r'src="(/ads/seen/[^"]+)"', page),
+        re.search(r'data-viewable="(/ads/viewable/[^"]+)"', page),
+    ):
+        assert beacon
+        assert stranger.get(beacon[1]).status_code in (200, 204)
+    totals = network.stats("tea")["totals"]
+    assert (totals["impressions"], totals["viewable"], totals["spend_thousandths"]) == (1, 1, 500)
+
+
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/shop/cart", "/site/-/tags/x", "/site/no", "/shop/products/none"])
+def test_other_pages_have_none(stranger: TestClient, network: AdNetwork, path: str) -> None:
+    assert _shown(stranger, path) == []
+
+
+def test_without_consent_nothing_is_kept_and_with_it_caps_hold(
+    stranger: TestClient, network: AdNetwork, systems: assembly.Assembled
+) -> None:
+    assert all(_shown(stranger) for _ in range(4))
+    assert systems.db["ad_users"].count_documents({}) == 0
+    said = _say(stranger, "yes")
+    assert (said.status_code, said.headers["location"]) == (303, "/site?cursor=x")
+    assert [len(_shown(stranger)) for _ in range(3)] == [1, 1, 0]
+    profile = systems.db["ad_users"].find_one({})
+    assert "a-visitor" not in str(profile)
+    assert _say(stranger, "no").status_code == 303
+    assert systems.db["ad_users"].count_documents({}) == 0
+    assert _shown(stranger)
+    assert _say(stranger, "perhaps").status_code == 422
+
+
+def test_pictures_from_elsewhere_are_left_out(stranger: TestClient, network: AdNetwork) -> None:
+    for unit, image in (("t", "https://example.com/x.png"), ("own", "/static/icon.svg")):
+        creative = {"kind": "image", "image": image, "alt": "A cup", "url": "/shop"}
+        network.place("tea", "squinney", "site", {"unit": unit, "creative": creative})
+    page = stranger.get("/site", headers=HTML).text
+    assert 'src="/static/icon.svg" alt="A cup"' in page
+    assert "example.com" not in page
+
+
+def test_a_page_comes_also_when_no_ad_can_be_chosen(
+    stranger: TestClient, network: AdNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise Unavailable("MongoDB cannot be reached")
+
+    monkeypatch.setattr(network, "choose", away)
+    page = stranger.get("/site", headers=HTML)
+    assert page.status_code == 200
+    assert "/ads/click/" not in page.text
+
+
+def test_words_of_the_page_choose_the_ad(stranger: TestClient, systems: assembly.Assembled, network: AdNetwork) -> None:
+    network.place("tea", "squinney", "shop", {"unit": "jazz", "creative": {**TEXT, "title": "J"}, "keywords": ["Jazz"]})
+    product = {"title": "An album", "type": "Audio Album", "details": {"genre": ["Jazz"]}}
+    pricing = {"list": 100, "retail": 100, "currency": "EUR"}
+    systems.services["commerce"]["catalog"].add({"_id": "a1", **product, "pricing": pricing})
+    page = stranger.get("/shop/products/a1", headers=HTML).text
+    assert page.index("<strong>J</strong>") < page.index("<strong>Tea")
+
+
+def test_closing_ends_the_thread_and_gives_back_what_no_ad_was_promised(
+    systems: assembly.Assembled, network: AdNetwork
+) -> None:
+    with TestClient(create_site(systems, options=Options(secret=SECRET))) as client:
+        (serve_id,) = _shown(client)
+    thread = network._zones._thread
+    assert thread is not None
+    assert thread.is_alive()
+    systems.close()
+    assert not thread.is_alive()
+    assert thread not in threading.enumerate()
+    assert network.money(["tea"])["tea"]["leased"] == 500
+    assert network.impression(serve_id)  # another process may count it yet
+    assert network.money(["tea"])["tea"]["leased"] == 0

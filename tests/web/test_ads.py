@@ -1,22 +1,90 @@
-"""An advertiser at work, in a browser."""
+"""Advertisers at work, and their ads beside pages, in a browser."""
 
 from __future__ import annotations
 
+import secrets
+import subprocess
+
 from playwright.sync_api import Page, expect
+from tests.serving import Serving
+from tests.web.conftest import SQUINNEY
+
+
+def _make(page: Page, name: str, *, bid: str = "2.50", zone: str = "site", title: str = "Tea for two") -> None:
+    """A campaign with one ad."""
+    page.goto("/ads")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Advertiser").fill("Tea House")
+    page.get_by_label("Bid in EUR").fill(bid)
+    page.get_by_label("Budget in EUR").fill("100000")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+    page.get_by_label("Zone", exact=True).fill(zone)
+    page.get_by_label("Unit").fill(f"{name}/1")
+    page.get_by_label("Title").fill(title)
+    page.get_by_label("Address").fill("/shop")
+    page.get_by_role("button", name="Put it there").click()
+    expect(page.get_by_text("The ad is in its zone.")).to_be_visible()
+
+
+def _figure(page: Page, name: str) -> str:
+    return page.locator(f".figures div:has(dt:text-is('{name}')) dd").inner_text()
 
 
 def test_a_campaign_is_made_placed_and_explained(admin: Page) -> None:
-    admin.goto("/ads")
-    admin.get_by_label("Name").fill("browser:tea")
-    admin.get_by_label("Advertiser").fill("Tea House")
-    admin.get_by_label("Bid in EUR").fill("2.50")
-    admin.get_by_label("Budget in EUR").fill("100")
-    admin.get_by_role("button", name="Make it").click()
-    expect(admin.get_by_role("heading", level=1)).to_contain_text("browser:tea")
-    admin.get_by_label("Unit").fill("tea-1")
-    admin.get_by_label("Title").fill("Tea for two")
-    admin.get_by_label("Address").fill("/site")
-    admin.get_by_role("button", name="Put it there").click()
+    _make(admin, "browser:tea", zone="corner")
     expect(admin.get_by_text("Tea for two")).to_be_visible()
-    admin.goto("/ads/why")
-    expect(admin.get_by_role("row", name="tea-1")).to_be_visible()
+    admin.goto("/ads/why?zone=corner")
+    expect(admin.get_by_role("row", name="browser:tea/1")).to_be_visible()
+
+
+def test_an_ad_beside_a_page_is_seen_viewed_and_clicked_once(admin: Page) -> None:
+    name = f"seen:{secrets.token_hex(4)}"
+    _make(admin, name, bid="500", title=name)  # more than any other
+    with admin.expect_response("**/ads/viewable/*") as viewed:
+        admin.goto("/site")
+        admin.get_by_role("link", name=name).scroll_into_view_if_needed()
+    assert viewed.value.status == 204
+    link = admin.get_by_role("link", name=name)
+    target = link.get_attribute("href")
+    assert target is not None
+    link.click()
+    expect(admin.get_by_role("heading", name="Shop", exact=True)).to_be_visible()
+    admin.goto(target)  # again, as from the browser's history
+    expect(admin.get_by_role("heading", name="Shop", exact=True)).to_be_visible()
+    admin.goto(f"/ads/campaigns/{name}")
+    assert (_figure(admin, "impressions"), _figure(admin, "clicks"), _figure(admin, "viewable")) == ("1", "1", "100%")
+
+
+def test_charts_move_while_traffic_is_simulated(admin: Page, serving: Serving) -> None:
+    name = f"moving:{secrets.token_hex(4)}"
+    _make(admin, name, zone=name)
+    before = admin.locator(".charts").inner_html()
+    run = ["ads", "simulate", "squinney", name, "--visits", "200", "--click-rate", "0.1", "--seed", "1"]
+    done = subprocess.run([*SQUINNEY, "--data", str(serving.data), *run], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    expect(admin.locator(".figures")).to_contain_text("200")  # without being loaded again
+    assert admin.locator(".charts").inner_html() != before
+
+
+def test_ads_remember_only_whom_they_may(stranger: Page) -> None:
+    stranger.goto("/site")
+    expect(stranger.get_by_text("These ads know nothing of you.")).to_be_visible()
+    stranger.get_by_role("button", name="Let them remember").click()
+    expect(stranger.get_by_text("These ads remember")).to_be_visible()
+    stranger.get_by_role("button", name="Forget it, and stop").click()
+    expect(stranger.get_by_text("These ads know nothing of you.")).to_be_visible()
+
+
+def test_a_member_sees_and_changes_their_own_campaigns_only(page: Page) -> None:
+    name = f"own:{secrets.token_hex(4)}"
+    _make(page, name, zone="corner")
+    page.get_by_role("button", name="Pause it").click()
+    expect(page.get_by_role("button", name="Resume it")).to_be_visible()
+    page.goto("/ads")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(name)
+    refused = page.goto("/ads/campaigns/harbour:beans")
+    assert refused is not None
+    assert refused.status == 404

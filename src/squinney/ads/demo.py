@@ -21,6 +21,7 @@ from squinney.transactions import in_transaction
 
 DAYS = 30
 ZONES = {"site": 1.0, "shop": 0.55}
+IN_SIGHT = 0.68  # of the impressions
 # Advertiser, campaign, price, daily budget, mean impressions a day, click rate, words, title and text of the ad.
 CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
     ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
@@ -62,6 +63,11 @@ def _unit(campaign_id: str, creative: dict[str, Any], words: list[str]) -> dict[
     return {"unit": f"{campaign_id}/text", "creative": creative, "keywords": words}
 
 
+def _about(mean: float, chance: random.Random) -> int:
+    """A number of things that happen so often in the mean, each by itself."""
+    return max(0, round(chance.gauss(mean, math.sqrt(mean))))
+
+
 def _deliver(
     db: Db, campaign_id: str, price: dict[str, Any], daily: int, mean: int, rate: float, today: datetime
 ) -> None:
@@ -73,19 +79,22 @@ def _deliver(
         weekend = 0.62 if day.weekday() >= 5 else 1.0
         for zone, share in ZONES.items():
             impressions = round(mean * share * weekend * (1.25 - back / 100) * chance.uniform(0.88, 1.12))
-            clicks = sum(chance.random() < rate * 1.1 for _ in range(impressions // 4)) * 4 // 4 * 4 // 3
+            clicks = _about(impressions * rate, chance)
             paid = clicks * THOUSAND if price["model"] == "cpc" else impressions
             spend = min(paid * price["bid"], math.floor(daily * THOUSAND * share / sum(ZONES.values())))
             row = {"campaign_id": campaign_id, "day": day, "site": "squinney", "zone": zone}
             row["unit"] = f"{campaign_id}/text"
-            counts = {"impressions": impressions, "clicks": clicks, "conversions": clicks // 12, "spend": spend}
+            counts = {"impressions": impressions, "clicks": clicks, "spend": spend}
+            counts["viewable"] = min(impressions, _about(impressions * IN_SIGHT, chance))
+            counts["conversions"] = min(clicks, _about(clicks / 12, chance))
             rows.append({"_id": dict(row), **row, **counts})
 
     def write(session: ClientSession) -> None:
         budget = db["ad_budgets"].find_one(queries.BUDGET(campaign_id=campaign_id), session=session)
         if budget is None or "impressions" in budget:
             return
-        sums = {name: sum(row[name] for row in rows) for name in ("impressions", "clicks", "conversions")}
+        counted = ("impressions", "viewable", "clicks", "conversions")
+        sums = {name: sum(row[name] for row in rows) for name in counted}
         spent = sum(row["spend"] for row in rows)
         db["ad_counters"].insert_many(rows, session=session)
         more = {**sums, "spent": spent, "committed": spent}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squinney.ads import BadServe, rules
@@ -47,6 +47,7 @@ def test_keywords_are_scored_as_written() -> None:
     assert [unit for unit, _ in _ranked(ads, "tea", "cake")] == ["rich", "two", "one", "none"]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.sets(st.sampled_from("abc"))), max_size=40),
     st.sets(st.sampled_from("abcx")),
@@ -88,6 +89,7 @@ def test_an_even_day_gives_its_money_as_it_goes() -> None:
     assert rules.day_allowance(2400, "asap", NOON.replace(hour=0)) == 2400
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**12), st.integers(1, 10**6))
 def test_a_lease_is_never_more_than_is_left(left: int, price: int) -> None:
     taken = rules.slice_of(left, price)
@@ -95,6 +97,7 @@ def test_a_lease_is_never_more_than_is_left(left: int, price: int) -> None:
     assert bool(taken) == (left >= price)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=3))
 def test_names_become_field_names_that_no_others_become(names: list[str]) -> None:
     made = rules.encoded(*names)

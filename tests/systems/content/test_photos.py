@@ -169,6 +169,18 @@ def test_a_video_is_kept_as_it_is(photos: Photos) -> None:
     assert b"".join(photos.open(node, viewer=ANYBODY).read(5_000, 6_000)) == body[5_000:6_000]
 
 
+def test_a_webm_video_loses_its_tags(photos: Photos) -> None:
+    place = b"LOCATION +48.8577+002.2950/"
+    tags = b"\x12\x54\xc3\x67" + bytes([0x80 | len(place)]) + place
+    body = b"\x1a\x45\xdf\xa3\x84webm\x18\x53\x80\x67\x01" + b"\xff" * 7 + tags + b"\xec\x83end"
+    node = photos.upload(io.BytesIO(body), None, "film", author=ADA, type="video")
+    assert node["metadata"]["detail"]["content_type"] == "video/webm"
+    stored_body = whole(photos, node)
+    assert len(stored_body) == len(body)
+    assert b"LOCATION" not in stored_body
+    assert stored_body.endswith(b"end")
+
+
 def test_a_replace_swaps_whole_photos(photos: Photos, site: Db) -> None:
     old, new = noise(100), noise(110)
     node = photos.upload(io.BytesIO(old), None, "pic", author=ADA, detail={"alt": "kept"})

@@ -19,6 +19,7 @@ from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.files.locations import WithoutPlace
+from squinney.content.files.webm_notes import WithoutNotes
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
@@ -27,7 +28,7 @@ from squinney.transactions import Step
 
 HEAD_BYTES = 4_096
 DIGEST_BYTES = 1 << 20
-MP4 = "video/mp4"
+MP4, WEBM = "video/mp4", "video/webm"
 HEARTBEAT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 10
 
@@ -76,7 +77,7 @@ class Receiver:
     def _store(self, stream: Stream, head: bytes, type_: str, most: int, announced: bool) -> tuple[int, str, str]:
         """Its length, the digest of what came if one was announced, and of what is stored: a video loses its notes."""
         length, stored = 0, hashlib.sha256()
-        video = WithoutPlace() if type_ == MP4 else None
+        video = without_place(type_)
         received = hashlib.sha256() if video and announced else None
         with self._writer(self.file_id, type_) as writer:
             piece = head
@@ -170,13 +171,20 @@ class Receiver:
             self._db[UPLOADS].delete_one({"_id": self.upload_id})
 
 
+def without_place(type_: str) -> WithoutPlace | WithoutNotes | None:
+    """What takes the place out of a video of this type."""
+    if type_ == MP4:
+        return WithoutPlace()
+    return WithoutNotes() if type_ == WEBM else None
+
+
 def sha256_as_stored(stream: Stream, kind: str) -> str:
     """The digest that a file has once it is stored.
 
     Raises: `BadMedia`.
     """
     piece = _head(stream)
-    video = WithoutPlace() if media.content_type(piece, kind) == MP4 else None
+    video = without_place(media.content_type(piece, kind))
     digest = hashlib.sha256()
     while piece:
         digest.update(video.feed(piece) if video else piece)

@@ -123,6 +123,29 @@ def test_what_get_gives_of_nodes_comments_and_accounts_post_takes(site: TestClie
     assert second.json()["id"] != account["id"]
 
 
+def test_what_get_gives_of_nodes_and_comments_patch_takes(site: TestClient) -> None:
+    author = {"id": "ann", "name": "Ann"}
+    new = {"slug": "a", "type": "blog-entry", "title": "A", "author": author, "detail": {"text": "x"}, "tags": ["t"]}
+    made = site.post("/api/content/nodes", json={**new, "published": "2026-01-01T00:00:00Z"}).json()
+    node, path = site.get(f"/api/content/nodes/{made['id']}").json(), f"/api/content/nodes/{made['id']}"
+    edited = site.patch(path, json={**node, "title": "B"})
+    assert (edited.status_code, edited.json()["title"], edited.json()["tags"]) == (200, "B", ["t"]), edited.text
+    for name, other in (("tags", []), ("slug", "b"), ("author", {"id": "bob", "name": "Bob"}), ("published", None)):
+        refused = site.patch(path, json={**edited.json(), name: other, "title": "C"})
+        assert (refused.status_code, refused.json()["details"].get("field")) == (422, name)
+    assert site.patch(path, json={**edited.json(), "colour": "red"}).status_code == 422
+    assert site.get(path).json()["title"] == "B"
+
+    talk = f"/api/comments/nodes/{made['id']}"
+    slug = site.post(talk, json={"author_id": "ann", "author_name": "Ann", "text": "One"}).json()["slug"]
+    given = site.get(f"{talk}/comment", params={"slug": slug}).json()
+    changed = site.patch(f"{talk}/comment", params={"slug": slug}, json={**given, "text": "Two"})
+    assert (changed.status_code, changed.json()["text"]) == (200, "Two"), changed.text
+    for name, other in (("author", {"id": "bob", "name": "Bob"}), ("parent_id", "x"), ("id", "x")):
+        refused = site.patch(f"{talk}/comment", params={"slug": slug}, json={**given, name: other})
+        assert (refused.status_code, refused.json()["details"].get("field")) == (422, name)
+
+
 def test_movements_of_a_sku_that_nobody_knows_are_not_an_empty_list(site: TestClient) -> None:
     assert site.post(f"{API}/products", json=product()).status_code == 201
     assert site.get(f"{API}/stock/album/movements").json() == {"items": [], "next": None}

@@ -101,6 +101,7 @@ def get_html(tree: Tree, by: As, node_id: str) -> Any:
 def edit_node(tree: Tree, by: As, node_id: str, body: Edit) -> Any:
     """Save an edit; a conflict answers with the base, their version and yours."""
     who = body.by.stored() if body.by else None
+    body.require_fixed(lambda: node_out(tree.editable(node_id, by)), NodeModel)
     try:
         return node_out(tree.edit(node_id, body.nonce, body.changes(), by=who, session=body.session, viewer=by))
     except EditConflict as conflict:  # whoever may edit the node may see its versions

@@ -28,7 +28,7 @@ from squinney.content.documents import MOST_COMMENT, Strategy
 from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden
-from squinney.http.bodies import WithWhatGetGives
+from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import Caller, IdempotencyKey, service
 from squinney.http.problems import responses
@@ -101,9 +101,11 @@ class NewComment(WithWhatGetGives, Body):
         return taken
 
 
-class NewText(Body):
-    """What an edit takes."""
+class NewText(WithFixedFields, Body):
+    """What an edit takes. Everything else that GET gives may stand beside."""
 
+    NOT_SET = frozenset({"posted", "html", "num_replies", "edited", "deleted"})
+    FIXED = frozenset({"id", "node_id", "parent_id", "slug", "author"})
     text: str = Field(min_length=1, max_length=MOST_COMMENT)
 
 
@@ -261,6 +263,7 @@ def get_discussion(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
 @router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
 def edit_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
     """Change a comment's text; on somebody's behalf, one of their own."""
+    body.require_fixed(lambda: _out(talk.get(node_id, slug)), CommentModel)
     return _out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.content import TRUSTED, Node, Viewer
 from squinney.content.documents import MOST_TAGS
-from squinney.http.bodies import WithWhatGetGives
+from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -67,9 +67,11 @@ class NewNode(WithWhatGetGives, Change):
     published: datetime | None = None
 
 
-class Edit(Change):
-    """What an edit takes: the nonce that was read, and what to set."""
+class Edit(WithFixedFields, Change):
+    """What an edit takes: the nonce that was read, and what to set. Everything else that GET gives may stand beside."""
 
+    NOT_SET = frozenset({"version", "created", "updated", "num_children", "num_comments"})
+    FIXED = frozenset({"id", "type", "parent_id", "slug", "author", "tags", "published", "access"})
     nonce: Nonce
     title: str | None = Field(None, max_length=300)
     detail: dict[str, Any] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from pymongo.errors import AutoReconnect, ExecutionTimeout, PyMongoError, WaitQueueTimeoutError
 from starlette.testclient import TestClient
 from tests.api.asgi import Answer, call, never, within
 
@@ -305,6 +306,34 @@ def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
     assert answer.status == 503
     assert answer.headers["retry-after"]
     assert asked == []
+
+
+def test_a_slow_query_is_not_mongodb_away(
+    app: Any, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next caller is let through, unless the server itself was lost."""
+    catalog = type(systems.services["commerce"]["catalog"])
+
+    def statuses(error: PyMongoError) -> list[int]:
+        def fails(*_: Any, **__: Any) -> None:
+            raise Unavailable("MongoDB took too long to answer") from error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(catalog, "find", fails)
+            first = asyncio.run(call(app, "GET", "/shop", headers=HTML)).status
+        return [first, asyncio.run(call(app, "GET", "/sign-in", headers=HTML)).status]
+
+    assert statuses(ExecutionTimeout("too slow", 50)) == [503, 200]
+    assert statuses(WaitQueueTimeoutError("no connection is free")) == [503, 200]
+    assert statuses(AutoReconnect("gone")) == [503, 503]
+
+
+@pytest.mark.parametrize(("kilobytes", "status"), [(120, 422), (129, 413)])
+def test_a_long_form_is_refused_before_it_is_taken_apart(app: Any, kilobytes: int, status: int) -> None:
+    """Taking it apart holds the event loop; 422 says that it was."""
+    fields = form("/sign-up", 1, login="x", password="p" * (kilobytes << 10))
+    answer = asyncio.run(call(app, "POST", "/sign-up", **fields))
+    assert answer.status == status
 
 
 def test_every_503_and_429_says_when_to_come_again(app: Any, systems: assembly.Assembled) -> None:

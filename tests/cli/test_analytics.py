@@ -103,6 +103,8 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["retention", "--keep-days", "30"], "name the strategy"),
         (["retention", "ttl", "--keep-days", "nan"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "inf"], "keep-days must be"),
+        (["retention", "ttl", "--keep-days", "0"], "keep-days must be"),
+        (["retention", "ttl", "--keep-days", "-3"], "keep-days must be"),
         (["series", "/", "--by", "century"], "by must be"),
         (["advise-shard-key"], "no events"),
         (["rollup", "--time-zone", "Mars"], "no time zone"),
@@ -119,6 +121,17 @@ def test_sessions_of_a_year_in_the_zone_asked_for(squinney: Any, tmp_path: Path)
     squinney("analytics", "import", str(path))
     asked = squinney("analytics", "sessions", "--time-zone", "Europe/Berlin", "--json")
     assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}
+
+
+def test_sessions_in_a_zone_at_half_hours(squinney: Any, tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(line(0) + line(60))
+    squinney("analytics", "import", str(path))
+    told = squinney("analytics", "sessions", "--time-zone", "Asia/Kolkata")
+    assert told.returncode == 2
+    assert 'finest="quarter" may do' in told.stderr
+    asked = squinney("analytics", "sessions", "--time-zone", "Asia/Kolkata", "--finest", "quarter", "--json")
+    assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}, asked.stderr
 
 
 def test_a_roll_up_is_stopped_by_its_name(squinney: Any, db: Db) -> None:

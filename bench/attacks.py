@@ -246,7 +246,7 @@ def p99(took: list[float]) -> float:
     return statistics.quantiles(took, n=100)[98]
 
 
-def run(connection: Connection, *, rounds: int = 5, seconds: float = 4.0) -> None:
+def run(connection: Connection, *, rounds: int = 2, seconds: float = 4.0) -> None:
     """Measure and write the page."""
     uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
     connection.client.drop_database(NAME)

@@ -42,6 +42,7 @@ SYSTEMS: tuple[System, ...] = tuple(
         "squinney.commerce",
         "squinney.content",
         "squinney.ads",
+        "squinney.game",
         "squinney.identity",
     )
 )

@@ -12,6 +12,9 @@ SquinneyError
 │   ├── UnknownProduct       commerce
 │   ├── UnknownComment       content
 │   ├── UnknownNode          content: no such page, or not for this viewer
+│   ├── UnknownCharacter     game
+│   ├── UnknownLocation      game
+│   ├── UnknownThing         game
 │   ├── UnknownKey           identity
 │   ├── UnknownPerson        identity
 │   └── UnknownAccount       ledger
@@ -57,6 +60,14 @@ SquinneyError
 │   ├── SlugTaken            content: the parent has a node of that slug
 │   ├── StrategyCannot       content: a discussion's storage cannot do this
 │   ├── UploadLost           content: an upload stood still for too long
+│   ├── InUse                game: it is worn or wielded
+│   ├── IntoItself           game
+│   ├── NameTaken            game
+│   ├── NoExit               game
+│   ├── NotEnoughGold        game
+│   ├── NotForSale           game
+│   ├── NotMadeForThat       game: a thing cannot be used like that
+│   ├── OutOfReach           game: somebody or something is not here
 │   ├── LoginTaken           identity
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
@@ -70,6 +81,8 @@ SquinneyError
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
 │   ├── DiscussionFull       content: an embedded discussion outgrows its node
+│   ├── NoSpace              game: too many things, or nested too deep
+│   ├── TooHeavy             game
 │   └── BalanceLimit         ledger
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do

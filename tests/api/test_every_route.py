@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from starlette.routing import Mount
+from starlette.routing import Mount, WebSocketRoute
 from starlette.testclient import TestClient
 
 from squinney import assembly
@@ -58,7 +58,8 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
     assert ("POST", "/sign-in") in pages(app)
     assert {path for _, path in table(app)} >= OPEN
     assert all(
-        isinstance(route, APIRoute | Mount) or path == "/api/openapi.json" for path, route in with_paths(app.routes)
+        isinstance(route, APIRoute | Mount | WebSocketRoute) or path == "/api/openapi.json"
+        for path, route in with_paths(app.routes)
     )
 
 

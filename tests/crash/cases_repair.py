@@ -16,6 +16,7 @@ from squinney.transactions import Mode
 from tests.crash.case import Case
 from tests.crash.cases_ads import _placed
 from tests.crash.cases_analytics import START
+from tests.crash.cases_game import _things
 from tests.crash.shop import shop
 
 ADA: Any = {"_id": "ada", "name": "Ada"}
@@ -55,6 +56,11 @@ def _wrong_sums(db: Db) -> None:
     _spoil(db, "ad_budgets", {"spent": 5})
 
 
+def _wrong_lists(db: Db) -> None:
+    _things("sack", "hat")(db)
+    _spoil(db, "game.characters", {"inventory": []})
+
+
 def _spoil(db: Db, collection: str, change: dict[str, Any]) -> None:
     """A change that a validator would refuse."""
     db[collection].update_many({}, {"$set": change}, bypass_document_validation=True)
@@ -88,4 +94,5 @@ CASES = [
     _case("identity", _logins_of_nobody),
     _case("analytics", _wrong_days),
     _case("ads", _wrong_sums),
+    _case("game", _wrong_lists),
 ]

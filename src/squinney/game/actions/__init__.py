@@ -1,0 +1,1 @@
+"""What characters do: the documents of an action, gathered into one plan."""

@@ -1,0 +1,61 @@
+"""Which files make a world, and who reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from squinney.errors import Invalid
+from squinney.game.loading import circle, plain
+from squinney.game.loading.blueprint import Blueprint
+
+CIRCLE = (".wld", ".mob", ".obj", ".shp", ".zon")
+PLAIN = (".yaml", ".yml", ".json")
+LARGEST_BYTES = 64 << 20
+
+
+def read_world(path: Path | str) -> Blueprint:
+    """The world in a file, or in a folder of CircleMUD files.
+
+    Raises: `Invalid` where there is no such file, or it is none that we read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(one for one in path.rglob("*") if one.suffix in CIRCLE)
+        if not files:
+            raise Invalid(f"{path} has no files that end with {', '.join(CIRCLE)}", field="file")
+        return circle.read([(one.name, _text(one)) for one in files])
+    if not path.is_file():
+        raise Invalid(f"there is no file {path}", field="file")
+    if path.suffix in CIRCLE:
+        return circle.read([(path.name, _text(path))])
+    if path.suffix not in PLAIN:
+        raise Invalid(f"{path.name} must end with {', '.join((*PLAIN, *CIRCLE))}", field="file")
+    return plain.read(path.name, _parsed(path))
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > LARGEST_BYTES:
+        raise Invalid(f"{path.name} is larger than {LARGEST_BYTES} bytes", field="file", limit=LARGEST_BYTES)
+    raw = path.read_bytes()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # most worlds are older than UTF-8
+
+
+def _parsed(path: Path) -> Any:
+    text = _text(path)
+    try:
+        if path.suffix == ".json":
+            return json.loads(text)
+        import yaml  # only who loads YAML needs it
+
+        return yaml.safe_load(text)
+    except ImportError:
+        raise Invalid("a YAML world needs `pip install pyyaml`", field="file") from None
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{path.name} is no JSON: {error}", field="file") from None
+    except Exception as error:  # yaml's errors have no base that is known without it
+        raise Invalid(f"{path.name} is no YAML: {error}", field="file") from None

@@ -1,0 +1,94 @@
+"""Lines of a CircleMUD file, with their numbers; texts end with a tilde."""
+
+from __future__ import annotations
+
+
+class BadLine(Exception):
+    """A line is not what the format has there."""
+
+
+class Lines:
+    """Reads on from line to line."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self._lines = text.splitlines()
+        self._next = 0
+
+    @property
+    def number(self) -> int:
+        """That of the line read last, from 1."""
+        return self._next
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left."""
+        return self._next >= len(self._lines)
+
+    def peek(self) -> str:
+        """The next line, which stays the next."""
+        return "" if self.at_end else self._lines[self._next].rstrip()
+
+    def line(self) -> str:
+        """The next line. Raises `BadLine` at the end of the file."""
+        if self.at_end:
+            raise BadLine("the file ends here")
+        self._next += 1
+        return self._lines[self._next - 1].rstrip()
+
+    def filled(self) -> str:
+        """The next line that is not empty."""
+        line = self.line()
+        while not line.strip():
+            line = self.line()
+        return line.strip()
+
+    def text(self) -> str:
+        """Everything up to a tilde at the end of a line, as one text."""
+        began, found = self._next + 1, []
+        while True:
+            if self.at_end:
+                raise BadLine(f"the text that begins in line {began} has no ~")
+            line = self.line()
+            if line.startswith("#") and line[1:].isdigit():  # the next record: a tilde is missing
+                self._next -= 1
+                raise BadLine(f"the text that begins in line {began} has no ~")
+            if line.endswith("~"):
+                found.append(line[:-1])
+                return " ".join(part.strip() for part in found if part.strip())
+            found.append(line)
+
+    def words(self, least: int) -> list[str]:
+        """The words of the next line that is not empty, at least so many."""
+        found = self.filled().split()
+        if len(found) < least:
+            raise BadLine(f"{least} values are wanted here, not {len(found)}")
+        return found
+
+    def to_next_record(self) -> None:
+        """Go to the next line that begins a record."""
+        while not self.at_end and not self.peek().startswith(("#", "$")):
+            self._next += 1
+
+
+def whole(word: str) -> int:
+    """A whole number. Raises `BadLine` where it is none."""
+    try:
+        return int(word)
+    except ValueError:
+        raise BadLine(f"{word[:40]!r} is no number") from None
+
+
+def bits(word: str) -> int:
+    """A set of flags: a number, or letters of which `a` is the first bit."""
+    if word.lstrip("-").isdigit():
+        return int(word)
+    found = 0
+    for letter in word:
+        if "a" <= letter <= "z":
+            found |= 1 << (ord(letter) - ord("a"))
+        elif "A" <= letter <= "Z":
+            found |= 1 << (ord(letter) - ord("A") + 26)
+        else:
+            raise BadLine(f"{word[:40]!r} is no set of flags")
+    return found

@@ -1,0 +1,181 @@
+"""New rooms, things and characters, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from squinney import checks
+from squinney.errors import Invalid
+from squinney.game import rules
+from squinney.game.actions.draft import holder
+from squinney.game.documents import (
+    MOST_EXITS,
+    MOST_GOLD,
+    MOST_INTRINSIC,
+    MOST_QTY,
+    MOST_VITAL,
+    MOST_WEIGHT,
+    REGIONS,
+    Location,
+)
+from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
+from squinney.patterns.ids import new_id
+from squinney.patterns.polymorphic import newest_version
+
+STACKED = ("thing", "potion")
+NUMBERS = {"heals": MOST_VITAL, "mana": MOST_VITAL, "capacity": MOST_WEIGHT}
+# Which kinds have which fields of their own, and what these are where nobody says.
+OWN: dict[str, dict[str, Any]] = {
+    "thing": {},
+    "weapon": {"hands": 1},
+    "armor": {"region": "body"},
+    "potion": {"heals": 0, "mana": 0},
+    "container": {"capacity": 100},
+}
+VITALS = {"health": 20, "mana": 10}
+SHOP = {"sells_at": 100, "buys_at": 50}
+
+
+PLAIN = {"qty": 1, "weight": 1, "price": 0, "bonus": 0, "description": ""}
+
+
+def location_document(
+    location_id: str | None, *, description: str, name: str = "", exits: Mapping[str, str] | None = None
+) -> Location:
+    """A new room, with nothing in it.
+
+    Raises: `Invalid`.
+    """
+    return {
+        "_id": checks.identifier(location_id, "id") if location_id is not None else new_id(),
+        "name": checks.text(name, "name", most=100),
+        "description": checks.text(description, "description", most=4_000),
+        "exits": checked_exits(exits or {}),
+        "players": [],
+        "player_count": 0,
+        "inventory": [],
+        "thing_count": 0,
+        "version": 1,
+        "txns": [],
+    }
+
+
+def checked_exits(exits: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(exits, Mapping):
+        raise Invalid("exits must be a mapping of directions to rooms", field="exits")
+    if len(exits) > MOST_EXITS:
+        raise Invalid(f"a room has at most {MOST_EXITS} exits", field="exits", limit=MOST_EXITS)
+    return {
+        checks.field_name(direction, "exits", most=20): checks.identifier(target, "exits")
+        for direction, target in exits.items()
+    }
+
+
+def item_document(item_id: str | None, kind: str, given: dict[str, Any]) -> dict[str, Any]:
+    """A new thing, which is nowhere yet. What `given` lacks is plain.
+
+    Raises: `Invalid`.
+    """
+    given = {**PLAIN, **given}
+    if kind not in OWN:
+        raise Invalid(f"kind must be one of {', '.join(OWN)}", field="kind")
+    item: dict[str, Any] = {
+        "_id": checks.identifier(item_id, "id") if item_id is not None else new_id(),
+        "kind": kind,
+        "schema_version": newest_version(ITEM_TYPES.models[kind]),
+        "name": checks.text(given.pop("name"), "name", least=1, most=100),
+        "description": checks.text(given.pop("description"), "description", most=2_000),
+        "bonus": checks.integer(given.pop("bonus"), "bonus", least=-1_000, most=1_000),
+        "weight": checks.integer(given.pop("weight"), "weight", least=0, most=MOST_WEIGHT),
+        "price": checks.integer(given.pop("price"), "price", least=0, most=10**9),
+        "qty": checks.integer(given.pop("qty"), "qty", least=1, most=MOST_QTY if kind in STACKED else 1),
+        "holder": holder("void", None),
+        "version": 1,
+        "txns": [],
+    }
+    if unknown := set(given) - set(OWN[kind]):
+        raise Invalid(f"a {kind} has no {min(unknown)}", field=min(unknown))
+    item.update({name: _checked_own(name, given.get(name, plain)) for name, plain in OWN[kind].items()})
+    if kind == "container":
+        item.update(load=0, count=0, things=0)
+    if kind in STACKED:
+        item["stack"] = rules.stack_of(item)
+    return item
+
+
+def _checked_own(name: str, value: Any) -> Any:
+    if name == "region":
+        if value not in REGIONS:
+            raise Invalid(f"region must be one of {', '.join(REGIONS)}", field="region")
+        return value
+    if name == "hands":
+        return checks.integer(value, "hands", least=1, most=2)
+    return checks.integer(value, name, least=0, most=NUMBERS[name])
+
+
+def character_document(
+    name: str,
+    *,
+    id: str | None = None,
+    gold: int = 0,
+    kind: str = "player",
+    owner: str | None = None,
+    character_class: str = "wanderer",
+    health: int | None = None,
+    mana: int | None = None,
+    intrinsics: Mapping[str, int] | None = None,
+    wanders: bool = False,
+    shop: Mapping[str, int] | None = None,
+    at: datetime,
+) -> dict[str, Any]:
+    """A new character, who is nowhere yet.
+
+    Raises: `Invalid`.
+    """
+    if kind not in CHARACTER_TYPES.models:
+        raise Invalid(f"kind must be one of {', '.join(CHARACTER_TYPES.models)}", field="kind")
+    sheet = _checked_sheet(character_class, {"health": health, "mana": mana}, intrinsics or {})
+    made: dict[str, Any] = {
+        "_id": checks.identifier(id, "id") if id is not None else new_id(),
+        "kind": kind,
+        "schema_version": newest_version(CHARACTER_TYPES.models[kind]),
+        "name": checks.text(name, "name", least=1, most=60, pattern=r"\S(.*\S)?", like="without spaces around it"),
+        "owner": checks.identifier(owner, "owner") if owner is not None else None,
+        "character": sheet,
+        "gold": checks.integer(gold, "gold", least=0, most=MOST_GOLD),
+        "minted": gold,
+        "armor": [],
+        "weapons": [],
+        "inventory": [],
+        "load": 0,
+        "things": 0,
+        "seen": [],
+        "version": 1,
+        "txns": [],
+        "created_at": at,
+    }
+    if kind == "shopkeeper":
+        made["shop"] = {part: _percent(shop or {}, part) for part in SHOP}
+    if kind == "monster" and wanders:
+        made["wanders"] = True
+    return made
+
+
+def _checked_sheet(
+    character_class: str, vitals: Mapping[str, int | None], intrinsics: Mapping[str, int]
+) -> dict[str, Any]:
+    sheet: dict[str, Any] = {"class": checks.text(character_class, "character_class", least=1, most=40)}
+    for name, plain in VITALS.items():
+        value = vitals[name] if vitals[name] is not None else plain
+        sheet[name] = sheet[f"max_{name}"] = checks.integer(value, name, least=1, most=MOST_VITAL)
+    plain_ones = {"strength": 10, "dexterity": 10, "intelligence": 10, "charisma": 10}
+    if unknown := set(intrinsics) - set(plain_ones):
+        raise Invalid(f"intrinsics are {', '.join(plain_ones)}, not {min(unknown)}", field="intrinsics")
+    checked = {name: checks.integer(value, name, least=1, most=MOST_INTRINSIC) for name, value in intrinsics.items()}
+    return {**sheet, "intrinsics": {**plain_ones, **checked}}
+
+
+def _percent(shop: Mapping[str, int], part: str) -> int:
+    return checks.integer(shop.get(part, SHOP[part]), part, least=0, most=10_000)

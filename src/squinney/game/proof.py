@@ -1,0 +1,237 @@
+"""The world's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from squinney.errors import Conflict, Invalid, LimitReached, NotFound, Unavailable
+from squinney.game import rules
+from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS
+from squinney.game.repair import find_problems
+from squinney.game.world import World
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.ids import new_id
+from squinney.transactions import Mode, Transactions
+
+ROOMS = 20
+PEOPLE = 200
+KEEPERS = 5
+THINGS = 5  # of each kind, in each room
+GOLD = 500
+TIMEOUT_SECONDS = 2.0
+REFUSED = (Conflict, Invalid, LimitReached, NotFound)
+Act = Callable[..., object]  # takes the idempotency key
+Choice = Callable[[World, random.Random, str], Act]
+
+
+def prepare(db: Db) -> None:
+    """Rooms in a ring with short cuts, people, shops, and things that lie about."""
+    world = World(db)
+    for number in range(ROOMS):
+        ways = {"e": (number + 1) % ROOMS, "w": (number - 1) % ROOMS, "n": (number * 7 + 3) % ROOMS}
+        exits = {direction: f"room {target}" for direction, target in ways.items()}
+        world.create_location(f"room {number}", description="proof", exits=exits)
+        _furnish(world, number)
+    for number in range(PEOPLE):
+        world.create_character(f"person {number}", id=f"p{number}", location=f"room {number % ROOMS}", gold=GOLD)
+    for number in range(KEEPERS):
+        keeper = f"k{number}"
+        world.create_character(keeper, id=keeper, location=f"room {number}", gold=GOLD, kind="shopkeeper")
+        world.create_item("lantern", character=keeper, price=20, qty=50)
+    db["proof"].insert_one({"_id": "made", "qty": _all_pieces(db), "gold": world.gold()})
+
+
+def _furnish(world: World, number: int) -> None:
+    here: dict[str, Any] = {"location": f"room {number}"}
+    for one in range(THINGS):
+        world.create_item("coin", qty=30, price=1, **here)
+        world.create_item(f"hat {one}", kind="armor", region="head", price=9, **here)
+        world.create_item(f"stick {one}", kind="weapon", price=7, **here)
+        world.create_item(f"bag {one}", kind="container", capacity=200, price=5, **here)
+
+
+def _all_pieces(db: Db) -> int:
+    return sum(item["qty"] for item in db[ITEMS].find({}, {"qty": 1}))
+
+
+def transactions(db: Db, mode: Mode) -> Transactions:
+    """Short deadlines, so that what a killed worker left is settled within seconds."""
+    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
+
+
+def work(db: Db, mode: Mode, seed: int) -> None:
+    """Act at random, sometimes twice with the same key, for ever; what was acknowledged is on record."""
+    world = World(db, transactions=transactions(db, mode))
+    chance = random.Random(seed)
+    while True:
+        key = new_id()
+        try:
+            act = chance.choice(CHOICES)(world, chance, f"p{chance.randrange(PEOPLE)}")
+        except (*REFUSED, Unavailable):
+            continue
+        for _ in range(chance.choice([1, 1, 2])):
+            if try_once(act, key):
+                db["proof"].update_one({"_id": key}, {"$set": {"acknowledged": True}}, upsert=True)
+
+
+def try_once(act: Act, key: str) -> bool:
+    """Whether it was done; a refusal is an answer too."""
+    try:
+        act(key=key)
+    except (*REFUSED, Unavailable):
+        return False
+    return True
+
+
+# ---- what they do: each asks for something that may well be refused ----
+
+
+def _pick(chance: random.Random, found: Any) -> Any:
+    """Any of them; an unknown id where there is none, which is refused."""
+    return chance.choice(found) if found else {"id": "nothing", "qty": 1}
+
+
+def _move(world: World, chance: random.Random, who: str) -> Act:
+    return partial(world.move, who, chance.choice("nesw"))
+
+
+def _pick_up(world: World, chance: random.Random, who: str) -> Act:
+    thing = _pick(chance, world.look(who)["inventory"])
+    return partial(world.pick_up, who, thing["id"], chance.choice([None, 1]))
+
+
+def _drop(world: World, chance: random.Random, who: str) -> Act:
+    thing = _pick(chance, world.inventory(who))
+    return partial(world.drop, who, thing["id"], chance.choice([None, 1]))
+
+
+def _bags(world: World, who: str) -> list[Any]:
+    near = [*rules.walk(world.inventory(who)), *world.look(who)["inventory"]]
+    return [entry for entry in near if entry["kind"] == "container"]
+
+
+def _put_in(world: World, chance: random.Random, who: str) -> Act:
+    bag, thing = _pick(chance, _bags(world, who)), _pick(chance, world.inventory(who))
+    return partial(world.put_in, who, bag["id"], thing["id"], chance.choice([None, 1]))
+
+
+def _take_out(world: World, chance: random.Random, who: str) -> Act:
+    bag = _pick(chance, _bags(world, who))
+    thing = _pick(chance, world.contents(who, bag["id"]))
+    return partial(world.take_out, who, bag["id"], thing["id"])
+
+
+def _give(world: World, chance: random.Random, who: str) -> Act:
+    other, thing = _pick(chance, world.look(who)["players"]), _pick(chance, world.inventory(who))
+    return partial(world.give, who, other["id"], thing["id"])
+
+
+def _wear(world: World, chance: random.Random, who: str) -> Act:
+    return partial(world.wear, who, _pick(chance, world.inventory(who))["id"])
+
+
+def _wield(world: World, chance: random.Random, who: str) -> Act:
+    return partial(world.wield, who, _pick(chance, world.inventory(who))["id"], chance.choice(["left", "right"]))
+
+
+def _remove(world: World, chance: random.Random, who: str) -> Act:
+    found = world.character(who)
+    return partial(world.remove, who, _pick(chance, [*found["armor"], *found["weapons"]])["id"])
+
+
+def _keeper(world: World, who: str) -> str:
+    return next((one["id"] for one in world.look(who)["players"] if one["kind"] == "shopkeeper"), "nobody")
+
+
+def _buy(world: World, chance: random.Random, who: str) -> Act:
+    keeper = _keeper(world, who)
+    return partial(world.buy, who, keeper, _pick(chance, world.inventory(keeper))["id"])
+
+
+def _sell(world: World, chance: random.Random, who: str) -> Act:
+    return partial(world.sell, who, _keeper(world, who), _pick(chance, world.inventory(who))["id"])
+
+
+def _split(world: World, chance: random.Random, who: str) -> Act:
+    stacks = [entry for entry in world.inventory(who) if entry["qty"] > 1]
+    thing = _pick(chance, stacks)
+    return partial(world.split, who, thing["id"], 1)
+
+
+def _say(world: World, chance: random.Random, who: str) -> Act:
+    return partial(world.say, who, f"{chance.random()}")
+
+
+CHOICES: list[Choice] = [_move, _pick_up, _pick_up, _drop, _put_in, _put_in, _take_out, _give, _wear, _wield, _remove]
+CHOICES += [_buy, _sell, _split, _say]
+
+
+# ---- what must hold ----
+
+
+def settle(db: Db) -> Counter[str]:
+    """What the background job does."""
+    return transactions(db, "auto").recover()
+
+
+def progress(db: Db) -> int:
+    """How many actions were acknowledged so far."""
+    return db["proof"].count_documents({"acknowledged": True})
+
+
+def check(db: Db) -> dict[str, str]:
+    """Each promise with what breaks it; an empty string where it holds. Read plainly, not by what it checks."""
+    items = {item["_id"]: item for item in db[ITEMS].find()}
+    people = list(db[CHARACTERS].find())
+    rooms = {room["_id"]: room for room in db[LOCATIONS].find()}
+    made = db["proof"].find_one({"_id": "made"}) or {}
+    pieces, gold = sum(item["qty"] for item in items.values()), sum(one["gold"] for one in people)
+    return {
+        "each thing is in exactly one place": _misplaced(items, people, rooms),
+        "no piece is made or lost": "" if pieces == made["qty"] else f"{pieces} of {made['qty']}",
+        "gold is conserved": "" if gold == made["gold"] else f"{gold} of {made['gold']}",
+        "everybody is in exactly one room": _homeless(people, rooms),
+        "what is worn is carried": _not_carried(people),
+        "no container holds itself": ", ".join(one for one in items if _holds_itself(items, one)),
+        "find_problems is empty": "; ".join(str(problem) for problem in list(find_problems(db))[:3]),
+    }
+
+
+def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[str, Document]) -> str:
+    listed = Counter(entry["id"] for one in people for entry in rules.walk(one["inventory"]))
+    listed.update(entry["id"] for room in rooms.values() for entry in room["inventory"])
+    wrong = [one for one, times in listed.items() if times > 1 or one not in items]
+    carried = {entry["id"]: one["_id"] for one in people for entry in one["inventory"]}
+    for item in items.values():
+        kind, place = item["holder"]["kind"], item["holder"]["id"]
+        if (carried.get(item["_id"]) == place) != (kind == "character"):
+            wrong.append(item["_id"])
+    return ", ".join(wrong[:5])
+
+
+def _homeless(people: list[Document], rooms: dict[str, Document]) -> str:
+    there = Counter(one["location"]["id"] for one in people)
+    wrong = [name for name, room in rooms.items() if room["player_count"] != there[name]]
+    seen = Counter(person["id"] for room in rooms.values() for person in room["players"])
+    wrong += [one for one, times in seen.items() if times > 1]
+    return ", ".join([*wrong, *(there.keys() - rooms.keys())][:5])
+
+
+def _not_carried(people: list[Document]) -> str:
+    wrong = [one["_id"] for one in people if rules.in_use(one) - {entry["id"] for entry in one["inventory"]}]
+    return ", ".join(wrong[:5])
+
+
+def _holds_itself(items: dict[str, Document], item_id: str) -> bool:
+    seen = {item_id}
+    place = items[item_id]["holder"]
+    while place["kind"] == "item":
+        if place["id"] in seen:
+            return True
+        seen.add(place["id"])
+        place = items[place["id"]]["holder"]
+    return False

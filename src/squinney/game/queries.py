@@ -1,0 +1,172 @@
+"""Every query of the world, named once."""
+
+from __future__ import annotations
+
+from squinney.game.documents import CHARACTERS, EVENTS, ITEMS, LOCATIONS, NAMES, HolderKind
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Document
+from squinney.transactions import visible
+
+CHARACTER = Query(
+    "game.character",
+    CHARACTERS,
+    where=lambda character_id: visible({"_id": character_id}),
+    example={"character_id": "c"},
+)
+ITEM = Query("game.item", ITEMS, where=lambda item_id: visible({"_id": item_id}), example={"item_id": "i"})
+LOCATION = Query(
+    "game.location", LOCATIONS, where=lambda location_id: visible({"_id": location_id}), example={"location_id": "l"}
+)
+NAME = Query("game.name", NAMES, where=lambda name: visible({"_id": name}), example={"name": "ann"})
+SOME_ITEMS = Query(
+    "game.some-items",
+    ITEMS,
+    where=lambda item_ids: visible({"_id": {"$in": item_ids}}),
+    example={"item_ids": ["i", "j"]},
+    routing="few",
+    reason="what somebody wears and wields lies on several shards",
+)
+SOME_LOCATIONS = Query(
+    "game.some-locations",
+    LOCATIONS,
+    where=lambda location_ids: visible({"_id": {"$in": location_ids}}),
+    example={"location_ids": ["l", "m"]},
+    routing="few",
+    reason="the rooms of a map lie on several shards",
+)
+
+
+def held_by(kind: HolderKind, holder_ids: list[str | None]) -> Document:
+    """What these hold directly."""
+    return visible({"holder.id": {"$in": holder_ids}, "holder.kind": kind})
+
+
+HELD = Query(
+    "game.held",
+    ITEMS,
+    where=held_by,
+    example={"kind": "item", "holder_ids": ["i"]},
+    routing="broadcast",
+    reason="things lie on all shards; what one container holds is bounded",
+)
+THINGS = Query(
+    "game.things",
+    ITEMS,
+    where=lambda kind, holder_id: visible({"holder.id": holder_id, "holder.kind": kind}),
+    example={"kind": "location", "holder_id": "l"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="things lie on all shards; they are listed a page at a time",
+)
+PEOPLE = Query(
+    "game.people",
+    CHARACTERS,
+    where=lambda location_id: visible({"location.id": location_id}),
+    example={"location_id": "l"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="those in a room lie on all shards; they are listed a page at a time",
+)
+OWNED = Query(
+    "game.owned",
+    CHARACTERS,
+    where=lambda owner: visible({"owner": owner}),
+    example={"owner": "p"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="an owner's characters lie on all shards; they are listed a page at a time",
+)
+LOCATIONS_ALL = Query(
+    "game.locations",
+    LOCATIONS,
+    where=lambda: visible({}),
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="lists rooms of all shards, a page at a time",
+)
+STARTS = Query(
+    "game.starts",
+    LOCATIONS,
+    where=lambda: visible({"is_start": True}),
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="a world has a handful of rooms in which new characters begin",
+)
+RECENT = Query(
+    "game.recent",
+    EVENTS,
+    where=lambda location_id: visible({"location_id": location_id}),
+    example={"location_id": "l"},
+    sort=[("at", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="events are spread so that a crowded room burdens no single shard; the newest few are read",
+)
+WANDERERS = Query(
+    "game.wanderers",
+    CHARACTERS,
+    where=lambda after: visible({"wanders": True, "_id": {"$gt": after}}),
+    example={"after": ""},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="monsters lie on all shards; some are moved at a time",
+)
+# Those whose copy of the room is older than the room.
+OUTDATED_COPIES = Query(
+    "game.outdated-copies",
+    CHARACTERS,
+    where=lambda location_id, version: {
+        "location.id": location_id,
+        "kind": "player",
+        "location.version": {"$lte": version},
+    },
+    example={"location_id": "l", "version": 1},
+    routing="broadcast",
+    reason="those in a room lie on all shards",
+)
+GOLD = Pipeline(
+    "game.gold",
+    CHARACTERS,
+    stages=lambda: [{"$match": visible({"_id": {"$gte": ""}})}, {"$group": {"_id": None, "gold": {"$sum": "$gold"}}}],
+    routing="broadcast",
+    reason="adds up every purse",
+)
+
+
+def _gold_balance() -> list[Document]:
+    """Nothing is said while a run has a purse in hand."""
+    held = {"$or": [{"$gt": [{"$size": {"$ifNull": ["$txns", []]}}, 0]}, {"$ne": [{"$type": "$txn_lock"}, "missing"]}]}
+    sums = {"gold": {"$sum": "$gold"}, "minted": {"$sum": "$minted"}, "held": {"$sum": {"$cond": [held, 1, 0]}}}
+    return [
+        {"$match": visible({"_id": {"$gte": ""}})},
+        {"$group": {"_id": None, **sums}},
+        {"$match": {"held": 0, "$expr": {"$ne": ["$gold", "$minted"]}}},
+    ]
+
+
+GOLD_BALANCE = Pipeline(
+    "game.gold-balance",
+    CHARACTERS,
+    stages=_gold_balance,
+    routing="broadcast",
+    reason="find_problems() reads everything",
+)
+
+QUERIES: list[Query | Pipeline] = [
+    CHARACTER,
+    ITEM,
+    LOCATION,
+    NAME,
+    SOME_ITEMS,
+    SOME_LOCATIONS,
+    HELD,
+    THINGS,
+    PEOPLE,
+    OWNED,
+    LOCATIONS_ALL,
+    STARTS,
+    RECENT,
+    WANDERERS,
+    OUTDATED_COPIES,
+    GOLD,
+    GOLD_BALANCE,
+]

@@ -1,0 +1,86 @@
+"""Reading what decides: the documents themselves, never the copies that others keep of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from squinney import checks
+from squinney.game import queries, rules
+from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, Character, Entry, Holder, Item, Location
+from squinney.game.errors import UnknownCharacter, UnknownLocation, UnknownThing
+from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.polymorphic import Types
+
+
+class Upgraded(dict[str, Any]):
+    """A document that an older program wrote, as this one reads it. An action that changes it saves all of it, or it
+    would mix fields of two versions."""
+
+
+class Records:
+    """Characters, things and rooms by their ids, brought up to date where an older program wrote them."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def character(self, character_id: str) -> Character:
+        """Raises: `UnknownCharacter`."""
+        checks.identifier(character_id, "character")
+        found = self._db[CHARACTERS].find_one(queries.CHARACTER(character_id=character_id))
+        if found is None:
+            raise UnknownCharacter(f"there is no character {character_id}", character_id=character_id)
+        return cast(Character, _upgraded(CHARACTER_TYPES, found))
+
+    def item(self, item_id: str) -> Item:
+        """Raises: `UnknownThing`."""
+        checks.identifier(item_id, "item")
+        found = self._db[ITEMS].find_one(queries.ITEM(item_id=item_id))
+        if found is None:
+            raise UnknownThing(f"there is no thing {item_id}", item_id=item_id)
+        return cast(Item, _upgraded(ITEM_TYPES, found))
+
+    def room(self, location_id: str) -> Location:
+        """Raises: `UnknownLocation`."""
+        checks.identifier(location_id, "location")
+        found = self._db[queries.LOCATION.collection].find_one(queries.LOCATION(location_id=location_id))
+        if found is None:
+            raise UnknownLocation(f"there is no room {location_id}", location_id=location_id)
+        return cast(Location, found)
+
+    def around(self, item: Item) -> tuple[list[Item], Holder]:
+        """The containers that a thing lies in, from the nearest outwards, and who or what holds the outermost."""
+        found: list[Item] = []
+        place = item["holder"]
+        # One more than there may be: a cycle, which nothing here makes, must not be followed for ever.
+        while place["kind"] == "item" and len(found) <= DEEPEST:
+            found.append(self.item(str(place["id"])))
+            place = found[-1]["holder"]
+        return found, place
+
+    def inside(self, item: Item) -> list[Entry] | None:
+        """What a container holds, as a character lists it; None for what is no container."""
+        if item["kind"] != "container":
+            return None
+        levels: list[list[Item]] = [[item]]
+        while levels[-1] and len(levels) <= DEEPEST + 1:
+            ids = [one["_id"] for one in levels[-1] if one.get("count")]
+            found = queries.HELD.find(self._db, kind="item", holder_ids=ids) if ids else ()
+            levels.append([cast(Item, _upgraded(ITEM_TYPES, one)) for one in found])
+        return _nested(item["_id"], [one for level in levels[1:] for one in level])
+
+
+def _upgraded(types: Types[Any], stored: Document) -> Document:
+    return Upgraded(types.dump(types.load(stored))) if types.is_outdated(stored) else stored
+
+
+def _nested(container_id: str, items: list[Item]) -> list[Entry]:
+    own = sorted((one for one in items if one["holder"]["id"] == container_id), key=lambda one: one["_id"])
+    return [rules.entry_of(one, _nested(one["_id"], items) if one["kind"] == "container" else None) for one in own]
+
+
+def height_of(entry: Entry) -> int:
+    """How deep bags are in it: 0 for what is no container."""
+    if "inventory" not in entry:
+        return 0
+    return 1 + max((height_of(one) for one in entry["inventory"]), default=0)

@@ -1,0 +1,133 @@
+"""What rooms list, and the copies of rooms that those in them keep.
+
+A room lists the first fifty of those in it and of what lies there, and counts all. Where one of them goes, the list is
+shorter than it could be: readers fill it up from the records, and the follower writes it back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, Self, cast
+
+from squinney.game import queries, rules
+from squinney.game.documents import CHARACTERS, LOCATIONS, MOST_LISTED, Location
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.patterns.follow import Change, Follower
+from squinney.transactions import AT_REST
+
+log = logging.getLogger(__name__)
+
+FOLLOWER = "game-rooms"
+CLOSE_SECONDS = 5.0
+MOST_REMEMBERED = 10_000
+
+
+def is_short(room: Location) -> bool:
+    """Whether it lists fewer than it could."""
+    return len(room["players"]) < min(MOST_LISTED, room["player_count"]) or len(room["inventory"]) < min(
+        MOST_LISTED, room["thing_count"]
+    )
+
+
+def listed(db: Db, room: Location) -> Location:
+    """The room with full lists, read from the records where its own are short."""
+    if not is_short(room):
+        return room
+    location_id = room["_id"]
+    here = queries.PEOPLE.find(db, limit=MOST_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
+    people: Any = [{"id": one["_id"], "name": one["name"], "kind": one["kind"]} for one in here]
+    things = queries.THINGS.find(db, limit=MOST_LISTED, kind="location", holder_id=location_id)
+    return {**room, "players": people, "inventory": [rules.entry_of(one) for one in things]}
+
+
+def relist(db: Db, room: Location) -> Location:
+    """The same, written back unless somebody acted in the room meanwhile. It is no new version of the room.
+
+    Atomic: one conditional update.
+    After a crash: the list is short; the next reader fills it up again.
+    """
+    full = listed(db, room)
+    if full is not room:
+        unchanged = {"_id": room["_id"], "version": room["version"], **AT_REST}
+        lists = {"players": full["players"], "inventory": full["inventory"]}
+        db[LOCATIONS].update_one(unchanged, {"$set": lists})
+    return full
+
+
+def refresh_copies(db: Db, room: Location, *, only: str = "") -> int:
+    """Give the players in a room, or one of them, the room as it is; who has a newer copy keeps it.
+
+    Atomic: each character by itself. It changes no `version`, for a copy decides nothing.
+    After a crash: some have the old copy until the next refresh.
+    """
+    where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"])
+    if only:
+        where = {**where, "_id": only}
+    return db[CHARACTERS].update_many(where, {"$set": {"location": rules.copy_of(room)}}).modified_count
+
+
+class Copies:
+    """A thread that follows the rooms, and refreshes the copies of each that changed.
+
+    It keeps its place under a name: one that was down goes on where it was, and where the server has forgotten the
+    place, every room is refreshed. Several at once do no harm.
+    """
+
+    def __init__(self, db: Db, *, polling: bool | None = None) -> None:
+        self._follower = Follower(db, FOLLOWER, [LOCATIONS], polling=polling)
+        self._db = pinned(db)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._done: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Begin, or begin anew where it ended; what changes after this call is not missed.
+
+        Atomic: the place is saved by one upsert.
+        After a crash: the next one begins at the saved place.
+        Raises: `Unavailable`.
+        """
+        with self._lock:
+            if self._thread is None and not self._stop.is_set():
+                self._follower.begin()
+                self._thread = threading.Thread(target=self._run, name="squinney-game-rooms", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if (thread := self._thread) is not None:
+            thread.join(timeout=CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._follower.follow(self._see, stop=self._stop)
+        except Exception:  # the next start begins another
+            log.exception("following the rooms has ended")
+        with self._lock:
+            self._thread = None
+
+    def _see(self, change: Change) -> None:
+        if change.kind == "gap":
+            for room in queries.LOCATIONS_ALL.find(self._db):
+                self._refresh(cast(Location, room))
+        elif change.document is not None:
+            self._refresh(cast(Location, change.document))
+
+    def _refresh(self, room: Location) -> None:
+        """Many changes of one room come with the room as it is by now: it is copied once."""
+        if self._done.get(room["_id"], -1) >= room["version"] and not is_short(room):
+            return
+        if room["player_count"]:
+            refresh_copies(self._db, relist(self._db, room))
+        self._done = {**(self._done if len(self._done) < MOST_REMEMBERED else {}), room["_id"]: room["version"]}

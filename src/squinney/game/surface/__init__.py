@@ -1,0 +1,1 @@
+"""The world's HTTP routes, pages and commands."""

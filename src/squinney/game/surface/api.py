@@ -1,0 +1,300 @@
+"""The world over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Query
+
+from squinney.game import (
+    IntoItself,
+    InUse,
+    NameTaken,
+    NoExit,
+    NoSpace,
+    NotEnoughGold,
+    NotForSale,
+    NotMadeForThat,
+    OutOfReach,
+    TooHeavy,
+    UnknownCharacter,
+    UnknownLocation,
+    UnknownThing,
+    World,
+)
+from squinney.game.surface import models
+from squinney.http.cursors import Cursor, Signing
+from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.problems import responses
+from squinney.http.routes import OneThreadRoute
+from squinney.transactions import AlreadyExists, Busy, KeyReused, StillRunning
+
+router = APIRouter(prefix="/api/game", tags=["game"], route_class=OneThreadRoute)
+
+TheWorld = Annotated[World, Depends(service("game", "world", World))]
+Limit = Annotated[int, Query(ge=1, le=200)]
+Owner = Annotated[str, Query(min_length=1, max_length=200)]
+Key = IdempotencyKey
+F = TypeVar("F", bound=Callable[..., Any])
+_ONCE: list[type[Any]] = [Busy, KeyReused, StillRunning]
+_ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, *_ONCE]
+_LIMITS: list[type[Any]] = [TooHeavy, NoSpace]
+
+
+def _out(document: Any) -> Any:
+    return {"id": document["_id"], **document}
+
+
+def _page(page: Any, signed: Any) -> Any:
+    return {"items": [_out(one) for one in page.items], "next": signed(page.next)}
+
+
+# ---- rooms and things ----
+
+
+@router.post(
+    "/locations", status_code=201, response_model=models.LocationModel, responses=responses(AlreadyExists, *_ONCE)
+)
+def create_location(world: TheWorld, body: models.NewLocation, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Make a room."""
+    return _out(world.create_location(**body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@router.get("/locations", response_model=models.LocationPage, responses=responses())
+def list_locations(world: TheWorld, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Every room, by id."""
+    return _page(world.locations(cursor=cursor, limit=limit), signed)
+
+
+@router.get("/locations/{location_id}", response_model=models.LocationModel, responses=responses(UnknownLocation))
+def get_location(world: TheWorld, location_id: str) -> Any:
+    """One room, as it is now."""
+    return _out(world.location(location_id))
+
+
+@router.get("/locations/{location_id}/people", response_model=models.CharacterPage, responses=responses())
+def list_people(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Everybody in a room."""
+    return _page(world.people(location_id, cursor=cursor, limit=limit), signed)
+
+
+@router.get("/locations/{location_id}/things", response_model=models.ItemPage, responses=responses())
+def list_things(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """Everything that lies in a room."""
+    return _page(world.things(location_id, cursor=cursor, limit=limit), signed)
+
+
+@router.get("/locations/{location_id}/events", response_model=list[models.EventModel], responses=responses())
+def list_events(world: TheWorld, location_id: str, limit: Limit = 20) -> Any:
+    """What happened in a room, newest first."""
+    return [_out(event) for event in world.recent(location_id, limit=limit)]
+
+
+@router.post(
+    "/items",
+    status_code=201,
+    response_model=models.ItemModel,
+    responses=responses(
+        UnknownLocation, UnknownCharacter, UnknownThing, AlreadyExists, NotMadeForThat, *_LIMITS, *_ONCE
+    ),
+)
+def create_item(world: TheWorld, body: models.NewItem, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Make a thing."""
+    own = {"hands", "region", "heals", "mana", "capacity"}
+    given = {name: value for name, value in body.model_dump().items() if value is not None or name not in own}
+    return _out(world.create_item(**given, key=idempotency_key, scope=caller))
+
+
+@router.get("/items/{item_id}", response_model=models.ItemModel, responses=responses(UnknownThing))
+def get_item(world: TheWorld, item_id: str) -> Any:
+    """One thing."""
+    return _out(world.item(item_id))
+
+
+@router.get("/gold", response_model=models.Gold, responses=responses())
+def read_gold(world: TheWorld) -> Any:
+    """All gold there is."""
+    return {"gold": world.gold()}
+
+
+# ---- characters ----
+
+
+@router.post(
+    "/characters",
+    status_code=201,
+    response_model=models.CharacterModel,
+    responses=responses(UnknownLocation, NameTaken, AlreadyExists, *_ONCE),
+)
+def create_character(world: TheWorld, body: models.NewCharacter, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Make a character."""
+    return _out(world.create_character(**body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@router.get("/characters", response_model=models.CharacterPage, responses=responses())
+def list_characters(world: TheWorld, signed: Signing, owner: Owner, cursor: Cursor = None, limit: Limit = 50) -> Any:
+    """An owner's characters."""
+    return _page(world.owned_by(owner, cursor=cursor, limit=limit), signed)
+
+
+@router.get("/characters/{character_id}", response_model=models.CharacterModel, responses=responses(UnknownCharacter))
+def get_character(world: TheWorld, character_id: str) -> Any:
+    """One character, by one query, with the room as it was a moment ago."""
+    return _out(world.character(character_id))
+
+
+@router.get(
+    "/characters/{character_id}/room",
+    response_model=models.LocationModel,
+    responses=responses(UnknownCharacter, UnknownLocation),
+)
+def look(world: TheWorld, character_id: str) -> Any:
+    """The room that a character is in, as it is now."""
+    return _out(world.look(character_id))
+
+
+@router.get(
+    "/characters/{character_id}/armor",
+    response_model=dict[str, list[dict[str, Any]]],
+    responses=responses(UnknownCharacter),
+)
+def read_armor(world: TheWorld, character_id: str) -> Any:
+    """What a character wears, by region, described."""
+    found = world.armor(character_id)
+    return {region: [_described(one) for one in worn] for region, worn in found.items()}
+
+
+@router.get(
+    "/characters/{character_id}/weapons",
+    response_model=dict[str, dict[str, Any] | None],
+    responses=responses(UnknownCharacter),
+)
+def read_weapons(world: TheWorld, character_id: str) -> Any:
+    """What a character wields, by hand, described."""
+    return {hand: one and _described(one) for hand, one in world.weapons(character_id).items()}
+
+
+def _described(item: Any) -> Any:
+    return {"id": item["_id"], **{name: item[name] for name in ("name", "bonus", "described", "description")}}
+
+
+@router.get(
+    "/characters/{character_id}/containers/{container_id}",
+    response_model=list[dict[str, Any]],
+    responses=responses(UnknownCharacter, UnknownThing, OutOfReach),
+)
+def read_contents(world: TheWorld, character_id: str, container_id: str) -> Any:
+    """What is in a container that a character can reach."""
+    return world.contents(character_id, container_id)
+
+
+# ---- actions ----
+
+
+def _action(path: str, *errors: type[Any]) -> Callable[[F], F]:
+    return router.post(
+        f"/characters/{{character_id}}/{path}", response_model=models.EventModel, responses=responses(*_ACTING, *errors)
+    )
+
+
+@_action("move", NoExit, UnknownLocation)
+def move(world: TheWorld, character_id: str, body: models.Move, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Go through an exit."""
+    return _out(world.move(character_id, body.direction, key=idempotency_key, scope=caller))
+
+
+@_action("pick-up", *_LIMITS)
+def pick_up(world: TheWorld, character_id: str, body: models.Some, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Take a thing that lies in the room."""
+    return _out(world.pick_up(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("drop", InUse)
+def drop(world: TheWorld, character_id: str, body: models.Some, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Put down a carried thing."""
+    return _out(world.drop(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("put-in", InUse, NotMadeForThat, IntoItself, *_LIMITS)
+def put_in(
+    world: TheWorld, character_id: str, body: models.InContainer, caller: Caller, idempotency_key: Key = None
+) -> Any:
+    """Put a carried thing into a container."""
+    return _out(world.put_in(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("take-out", *_LIMITS)
+def take_out(
+    world: TheWorld, character_id: str, body: models.InContainer, caller: Caller, idempotency_key: Key = None
+) -> Any:
+    """Take a thing out of a container."""
+    return _out(world.take_out(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("give", InUse, *_LIMITS)
+def give(world: TheWorld, character_id: str, body: models.Gift, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Give a carried thing to somebody in the same room."""
+    return _out(world.give(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("split", InUse, *_LIMITS)
+def split(world: TheWorld, character_id: str, body: models.Split, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Make two stacks of a carried one."""
+    return _out(world.split(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("stack", InUse, NotMadeForThat)
+def stack(world: TheWorld, character_id: str, body: models.Stack, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Put one carried stack onto another."""
+    return _out(world.stack(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("wear", InUse, NotMadeForThat)
+def wear(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Put on a carried piece of armor."""
+    return _out(world.wear(character_id, body.item, key=idempotency_key, scope=caller))
+
+
+@_action("wield", InUse, NotMadeForThat)
+def wield(world: TheWorld, character_id: str, body: models.Wield, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Take a carried weapon into a hand."""
+    return _out(world.wield(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("remove")
+def remove(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Take off what is worn, or put away what is wielded."""
+    return _out(world.remove(character_id, body.item, key=idempotency_key, scope=caller))
+
+
+@_action("use", NotMadeForThat)
+def use(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Drink a carried potion."""
+    return _out(world.use(character_id, body.item, key=idempotency_key, scope=caller))
+
+
+@_action("adjust")
+def adjust(
+    world: TheWorld, character_id: str, body: models.Adjustment, caller: Caller, idempotency_key: Key = None
+) -> Any:
+    """Add to a character's values, within their bounds."""
+    return _out(world.adjust(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("buy", NotForSale, NotEnoughGold, *_LIMITS)
+def buy(world: TheWorld, character_id: str, body: models.Trade, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Buy from a shopkeeper in the same room."""
+    return _out(world.buy(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("sell", InUse, NotForSale, NotEnoughGold, *_LIMITS)
+def sell(world: TheWorld, character_id: str, body: models.Trade, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Sell to a shopkeeper in the same room."""
+    return _out(world.sell(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+
+
+@_action("say")
+def say(world: TheWorld, character_id: str, body: models.Words, caller: Caller, idempotency_key: Key = None) -> Any:
+    """Say something to those in the room."""
+    return _out(world.say(character_id, body.text, key=idempotency_key, scope=caller))

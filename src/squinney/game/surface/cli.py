@@ -1,0 +1,114 @@
+"""`squinney game`: load a world, play in a terminal, and look whether all is well."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.table import Table
+
+from squinney.errors import SquinneyError
+from squinney.game import World, find_problems
+from squinney.game.documents import EVENTS
+from squinney.game.surface.terminal import Player
+from squinney.http.commands import Json, console, print_json, ready
+from squinney.patterns.follow import Feed, Reader
+from squinney.system import Assembled
+
+app = typer.Typer(help="A world of rooms, things and characters.", no_args_is_help=True)
+
+MOST_SHOWN = 20
+
+
+def _world(systems: Assembled) -> World:
+    return cast(World, systems.services["game"]["world"])
+
+
+@app.command()
+def load(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A YAML or JSON world, a CircleMUD file, or a folder of those.")],
+    as_json: Json = False,
+) -> None:
+    """Load a world, and tell what could not be read."""
+    with ready(context) as systems:
+        report = _world(systems).load_world(file)
+    if as_json:
+        print_json({**vars(report), "unread": [str(one) for one in report.unread]})
+        return
+    table = Table("rooms", "characters", "things", "already there", "problems")
+    table.add_row(
+        *(f"{one:,}" for one in (report.rooms, report.people, report.things, report.already_there)),
+        f"{report.problems:,}",
+    )
+    console.print(table)
+    for one in report.unread[:MOST_SHOWN]:
+        console.print(str(one), highlight=False, markup=False, soft_wrap=True)
+    if report.problems > MOST_SHOWN:
+        console.print(f"and {report.problems - MOST_SHOWN:,} more; --json lists them", highlight=False)
+
+
+@app.command()
+def audit(context: typer.Context, as_json: Json = False) -> None:
+    """Check that each thing is in one place, gold is conserved, and lists are right; ends with 1 where they are not."""
+    with ready(context) as systems:
+        found = list(find_problems(systems.db))
+        gold = _world(systems).gold()
+    if as_json:
+        print_json({"gold": gold, "problems": [{"code": one.code, "message": one.message} for one in found]})
+    else:
+        for one in found:
+            console.print(str(one), highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{len(found)} problems; {gold:,} gold in all", highlight=False)
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def play(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The character; a new one where nobody is called so.")],
+) -> None:
+    """Play in the terminal: type `help` for what one can do, and `quit` to leave."""
+    with ready(context) as systems:
+        world = _world(systems)
+        player = Player(world, name)
+        feed = Feed(systems.db, [EVENTS])
+        ended = threading.Event()
+        with feed.read(lambda change: change.kind == "insert") as reader:
+            teller = threading.Thread(target=_tell, args=(reader, player, ended), daemon=True)
+            teller.start()
+            try:
+                _converse(player)
+            finally:
+                ended.set()
+                feed.close()
+
+
+def _tell(reader: Reader, player: Player, ended: threading.Event) -> None:
+    """What others do where the player is."""
+    while not ended.is_set() and not reader.closed:
+        change = reader.next(0.5)
+        if change is not None and change.document and (line := player.heard(change.document)):
+            console.print(line, style="dim", highlight=False)
+
+
+def _converse(player: Player) -> None:
+    _show(player.answer("look"))
+    while True:
+        if sys.stdin.isatty():
+            console.print("> ", end="")
+        line = sys.stdin.readline()
+        if not line or line.strip() in ("quit", "q", "exit"):
+            return
+        try:
+            _show(player.answer(line))
+        except SquinneyError as error:
+            _show(error.message)
+
+
+def _show(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

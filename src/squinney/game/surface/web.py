@@ -1,0 +1,261 @@
+"""The world's pages: choosing a character, and playing.
+
+Every action is a form. With our script it is sent in the background, and the screen is drawn anew without a new page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import WebSocketRoute
+
+from squinney.errors import Forbidden, Invalid, LimitReached, NotFound, SquinneyError
+from squinney.game import Character, Event, UnknownCharacter, World, rules
+from squinney.game.surface import maps
+from squinney.game.surface.live import close_live, listen
+from squinney.http.dependencies import service
+from squinney.http.pages import render
+from squinney.http.permissions import needs
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.patterns.ids import new_id
+from squinney.roles import may_act_as
+
+
+@asynccontextmanager
+async def _lifespan(app: Any) -> AsyncIterator[None]:
+    """The threads of live play end with the process's pages."""
+    yield
+    await run_in_threadpool(close_live, app)
+
+
+router = APIRouter(prefix="/game", lifespan=_lifespan)
+router.routes.append(WebSocketRoute("/game/ws", listen))
+WRITES_NEED = "member"
+
+TheWorld = Annotated[World, Depends(service("game", "world", World))]
+Text = Annotated[str, Form(max_length=1_000)]
+Cursor = Annotated[str | None, Query(max_length=20_000)]
+
+FIRST_GOLD = 40
+MOST_CHARACTERS = 10
+MOST_OPENED = 8  # containers in a room whose content is shown
+CLASSES = {
+    "wanderer": {},
+    "sailor": {"strength": 14, "intelligence": 8},
+    "scholar": {"strength": 7, "intelligence": 16},
+    "thief": {"dexterity": 15, "charisma": 7},
+}
+IN_BACKGROUND = "x-game"
+
+
+def _person_id(request: Request) -> str:
+    person = visitor_of(request).person
+    if person is None:
+        raise Forbidden("sign in first")
+    return person["_id"]
+
+
+def _require_own(request: Request, character: Character) -> None:
+    """Of others' characters one learns nothing, not even that they are there."""
+    if character.get("owner") != _person_id(request) and not may_act_as(visitor_of(request).role, "admin"):
+        raise UnknownCharacter(f"there is no character {character['_id']}", character_id=character["_id"])
+
+
+# ---- choosing ----
+
+
+@router.get("", response_class=HTMLResponse)
+def show_characters(request: Request, world: TheWorld) -> Response:
+    """The world in a few words; one's own characters, and a form to make one."""
+    return _index(request, world)
+
+
+def _index(request: Request, world: World, *, error: SquinneyError | None = None, **typed: str) -> Response:
+    person = visitor_of(request).person
+    try:
+        start = world.start()
+    except NotFound:
+        start = None
+    return render(
+        request,
+        "game/index.html",
+        status=status_of(error) if error else 200,
+        characters=world.owned_by(person["_id"], limit=MOST_CHARACTERS).items if person else [],
+        start=start,
+        classes=list(CLASSES),
+        most=MOST_CHARACTERS,
+        typed=typed,
+        key=new_id(),
+        error=error,
+    )
+
+
+@router.post("/characters", response_class=HTMLResponse)
+def create_character(request: Request, world: TheWorld, name: Text, character_class: Text, key: Text) -> Response:
+    """Make a character and begin to play; a form sent twice makes one."""
+    owner = _person_id(request)
+    try:
+        if character_class not in CLASSES:
+            raise Invalid(f"the class must be one of {', '.join(CLASSES)}", field="character_class")
+        if len(world.owned_by(owner, limit=MOST_CHARACTERS).items) >= MOST_CHARACTERS:
+            raise LimitReached(f"one has at most {MOST_CHARACTERS} characters", limit=MOST_CHARACTERS)
+        made = world.create_character(
+            name.strip(),
+            location=world.start()["_id"],
+            gold=FIRST_GOLD,
+            owner=owner,
+            character_class=character_class,
+            intrinsics=CLASSES[character_class],
+            key=key or None,
+            scope=f"web:{owner}",
+        )
+    except SquinneyError as error:
+        return _index(request, world, error=error, name=name, character_class=character_class)
+    return RedirectResponse(f"/game/play/{made['_id']}", status_code=303)
+
+
+# ---- playing ----
+
+
+@router.get("/play/{character_id}", response_class=HTMLResponse, dependencies=[needs("member")])
+def play(request: Request, world: TheWorld, character_id: str) -> Response:
+    """The room, those in it and what lies there; what one carries and wears; the shop and the map."""
+    return _screen(request, world, character_id, "game/play.html")
+
+
+@router.get("/play/{character_id}/screen", response_class=HTMLResponse, dependencies=[needs("member")])
+def show_screen(request: Request, world: TheWorld, character_id: str) -> Response:
+    """The same without the page around it, for our script."""
+    return _screen(request, world, character_id, "game/screen.html")
+
+
+def _screen(
+    request: Request,
+    world: World,
+    character_id: str,
+    template: str,
+    *,
+    error: SquinneyError | None = None,
+    key: str = "",
+) -> Response:
+    _require_own(request, world.character(character_id))
+    me = world.screen(character_id)
+    room = me["location"]
+    people = [one for one in room["players"] if one["id"] != character_id]
+    keepers = [one for one in people if one["kind"] == "shopkeeper"]
+    opened = [entry for entry in room["inventory"] if entry.get("count")][:MOST_OPENED]
+    return render(
+        request,
+        template,
+        status=status_of(error) if error else 200,
+        me=me,
+        room=room,
+        people=people,
+        unseen_people=max(0, room["player_count"] - len(room["players"])),
+        unseen_things=max(0, room["thing_count"] - len(room["inventory"])),
+        contents={entry["id"]: _contents(world, character_id, entry["id"]) for entry in opened},
+        bags=[one for one in [*rules.walk(me["inventory"]), *room["inventory"]] if one["kind"] == "container"],
+        shops=[(keeper, world.goods(keeper["id"])) for keeper in keepers[:3]],
+        keeper=keepers[0] if keepers else None,
+        armor=world.armor(character_id),
+        weapons=world.weapons(character_id),
+        used=rules.in_use(me),
+        limit=rules.carry_limit(me),
+        events=[event for event in reversed(world.recent(room["id"], limit=12)) if event["kind"] != "changed"],
+        map=maps.draw(world.map_of(character_id), room["id"]),
+        described=rules.described,
+        way=rules.way,
+        key=key or new_id(),
+        error=error,
+    )
+
+
+def _contents(world: World, character_id: str, container_id: str) -> list[Any]:
+    """Nothing where somebody has taken it away since."""
+    try:
+        return world.contents(character_id, container_id)
+    except SquinneyError:
+        return []
+
+
+Act = Callable[[World, str, "Given"], Event]
+
+
+class Given:
+    """What a form says, with the key that makes a second sending do nothing."""
+
+    def __init__(self, fields: dict[str, str], key: str, scope: str) -> None:
+        self._fields = fields
+        self.once: dict[str, Any] = {"key": key or None, "scope": scope}
+
+    def text(self, name: str) -> str:
+        """Raises: `Invalid` where it is missing."""
+        value = self._fields[name]
+        if not value:
+            raise Invalid(f"{name} is missing", field=name)
+        return value
+
+    def number(self, name: str = "qty") -> int | None:
+        """None where it is left empty. Raises: `Invalid` for what is no number."""
+        value = self._fields[name].strip()
+        if not value:
+            return None
+        if not value.isascii() or not value.isdigit() or len(value) > 9:
+            raise Invalid(f"{name} must be a whole number", field=name)
+        return int(value)
+
+
+ACTS: dict[str, Act] = {
+    "move": lambda w, me, f: w.move(me, f.text("direction"), **f.once),
+    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.number(), **f.once),
+    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.number(), **f.once),
+    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.number(), **f.once),
+    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.number(), **f.once),
+    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.number(), **f.once),
+    "wear": lambda w, me, f: w.wear(me, f.text("item"), **f.once),
+    "wield": lambda w, me, f: w.wield(me, f.text("item"), f.text("hand"), **f.once),
+    "remove": lambda w, me, f: w.remove(me, f.text("item"), **f.once),
+    "use": lambda w, me, f: w.use(me, f.text("item"), **f.once),
+    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.number() or 1, **f.once),
+    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.number() or 1, **f.once),
+    "say": lambda w, me, f: w.say(me, f.text("text"), **f.once),
+}
+
+
+@router.post("/play/{character_id}/{action}", response_class=HTMLResponse)
+def act(
+    request: Request,
+    world: TheWorld,
+    character_id: str,
+    action: str,
+    key: Text = "",
+    item: Text = "",
+    container: Text = "",
+    to: Text = "",
+    direction: Text = "",
+    hand: Text = "right",
+    qty: Text = "",
+    text: Text = "",
+) -> Response:
+    """Do something; what is refused is said on the same screen."""
+    _require_own(request, world.character(character_id))
+    in_background = IN_BACKGROUND in request.headers
+    fields = {"item": item, "container": container, "to": to, "direction": direction}
+    given = Given({**fields, "hand": hand, "qty": qty, "text": text}, key, f"web:{character_id}")
+    try:
+        if action not in ACTS:
+            raise NotFound(f"nobody can {action[:40]} here")
+        ACTS[action](world, character_id, given)
+    except SquinneyError as error:
+        template = "game/screen.html" if in_background else "game/play.html"
+        return _screen(request, world, character_id, template, error=error)
+    if in_background:
+        return _screen(request, world, character_id, "game/screen.html")
+    return RedirectResponse(f"/game/play/{character_id}", status_code=303)

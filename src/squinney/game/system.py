@@ -1,0 +1,30 @@
+"""The world, as everything else sees it."""
+
+from __future__ import annotations
+
+from squinney.game import proof
+from squinney.game.demo import demo
+from squinney.game.documents import COLLECTIONS
+from squinney.game.figures import figures
+from squinney.game.jobs import JOBS
+from squinney.game.kinds import migrations
+from squinney.game.queries import QUERIES
+from squinney.game.repair import find_problems, repair
+from squinney.game.world import World
+from squinney.system import Proof, System
+
+SYSTEM = System(
+    package="squinney.game",
+    title="World",
+    what="Rooms, things and characters, in which each thing is in one place and no gold is lost.",
+    collections=COLLECTIONS,
+    queries=QUERIES,
+    build=lambda db, transactions: {"world": World(db, transactions=transactions)},
+    jobs=JOBS,
+    find_problems=find_problems,
+    repair=repair,
+    demo=demo,
+    figures=figures,
+    proof=Proof.of(proof),
+    migrations=migrations,
+)

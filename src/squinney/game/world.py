@@ -1,0 +1,43 @@
+"""`World`: rooms, things and characters, and all that can be done in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from squinney.clock import Clock, utcnow
+from squinney.game.actions.acting import Acting
+from squinney.game.building import Building
+from squinney.game.loading.blueprint import Report
+from squinney.game.loading.files import read_world
+from squinney.game.loading.make import make
+from squinney.game.reading import Reading
+from squinney.game.records import Records
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.transactions import Transactions
+
+
+class World(Reading, Building, Acting):
+    """A world in which each thing is in exactly one place, and gold is neither made nor lost.
+
+    Several instances, in several processes and in different transaction modes, may work on the same world. While a
+    two-phase action is under way, other readers may see it half done; a native one is seen whole or not at all.
+    """
+
+    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+        self._db = pinned(db)
+        self._records = Records(self._db)
+        self._transactions = transactions or Transactions(db)
+        self._clock = clock
+
+    def load_world(self, file: Path | str) -> Report:
+        """Make the world of a YAML or JSON file, or of CircleMUD files (one, or a folder of them).
+
+        The report tells what was made, and by file and line what could not be read and which exits lead to no room.
+        A room that is there already stays as it is, with all that is in it.
+
+        Atomic: each room with all that is in it, some rooms in one `Transactions` run.
+        After a crash: run it again; it goes on with the rooms that are missing.
+        Raises: `Invalid` for a file that cannot be read at all, `Busy`, `Unavailable`.
+        """
+        return make(self._db, self._transactions, read_world(file), self._clock())

@@ -1,0 +1,257 @@
+"""The world over HTTP, on pages and by sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from squinney import assembly
+from squinney.game import World
+from squinney.game.surface import live, maps
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def world(systems: assembly.Assembled) -> World:
+    """A hall and a yard; Ann is the admin's, Bob is somebody else's."""
+    made: World = systems.services["game"]["world"]
+    made.create_location("hall", name="Hall", description="A <b>hall</b>.", exits={"n": "yard"})
+    made.create_location("yard", name="Yard", description="A yard.", exits={"s": "hall"})
+    made.create_character("Ann", id="ann", location="hall", gold=50, owner="admin")
+    made.create_character("Bob", id="bob", location="hall", owner="another")
+    made.create_character("Mo", id="mo", location="hall", kind="shopkeeper", gold=5)
+    made.create_item("lamp", id="lamp", location="hall")
+    made.create_item("rope", id="rope", character="mo", price=7, qty=3)
+    return made
+
+
+def test_a_world_is_made_and_played_over_http(site: TestClient) -> None:
+    def post(path: str, status: int, **body: Any) -> Any:
+        answer = site.post(f"/api/game/{path}", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    post("locations", 201, id="hall", description="A hall.", exits={"n": "yard"})
+    post("locations", 201, id="yard", description="A yard.")
+    ann = post("characters", 201, name="Ann", location="hall", gold=9)["id"]
+    sack = post("items", 201, name="sack", kind="container", character=ann, capacity=9)["id"]
+    hat = post("items", 201, name="hat", kind="armor", region="head", bonus=1, location="hall")["id"]
+    assert post(f"characters/{ann}/pick-up", 200, item=hat)["text"] == "Ann takes +1 hat"
+    post(f"characters/{ann}/put-in", 200, item=hat, container=sack)
+    inside = site.get(f"/api/game/characters/{ann}/containers/{sack}").json()
+    assert [entry["id"] for entry in inside] == [hat]
+    post(f"characters/{ann}/take-out", 200, item=hat, container=sack)
+    post(f"characters/{ann}/wear", 200, item=hat)
+    assert site.get(f"/api/game/characters/{ann}/armor").json()["head"][0]["described"] == "+1 hat"
+    assert site.get(f"/api/game/characters/{ann}/weapons").json()["left"] is None
+    assert post(f"characters/{ann}/drop", 409, item=hat)["code"] == "in-use"
+    assert post(f"characters/{ann}/move", 409, direction="w")["code"] == "no-exit"
+    post(f"characters/{ann}/say", 200, text="bye")
+    post(f"characters/{ann}/move", 200, direction="n")
+    assert site.get(f"/api/game/characters/{ann}/room").json()["id"] == "yard"
+    assert [event["kind"] for event in site.get("/api/game/locations/hall/events").json()][:2] == ["left", "said"]
+    assert site.get("/api/game/locations").json()["items"][0]["id"] == "hall"
+    assert site.get("/api/game/gold").json() == {"gold": 9}
+    assert site.get("/api/game/items/nothing").status_code == 404
+    assert "qty" in str(post("items", 422, name="x", qty=0))
+
+
+def test_a_request_sent_twice_acts_once(site: TestClient, world: World) -> None:
+    once = {"Idempotency-Key": "k1"}
+    body = {"shopkeeper": "mo", "item": "rope", "qty": 2}
+    answers = [site.post("/api/game/characters/ann/buy", json=body, headers=once) for _ in range(2)]
+    assert answers[0].json() == answers[1].json()
+    assert world.character("ann")["gold"] == 36
+
+
+# ---- pages ----
+
+
+def send(site: TestClient, action: str, **fields: Any) -> Any:
+    return site.post(f"/game/play/ann/{action}", data=fields, headers=HTML)
+
+
+def test_a_newcomer_makes_a_character_and_plays(site: TestClient, world: World) -> None:
+    assert "Enter the world" in site.get("/game", headers=HTML).text
+    form = {"name": "Eve", "character_class": "sailor", "key": "k"}
+    made = site.post("/game/characters", data=form, headers=HTML)
+    assert made.status_code == 200, made.text
+    assert "A &lt;b&gt;hall&lt;/b&gt;." in made.text
+    assert "<b>hall" not in made.text
+    refused = site.post("/game/characters", data={**form, "key": "other"}, headers=HTML)
+    assert (refused.status_code, "another character is called Eve" in refused.text) == (409, True)
+    assert world.named("eve")["character"]["intrinsics"]["strength"] == 14
+
+
+def test_every_action_of_the_page_is_done_or_refused_in_words(site: TestClient, world: World) -> None:
+    world.create_item("sack", id="sack", kind="container", character="ann")
+    world.create_item("hat", id="hat", kind="armor", region="head", character="ann")
+    world.create_item("tea", id="tea", kind="potion", heals=1, character="ann")
+    world.create_item("stick", id="stick", kind="weapon", character="ann")
+    for action, fields in [
+        ("pick-up", {"item": "lamp"}),
+        ("put-in", {"item": "lamp", "container": "sack"}),
+        ("take-out", {"item": "lamp", "container": "sack"}),
+        ("give", {"item": "lamp", "to": "bob"}),
+        ("wear", {"item": "hat"}),
+        ("remove", {"item": "hat"}),
+        ("wield", {"item": "stick", "hand": "left"}),
+        ("use", {"item": "tea"}),
+        ("buy", {"item": "rope", "to": "mo", "qty": "2"}),
+        ("drop", {"item": "sack"}),
+        ("say", {"text": "<script>alert(1)</script>"}),
+        ("move", {"direction": "n"}),
+    ]:
+        assert send(site, action, **fields).status_code == 200, action
+    assert "Yard" in send(site, "move", direction="w").text
+    for action, fields, words in [
+        ("move", {"direction": "w"}, "no way leads west"),
+        ("buy", {"item": "rope", "to": "mo"}, "Mo is not here"),
+        ("pick-up", {"item": "nothing"}, "there is no thing nothing"),
+        ("drop", {"item": "stick"}, "take off or put away stick first"),
+        ("drop", {"item": "stick", "qty": "many"}, "qty must be a whole number"),
+        ("drop", {}, "item is missing"),
+        ("fly", {}, "nobody can fly here"),
+    ]:
+        refused = send(site, action, **fields)
+        assert refused.status_code >= 400
+        assert words in refused.text, action
+    world.move("ann", "s")
+    assert "&lt;script&gt;alert" in site.get("/game/play/ann", headers=HTML).text
+
+
+def test_a_form_sent_twice_acts_once(site: TestClient, world: World) -> None:
+    for _ in range(2):
+        send(site, "buy", item="rope", to="mo", qty="1", key="same")
+    assert world.character("ann")["gold"] == 43
+
+
+def test_nobody_plays_another_ones_character(
+    stranger: TestClient, site: TestClient, world: World, systems: assembly.Assembled
+) -> None:
+    systems.db["people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    assert site.get("/game/play/bob", headers=HTML).status_code == 404
+    assert site.post("/game/play/bob/move", data={"direction": "n"}, headers=HTML).status_code == 404
+    assert world.character("bob")["location"]["id"] == "hall"
+    stranger.cookies.clear()
+    assert stranger.get("/game", headers=HTML).status_code == 200
+    assert stranger.get("/game/play/ann", headers=HTML, follow_redirects=False).status_code == 303
+
+
+def test_the_map_shows_rooms_seen_and_ways_untried(world: World) -> None:
+    one = maps.draw(world.map_of("ann"), "hall")
+    assert (one.count("<rect"), one.count("unknown")) == (1, 1)
+    world.move("ann", "n")
+    two = maps.draw(world.map_of("ann"), "yard")
+    assert (two.count("<rect"), two.count("unknown")) == (2, 0)
+    rooms: Any = {
+        "a": {"exits": {"e": "b", "n": "c"}},
+        "b": {"exits": {"n": "d"}},
+        "c": {"exits": {"e": "e"}},
+        "d": {"exits": {}},
+        "e": {"exits": {}},
+    }
+    cells = maps.places(rooms, "a")
+    assert len(set(cells.values())) == 5  # d and e would lie on one cell
+
+
+# ---- sockets ----
+
+WS = "/game/ws?character=ann"
+
+
+def until(socket: Any, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while True:
+        event: dict[str, Any] = socket.receive_json()
+        if holds(event):
+            return event
+
+
+def test_those_in_a_room_hear_what_happens_there_and_follow_their_character(site: TestClient, world: World) -> None:
+    with site.websocket_connect(WS) as socket:
+        assert socket.receive_json() == {"kind": "hello"}
+        world.pick_up("bob", "lamp")
+        assert until(socket, lambda e: e["kind"] == "took")["text"] == "Bob takes lamp"
+        world.move("ann", "n")
+        until(socket, lambda e: e["kind"] == "arrived")
+        world.say("bob", "anybody?")  # in the hall, which ann has left
+        world.move("bob", "n")
+        heard = until(socket, lambda e: e["character_id"] == "bob")
+        assert (heard["kind"], heard["location_id"]) == ("arrived", "yard")
+        socket.send_text("ping")
+        world.say("bob", "there you are")
+        assert until(socket, lambda e: e["kind"] == "said")["text"] == "there you are"
+
+
+@pytest.mark.parametrize("message", ["x" * 10_000, "{}", b"\0\1", "PING"])
+def test_a_socket_that_sends_garbage_is_shown_out(site: TestClient, world: World, message: str | bytes) -> None:
+    with site.websocket_connect(WS) as good, site.websocket_connect(WS) as bad:
+        good.receive_json()
+        bad.receive_json()
+        bad.send_bytes(message) if isinstance(message, bytes) else bad.send_text(message)
+        with pytest.raises(WebSocketDisconnect) as closed:
+            until(bad, lambda event: False)
+        assert closed.value.code == live.REFUSED
+        world.say("bob", "hello")
+        assert until(good, lambda e: e["kind"] == "said")
+
+
+def test_a_socket_that_floods_is_shown_out(site: TestClient, world: World) -> None:
+    with site.websocket_connect(WS) as socket:
+        for _ in range(live.MOST_MESSAGES + 1):
+            socket.send_text("ping")
+        with pytest.raises(WebSocketDisconnect):
+            until(socket, lambda event: False)
+
+
+def test_a_socket_that_sleeps_keeps_a_short_queue_and_is_told_of_the_gap() -> None:
+    listener = live.Listener("ann", "hall")
+    event = {"kind": "said", "character_id": "bob", "location_id": "hall", "name": "Bob", "text": "x"}
+    for _ in range(live.MOST_WAITING + 1):
+        listener.offer(event)
+    assert list(listener._waiting) == [{"kind": "gap"}]
+    listener.offer({**event, "location_id": "yard"})
+    assert len(listener._waiting) == 1
+
+
+def test_a_socket_needs_the_owner_of_the_character_and_a_page_of_this_site(
+    site: TestClient, world: World, systems: assembly.Assembled
+) -> None:
+    systems.db["people"].update_one({"_id": "admin"}, {"$set": {"role": "member"}})
+    for address, headers in [
+        ("/game/ws?character=bob", {}),
+        ("/game/ws?character=nobody", {}),
+        ("/game/ws", {}),
+        (WS, {"origin": "https://evil.example"}),
+    ]:
+        with pytest.raises(WebSocketDisconnect), site.websocket_connect(address, headers=headers) as socket:
+            socket.receive_json()
+    site.cookies.clear()
+    with pytest.raises(WebSocketDisconnect), site.websocket_connect(WS) as socket:
+        socket.receive_json()
+
+
+def test_its_threads_end_with_the_site(systems: assembly.Assembled, world: World, site: TestClient) -> None:
+    with site.websocket_connect(WS) as socket:
+        socket.receive_json()
+        mine: Any = site.app
+        of_live = live.live_of(mine)
+        assert of_live._copies._thread is not None
+    site.__exit__()
+    assert of_live._copies._thread is None
+    site.__enter__()
+
+
+def test_one_person_has_a_handful_of_sockets(site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_OF_ONE", 1)
+    with site.websocket_connect(WS) as first:
+        first.receive_json()
+        with pytest.raises(WebSocketDisconnect), site.websocket_connect(WS) as second:
+            second.receive_json()
+    with site.websocket_connect(WS) as again:
+        again.receive_json()

@@ -1,0 +1,91 @@
+"""The world from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Squinney
+
+from squinney.errors import SquinneyError
+from squinney.game import World
+from squinney.game.surface.terminal import Player
+from squinney.mongo.schema import Db
+
+
+def test_a_world_is_loaded_and_audited(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
+    rooms = {"hall": {"description": "A hall.", "exits": {"n": "moon"}, "things": [{"name": "lamp"}]}}
+    file = tmp_path / "world.json"
+    file.write_text(json.dumps({"start": "hall", "rooms": rooms}))
+    loaded = squinney("game", "load", str(file))
+    assert loaded.returncode == 0, loaded.stderr
+    assert "leads to moon, which is no room" in loaded.stdout
+    assert squinney("game", "audit").stdout.strip() == "0 problems; 0 gold in all"
+    ready_db["game.items"].update_many({}, {"$set": {"holder.id": "atlantis"}})
+    wrong = squinney("game", "audit", "--json")
+    assert wrong.returncode == 1
+    assert {one["code"] for one in json.loads(wrong.stdout)["problems"]} == {"lost-thing", "wrong-room"}
+
+
+@pytest.fixture
+def player(ready_db: Db) -> Player:
+    world = World(ready_db)
+    world.create_location("hall", name="Hall", description="A hall.", exits={"n": "yard"})
+    world.create_location("yard", name="Yard", description="A yard.", exits={"s": "hall"})
+    world.create_character("Mo", id="mo", location="hall", kind="shopkeeper")
+    world.create_item("rope", character="mo", price=7, qty=3)
+    world.create_item("sack", id="sack", kind="container", location="hall")
+    world.create_item("coin", container="sack", qty=9)
+    return Player(world, "Ann")
+
+
+def test_lines_of_words_are_actions(player: Player) -> None:
+    told = [
+        player.answer(line)
+        for line in (
+            "look",
+            "take 4 coin from sack",
+            "put 1 coin in sack",
+            "list",
+            "buy rope",
+            "sell rope",
+            "drop 2 coin",
+            "give coin to mo",
+            "' hello",
+            "north",
+            "map",
+            "i",
+            "dance",
+        )
+    ]
+    assert told[0] == "Hall\nA hall.\nWays: north\nHere: Mo\nOn the ground: sack"
+    assert told[1:9] == [
+        "Ann takes 4 × coin out of sack",
+        "Ann puts coin into sack",
+        "3 × rope: 7 gold",
+        "Ann buys rope for 7 gold",
+        "Ann sells rope for 3 gold",
+        "Ann drops 2 × coin",
+        "Ann gives coin to Mo",
+        "You say: hello",
+    ]
+    assert told[9].startswith("Yard")
+    assert "Hall: n to Yard" in told[10]
+    assert told[11] == "36 gold, carrying 0 of 150"
+    assert "dance" in told[12]
+    with pytest.raises(SquinneyError, match="there is no dragon here"):
+        player.answer("take dragon")
+
+
+def test_others_are_heard_in_the_same_room_only(player: Player) -> None:
+    said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "hi"}
+    assert player.heard(said) == "Bob says: hi"
+    assert player.heard({**said, "location_id": "yard"}) == ""
+
+
+def test_a_game_is_played_by_a_script(squinney: Squinney, ready_db: Db) -> None:
+    World(ready_db).create_location("hall", description="A hall.")
+    played = squinney("game", "play", "Eve", typed="look\nn\nquit\n")
+    assert played.returncode == 0, played.stderr
+    assert "no way leads north from here" in played.stdout

@@ -1,0 +1,347 @@
+"""Worlds from files: our own format, and CircleMUD's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sizes import a_tenth_of, heavy
+from tests.systems.game.conftest import world_in
+
+from squinney.errors import Invalid
+from squinney.game import World, find_problems
+from squinney.game.demo import demo
+from squinney.game.loading import read_world
+from squinney.mongo.schema import Db
+
+ROOMS = """\
+#100
+The Gate~
+   Two towers,
+and a gate.
+~
+1 d 1
+D0
+A road.
+~
+~
+0 -1 101
+D1
+~
+door gate~
+1 -1 999
+D2
+~
+wall~
+1 -1 -1
+E
+towers tower~
+Old ones.
+~
+S
+#101
+The Road~
+Dust.
+~
+1 0 2
+D2
+~
+~
+0 -1 100
+T 105
+S
+#102
+A broken room~
+No tilde follows
+#103
+The Shop~
+Shelves.
+~
+1 0 0 0 0 0
+Q
+S
+$
+"""
+OBJECTS = """\
+#200
+sword long~
+a long sword~
+A long sword lies here.~
+~
+5 0 an
+0 1 8 3
+10 600 10
+E
+sword~
+Sharp.
+~
+A
+18 2
+#201
+bag~
+a bag~
+A bag.~
+~
+15 0 a
+40 0 -1 0
+1 5 1
+#202
+cap~
+a leather cap~
+A cap.~
+~
+9 0 ae 0
+3 0 0 0
+1 4 1
+#203
+fountain~
+a fountain~
+A fountain bubbles here.~
+~
+23 0 0
+0 0 0 0
+0 0 0
+#204
+potion~
+a red potion~
+A potion.~
+~
+10 g a
+12 -1 -1 -1
+1 40 1
+#205
+broken~
+a broken thing~
+It has no numbers.~
+~
+x y z
+$
+"""
+MOBILES = """\
+#300
+guard~
+the guard~
+A guard.
+~
+He looks at you.
+~
+bg 0 900 S
+10 10 2 1d12+123 1d8+3
+500 9000
+8 8 1
+#301
+baker~
+the baker~
+The baker.
+~
+~
+ag 0 900 E
+5 15 5 3d8+10 1d8
+60 100
+8 8 1
+BareHandAttack: 4
+E
+#302
+rat~
+a rat~
+A rat.
+~
+~
+0 0 0 S
+1 20 9 1d4+1 1d2
+0 1
+8 8 0
+$
+"""
+SHOPS = """\
+CircleMUD v3.0 Shop File~
+#301~
+204
+202
+-1
+1.25
+0.4
+19
+-1
+No such item.~
+You have none.~
+I do not buy that.~
+I am poor.~
+You are poor.~
+%s, please.~
+Here are %s.~
+0
+0
+301
+0
+101
+-1
+0
+28
+0
+0
+$~
+"""
+ZONES = """\
+#1
+A small zone~
+100 199 30 2
+* what stands where
+M 0 300 1 100
+E 1 200 1 16
+M 0 301 1 101
+M 0 302 9 100
+M 0 302 9 101
+M 0 777 1 100
+O 0 201 1 100
+P 1 202 1 201
+O 0 203 1 101
+O 0 204 1 555
+G 1
+D 0 100 1 1
+X 0 1 1
+S
+$
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in {"wld": ROOMS, "obj": OBJECTS, "mob": MOBILES, "shp": SHOPS, "zon": ZONES}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"1.{name}").write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def empty_world(game_db: Db) -> World:
+    return world_in(game_db, "native")
+
+
+def test_a_circle_world_is_made_with_a_report_by_line(empty_world: World, game_db: Db, folder: Path) -> None:
+    report = empty_world.load_world(folder)
+    assert (report.name, report.start) == ("A small zone", "100")
+    assert (report.rooms, report.people, report.things) == (3, 4, 5)
+    told = [str(one) for one in report.unread]
+    assert told == [
+        "1.wld:38: the text that begins in line 38 has no ~",
+        "1.wld:44: 'Q' is not understood in a room",
+        "1.obj:52: 'x' is no number",
+        "1.zon:10: there is no mobile 777",
+        "1.zon:15: G has too few values",
+        "1.zon:17: 'X' is no command of a zone",
+        "1.wld:6: the exit e of room 100 leads to 999, which is no room",
+        "1.zon:14: obj/204/2 is in 555, which is not there",
+    ]
+    gate = empty_world.location("100")
+    assert (gate["name"], gate["description"]) == ("The Gate", "Two towers, and a gate.")
+    assert gate["exits"] == {"n": "101", "e": "999"}
+    assert empty_world.location("101")["description"] == "Dust. A fountain bubbles here."
+    guard = empty_world.named("the guard")
+    assert (guard["gold"], guard["character"]["health"]) == (500, 129)
+    assert [entry["name"] for entry in guard["inventory"]] == ["a long sword"]
+    baker = empty_world.named("the baker")
+    assert (baker["kind"], baker["shop"]) == ("shopkeeper", {"sells_at": 125, "buys_at": 40})
+    assert {one["name"]: one["cost"] for one in empty_world.goods(baker["_id"])} == {
+        "a red potion": 50,
+        "a leather cap": 5,
+    }
+    assert [one["_id"] for one in game_db["game.characters"].find({"wanders": True})] == ["mob/302/1", "mob/302/2"]
+    assert empty_world.named("a rat (2)")["location"]["id"] == "101"
+    assert not list(find_problems(game_db))
+
+
+def test_a_loaded_world_can_be_played(empty_world: World, game_db: Db, folder: Path) -> None:
+    empty_world.load_world(folder)
+    empty_world.create_character("Ann", id="ann", location="100")
+    bag = next(entry for entry in empty_world.look("ann")["inventory"] if entry["name"] == "a bag")
+    (cap,) = empty_world.contents("ann", bag["id"])
+    empty_world.take_out("ann", bag["id"], cap["id"])
+    empty_world.wear("ann", cap["id"])
+    empty_world.move("ann", "n")
+    assert empty_world.armor("ann")["head"][0]["described"] == "+3 a leather cap"
+    again = empty_world.load_world(folder)
+    assert (again.rooms, again.things, again.already_there) == (0, 0, 3)
+    assert not list(find_problems(game_db))
+
+
+def test_our_own_format_makes_rooms_with_all_that_is_in_them(empty_world: World, game_db: Db, tmp_path: Path) -> None:
+    sack = {"name": "sack", "kind": "container", "capacity": 3, "things": [{"name": "gem"}, {"name": "gem"}]}
+    full: dict[str, Any] = {
+        "name": "box",
+        "kind": "container",
+        "capacity": 1,
+        "things": [{"name": "rock", "weight": 9}],
+    }
+    rooms: dict[str, Any] = {
+        "hall": {"description": "A hall.", "exits": {"n": "moon"}, "things": [sack, full, {"name": "x", "wings": 2}]},
+        "bad": {"colour": "red"},
+    }
+    people = {"mo": {"room": "hall", "gold": 9, "things": [{"name": "rope"}]}, "no": {"room": "mars"}}
+    file = tmp_path / "world.json"
+    file.write_text(json.dumps({"name": "Small", "start": "hall", "rooms": rooms, "people": people, "magic": 1}))
+    report = empty_world.load_world(file)
+    assert (report.rooms, report.people, report.things) == (1, 1, 4)
+    assert [one.what for one in report.unread] == [
+        "`magic` is not understood",
+        "thing hall/2 has wings, which is not understood",
+        "room bad has colour, which is not understood",
+        "the exit n of room hall leads to moon, which is no room",
+        "no is in mars, which is no room",
+        "hall/1: box holds 1, not 9",
+    ]
+    assert not list(find_problems(game_db))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.json", "{"), ("a.json", "[]"), ("a.yaml", "a: ["), ("a.txt", ""), ("none.json", None)]
+)
+def test_a_file_that_is_no_world_is_refused(tmp_path: Path, name: str, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(Invalid) as refused:
+        read_world(tmp_path / name)
+    assert refused.value.details["field"] == "file"
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "#", "#x\n", "#1\nname~\n", "$", "~\n~\n", "#1\n" * 50, "\x00\xff#9999999999999~"]
+)
+@pytest.mark.parametrize("ending", ["wld", "obj", "mob", "shp", "zon"])
+def test_damaged_files_are_told_of_and_end(tmp_path: Path, ending: str, damage: str) -> None:
+    (tmp_path / f"a.{ending}").write_text(damage, encoding="latin-1")
+    plan = read_world(tmp_path / f"a.{ending}")
+    assert not plan.rooms
+    assert not plan.people
+
+
+@heavy
+def test_a_world_of_thousands_of_rooms_loads(empty_world: World, game_db: Db, tmp_path: Path) -> None:
+    size = a_tenth_of(5_000)
+    records = [
+        f"#{number}\nRoom {number}~\nA room.\n~\n0 0 0\nD0\n~\n~\n0 -1 {number + 1}\nD2\n~\n~\n0 -1 {number - 1}\nS\n"
+        for number in range(size)
+    ]
+    (tmp_path / "big.wld").write_text("".join(records) + "$\n")
+    report = empty_world.load_world(tmp_path / "big.wld")
+    assert report.rooms == size
+    # -1 is a door that leads nowhere; the last exit leads to a room that is not there.
+    assert [one.what for one in report.unread] == [f"the exit n of room {size - 1} leads to {size}, which is no room"]
+
+
+def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:
+    demo(game_db)
+    demo(game_db)
+    rooms = empty_world.locations(limit=200).items
+    assert len(rooms) >= 24
+    known = {room["_id"] for room in rooms}
+    assert all(set(room["exits"].values()) <= known for room in rooms)
+    assert not list(find_problems(game_db))
+    empty_world.create_character("Ann", id="ann", location="jetty", gold=20)
+    for direction in "nw":
+        empty_world.move("ann", direction)
+    lantern = next(one for one in empty_world.goods("pell") if one["name"] == "lantern")
+    empty_world.buy("ann", "pell", lantern["id"])
+    assert empty_world.character("ann")["gold"] == 8

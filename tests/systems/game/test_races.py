@@ -1,0 +1,153 @@
+"""Many characters at the same moment, in threads and in processes that are killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from tests.racing import at_once
+from tests.sizes import a_tenth_of, heavy
+from tests.systems.game.conftest import world_in
+
+import squinney
+from squinney.errors import Conflict, SquinneyError
+from squinney.game import find_problems, proof
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.transactions import Mode
+
+MODES: list[Mode] = ["native", "two-phase"]
+
+
+@heavy
+@pytest.mark.parametrize("mode", MODES)
+def test_of_fifty_grabbers_one_has_it(game_db: Db, mode: Mode) -> None:
+    count = max(8, a_tenth_of(50))
+    world = world_in(game_db, mode)
+    world.create_location("hall", description="d")
+    for number in range(count):
+        world.create_character(f"c{number}", id=f"c{number}", location="hall")
+    world.create_item("lamp", id="lamp", location="hall")
+
+    def grab(number: int) -> bool:
+        try:
+            world_in(game_db, mode).pick_up(f"c{number}", "lamp")
+        except Conflict:
+            return False
+        return True
+
+    won = at_once(count, grab)
+    assert sum(won) == 1
+    assert world.item("lamp")["holder"]["id"] == f"c{won.index(True)}"
+    assert sum(len(world.inventory(f"c{number}")) for number in range(count)) == 1
+    assert not list(find_problems(game_db))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_bags_never_end_up_in_each_other(game_db: Db, mode: Mode) -> None:
+    """One bag is put into a box of the other, and the other into it, at the same moment."""
+    world = world_in(game_db, mode)
+    world.create_location("hall", description="d")
+    world.create_character("Ann", id="ann", location="hall")
+    for turn in range(3):
+        for name in ("a", "b"):
+            world.create_item(name, id=f"{name}{turn}", kind="container", character="ann")
+        world.create_item("box", id=f"box {turn}", kind="container", container=f"a{turn}")
+        pairs = [(f"box {turn}", f"b{turn}"), (f"b{turn}", f"a{turn}")]
+
+        def put(number: int, pairs: list[tuple[str, str]] = pairs) -> bool:
+            with suppress(Conflict):
+                world_in(game_db, mode).put_in("ann", *pairs[number])
+                return True
+            return False
+
+        assert sum(at_once(2, put)) == 1
+    assert not list(find_problems(game_db))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_purse_is_not_spent_twice(game_db: Db, mode: Mode) -> None:
+    world = world_in(game_db, mode)
+    world.create_location("hall", description="d")
+    world.create_character("Ann", id="ann", location="hall", gold=25)
+    world.create_character("Mo", id="mo", location="hall", kind="shopkeeper")
+    world.create_item("rope", id="rope", character="mo", price=10, qty=9)
+
+    def buy(number: int) -> bool:
+        with suppress(Conflict):
+            world_in(game_db, mode).buy("ann", "mo", "rope")
+            return True
+        return False
+
+    assert sum(at_once(4, buy)) == 2
+    assert (world.character("ann")["gold"], world.character("mo")["gold"]) == (5, 20)
+    assert [entry["qty"] for entry in world.inventory("ann")] == [2]
+
+
+def _act_for_ever(uri: str, name: str, mode: Mode, seed: int) -> None:
+    with squinney.connect(uri, database=name) as connection:
+        proof.work(connection.db, mode, seed)
+
+
+@pytest.fixture
+def crowd(game_db: Db, mongod: Embedded) -> Iterator[Any]:
+    """Starts a process that acts at random, and ends all of them."""
+    spawn = multiprocessing.get_context("spawn")
+    started: list[Any] = []
+
+    def start(mode: Mode, seed: int) -> Any:
+        process = spawn.Process(target=_act_for_ever, args=(mongod.uri, game_db.name, mode, seed), daemon=True)
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+
+
+@heavy
+@pytest.mark.timeout(600)
+def test_a_world_full_of_characters_with_kills_stays_whole(game_db: Db, crowd: Any) -> None:
+    """In full 200 characters in 8 processes; else in two, one of which is killed and comes back."""
+    proof.prepare(game_db)
+    processes = max(2, a_tenth_of(8))
+    wanted, kills = a_tenth_of(3_000), a_tenth_of(20)
+    running = [crowd(MODES[number % 2], number) for number in range(processes)]
+    chance = random.Random(1)
+    until = time.monotonic() + 300
+    for kill in range(kills):
+        goal = wanted * (kill + 1) // kills
+        while proof.progress(game_db) < goal:
+            assert time.monotonic() < until, "they do nothing"
+            time.sleep(0.05)
+        place = chance.randrange(processes)
+        os.kill(running[place].pid, signal.SIGKILL)
+        running[place] = crowd(MODES[kill % 2], 100 + kill)
+    for process in running:
+        process.kill()
+        process.join()
+    _wait_until_settled(game_db)
+    assert {promise: broken for promise, broken in proof.check(game_db).items() if broken} == {}
+
+
+def _wait_until_settled(db: Db) -> None:
+    """The server ends a dead worker's transaction, and `recover` what is left of two-phase runs."""
+    until = time.monotonic() + 120
+    while True:
+        proof.settle(db)
+        open_runs = db["transactions"].count_documents({"state": {"$in": ["new", "commit", "rollback"]}})
+        with suppress(SquinneyError):
+            if not open_runs and not any(proof.check(db).values()):
+                return
+        if time.monotonic() > until:
+            return
+        time.sleep(0.2)

@@ -1,0 +1,59 @@
+"""Each kind of damage is found, and mended where that can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from squinney.game import World, find_problems, repair
+from squinney.mongo.schema import Db
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    world.create_item("sack", id="sack", kind="container", character="ann")
+    world.create_item("gem", id="gem", container="sack")
+    world.create_item("lamp", id="lamp", location="hall")
+    world.create_item("hat", id="hat", kind="armor", character="ann")
+    world.wear("ann", "hat")
+    return world
+
+
+DAMAGES: list[tuple[str, str, Any, dict[str, Any]]] = [
+    ("wrong-inventory", "characters", {"_id": "ann"}, {"inventory": []}),
+    ("wrong-inventory", "characters", {"_id": "ann"}, {"load": 7}),
+    ("wrong-inventory", "items", {"_id": "hat"}, {"qty": 2}),
+    ("worn-not-carried", "characters", {"_id": "ann"}, {"armor": [{"id": "lamp", "region": "head"}]}),
+    ("wrong-room", "locations", {"_id": "hall"}, {"thing_count": 9}),
+    ("wrong-room", "locations", {"_id": "hall"}, {"player_count": 1}),
+    ("wrong-room", "items", {"_id": "lamp"}, {"holder": {"kind": "location", "id": "yard"}}),
+    ("wrong-container", "items", {"_id": "sack"}, {"load": 5}),
+    ("lost-thing", "items", {"_id": "lamp"}, {"holder": {"kind": "location", "id": "atlantis"}}),
+    ("in-itself", "items", {"_id": "sack"}, {"holder": {"kind": "item", "id": "sack"}}),
+    ("unreserved-name", "characters", {"_id": "ann"}, {"name": "Anna"}),
+    ("name-of-nobody", "names", {"_id": "ann"}, {"character_id": "nobody"}),
+]
+
+
+@pytest.mark.parametrize(("code", "collection", "where", "change"), DAMAGES)
+@pytest.mark.parametrize("world", ["native"], indirect=True)
+def test_damage_is_found_and_mended(
+    world: World, game_db: Db, code: str, collection: str, where: Any, change: dict[str, Any]
+) -> None:
+    game_db[f"game.{collection}"].update_one(where, {"$set": change})
+    found = {problem.code: problem for problem in find_problems(game_db)}
+    assert found[code].repairable or code == "unreserved-name"
+    for _ in range(3):  # what one mends may show another
+        repair(game_db)
+    assert not list(find_problems(game_db))
+
+
+@pytest.mark.parametrize(
+    ("code", "change"), [("nowhere", {"location.id": "atlantis"}), ("gold-not-conserved", {"gold": 7})]
+)
+@pytest.mark.parametrize("world", ["native"], indirect=True)
+def test_what_a_person_must_decide_is_told(world: World, game_db: Db, code: str, change: dict[str, Any]) -> None:
+    game_db["game.characters"].update_one({"_id": "bob"}, {"$set": change})
+    repair(game_db)
+    assert code in {problem.code for problem in find_problems(game_db)}

@@ -1,0 +1,112 @@
+"""Rooms stay bounded, and copies of them follow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import bson
+import pytest
+
+from squinney.errors import Conflict
+from squinney.game import Copies, OutOfReach, World, find_problems
+from squinney.game.documents import MOST_LISTED
+from squinney.mongo.schema import Db
+
+only_native = pytest.mark.parametrize("world", ["native"], indirect=True)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.02)
+
+
+def copied_things(world: World, who: str) -> list[str]:
+    return [entry["name"] for entry in world.character(who)["location"]["inventory"]]
+
+
+@only_native
+def test_a_neighbours_action_shows_in_my_copy_and_bumps_no_version(world: World, game_db: Db) -> None:
+    world.create_item("lamp", id="lamp", location="hall")
+    with Copies(game_db):
+        before = world.character("ann")["version"]
+        world.screen("ann")
+        world.pick_up("bob", "lamp")
+        wait_until(lambda: copied_things(world, "ann") == [])
+    assert world.character("ann")["version"] == before
+
+
+@only_native
+def test_a_follower_that_was_down_catches_up(world: World, game_db: Db) -> None:
+    with Copies(game_db):
+        pass
+    world.create_item("lamp", id="lamp", location="hall")
+    world.move("bob", "n")
+    assert copied_things(world, "ann") == []
+    with Copies(game_db):
+        wait_until(lambda: copied_things(world, "ann") == ["lamp"])
+        wait_until(lambda: [one["id"] for one in world.character("ann")["location"]["players"]] == ["ann"])
+
+
+@only_native
+def test_a_place_that_the_server_forgot_refreshes_every_room(world: World, game_db: Db) -> None:
+    with Copies(game_db):
+        pass
+    world.create_item("lamp", id="lamp", location="hall")
+    forgotten = {"_data": "8200000001000000012B0229296E04"}
+    game_db["followers"].update_one({"_id": "game-rooms"}, {"$set": {"place.token": forgotten}})
+    with Copies(game_db):
+        wait_until(lambda: copied_things(world, "ann") == ["lamp"])
+
+
+@only_native
+def test_a_read_of_the_screen_refreshes_a_copy_that_fell_behind(world: World) -> None:
+    world.create_item("lamp", id="lamp", location="hall")
+    assert copied_things(world, "ann") == []
+    assert [one["name"] for one in world.screen("ann")["location"]["inventory"]] == ["lamp"]
+    assert copied_things(world, "ann") == ["lamp"]
+
+
+def test_a_stale_copy_never_decides(world: World, game_db: Db) -> None:
+    """Bob's copy shows a lamp, an exit and a neighbour that are not there any more."""
+    world.create_item("lamp", id="lamp", location="hall")
+    world.screen("bob")
+    world.pick_up("ann", "lamp")
+    world.set_exits("hall", {"d": "cellar"})
+    world.move("ann", "d")
+    stale = world.character("bob")["location"]
+    assert (stale["inventory"][0]["id"], stale["exits"]["n"]) == ("lamp", "yard")
+    for act in (lambda: world.pick_up("bob", "lamp"), lambda: world.move("bob", "n")):
+        with pytest.raises(Conflict):
+            act()
+    world.create_item("bead", id="bead", character="bob")
+    with pytest.raises(OutOfReach, match="Ann is not here"):
+        world.give("bob", "ann", "bead")
+    assert not list(find_problems(game_db))
+
+
+@only_native
+def test_a_full_room_lists_some_and_counts_all(world: World, game_db: Db) -> None:
+    for number in range(MOST_LISTED + 5):
+        world.create_item(f"pebble {number:02}", id=f"pebble {number:02}", location="yard")
+        world.create_character(f"guest {number:02}", id=f"guest {number:02}", location="yard")
+    room = world.location("yard")
+    assert (len(room["inventory"]), room["thing_count"]) == (MOST_LISTED, MOST_LISTED + 5)
+    assert (len(room["players"]), room["player_count"]) == (MOST_LISTED, MOST_LISTED + 5)
+    assert len(bson.encode(room)) < 20_000
+    assert not list(find_problems(game_db))
+    world.pick_up("guest 00", "pebble 00")
+    world.move("guest 00", "s")
+    stored = game_db["game.locations"].find_one({"_id": "yard"})
+    assert len(stored["inventory"]) == MOST_LISTED - 1
+    assert len(world.location("yard")["inventory"]) == MOST_LISTED  # filled up from the records
+    assert not list(find_problems(game_db))
+    page = world.things("yard", limit=MOST_LISTED)
+    rest = world.things("yard", cursor=page.next).items
+    assert len(page.items) + len(rest) == MOST_LISTED + 4
+    with Copies(game_db):
+        world.say("guest 01", "hello")
+        world.move("guest 02", "s")
+        wait_until(lambda: len(game_db["game.locations"].find_one({"_id": "yard"})["players"]) == MOST_LISTED)

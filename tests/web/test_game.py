@@ -1,0 +1,72 @@
+"""Two browsers in one world."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.serving import Serving
+from tests.web.conftest import sign_up
+
+
+@pytest.fixture
+def neighbour(browser: Browser, serving: Serving) -> Iterator[Page]:
+    """Somebody else, on a phone."""
+    context = browser.new_context(base_url=serving.url, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    sign_up(page, f"member-{secrets.token_hex(6)}")
+    yield page
+    context.close()
+
+
+def enter(page: Page, name: str) -> None:
+    page.goto("/game")
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The jetty")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+
+def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: Page) -> None:
+    mine, other = f"Ann {secrets.token_hex(3)}", f"Bob {secrets.token_hex(3)}"
+    enter(page, mine)
+    enter(neighbour, other)
+    expect(page.locator(".people")).to_contain_text(other)
+    lantern = neighbour.locator(".lying", has_text="ship's lantern")
+    expect(lantern).to_have_count(1)
+    page.locator(".lying", has_text="ship's lantern").get_by_role("button", name="Take").click()
+    expect(lantern).to_have_count(0)
+    expect(neighbour.get_by_role("log")).to_contain_text(f"{mine} takes ship's lantern")
+    neighbour.get_by_label("Say something").fill("that was mine")
+    neighbour.get_by_role("button", name="Say").click()
+    expect(page.get_by_role("log")).to_contain_text("that was mine")
+    # To the chandler's, for a hat to wear.
+    page.get_by_role("button", name="north").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Harbour square")
+    expect(neighbour.locator("#room-name")).to_have_text("The jetty")
+    expect(neighbour.get_by_role("log")).to_contain_text(f"{mine} leaves north")
+    page.get_by_role("button", name="west").click()
+    gold = int(page.locator("#gold").inner_text())
+    page.locator(".lying", has_text="rope gloves").get_by_role("button", name="Buy").click()
+    expect(page.locator("#gold")).to_have_text(str(gold - 9))
+    carried = page.locator(".self .things")
+    carried.get_by_text("rope gloves").click()
+    carried.get_by_role("button", name="Wear").click()
+    expect(page.locator(".worn")).to_contain_text("+1 rope gloves")
+    expect(page.locator("svg.game-map rect")).to_have_count(3)
+    assert neighbour.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -> None:
+    context = browser.new_context(base_url=serving.url, java_script_enabled=False)
+    page = context.new_page()
+    sign_up(page, f"member-{secrets.token_hex(6)}")
+    page.goto("/game")
+    page.get_by_label("Name").fill(f"Cid {secrets.token_hex(3)}")
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="east").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Net shed")
+    context.close()

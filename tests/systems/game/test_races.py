@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import bson
 import pytest
 from tests.racing import at_once
 from tests.sizes import a_tenth_of, heavy
@@ -89,6 +90,33 @@ def test_a_purse_is_not_spent_twice(game_db: Db, mode: Mode) -> None:
     assert sum(at_once(4, buy)) == 2
     assert (world.character("ann")["gold"], world.character("mo")["gold"]) == (5, 20)
     assert [entry["qty"] for entry in world.inventory("ann")] == [2]
+
+
+@heavy
+@pytest.mark.parametrize("mode", MODES)
+def test_in_a_crowded_room_everybody_gets_a_turn(game_db: Db, mode: Mode) -> None:
+    """Nobody is refused for the crowd, and neither the room nor a copy of it grows beyond its bounds."""
+    count, hands = a_tenth_of(200), 8
+    world = world_in(game_db, mode)
+    world.create_location("square", description="d")
+    for number in range(count):
+        world.create_character(f"c{number}", id=f"c{number}", location="square")
+        world.create_item(f"lamp {number}", id=f"lamp {number}", location="square")
+
+    def act(hand: int) -> int:
+        own = world_in(game_db, mode)
+        for number in range(hand, count, hands):
+            own.pick_up(f"c{number}", f"lamp {number}")
+            own.say(f"c{number}", "mine")
+            own.drop(f"c{number}", f"lamp {number}")
+        return len(range(hand, count, hands))
+
+    assert sum(at_once(hands, act)) == count
+    room = world.location("square")
+    assert (room["player_count"], room["thing_count"]) == (count, count)
+    assert len(bson.encode(room)) < 20_000
+    assert len(bson.encode(world.screen("c0"))) < 40_000
+    assert not list(find_problems(game_db))
 
 
 def _act_for_ever(uri: str, name: str, mode: Mode, seed: int) -> None:

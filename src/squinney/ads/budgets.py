@@ -25,8 +25,8 @@ from squinney.transactions import Busy, in_transaction
 LEASE_SECONDS = 60  # for so long serves are given out from one
 MARGIN_SECONDS = 60  # between the end of the last token and that of its lease: clocks differ
 RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again
-LEASING_SECONDS = 1  # a choice waits at most so long for money
-BUSY_SECONDS = 2.0  # before a budget that others held is asked again
+LEASING_SECONDS = 3  # a choice waits at most so long for money
+BUSY_SECONDS = 5.0  # before a budget that others held is asked again
 RETURNED_AT_ONCE = 500
 RETURN_SECONDS = 2
 

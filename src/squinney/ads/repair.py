@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from squinney.ads import queries
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, found
+from squinney.mongo.problems import Check, Problem, found, mend, problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -21,30 +21,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    for budget in found(db, queries.WRONG_SUMS):
-        yield from _wrong(budget)
-    for placement in found(db, queries.LOST_PLACEMENTS):
-        yield Problem(
-            "lost-placement",
-            f"an ad of {placement['campaign_id']}, which is no campaign, is in a zone",
-            documents={"ad_placements": placement["_id"]},
-        )
+    yield from problems(db, CHECKS)
     yield from find_orphans(db, MARKED_COLLECTIONS)
-
-
-def _wrong(budget: Document) -> Iterator[Problem]:
-    where = {"ad_budgets": budget["_id"]}
-    if budget["spent"] != budget["spend"]:
-        message = f"{budget['_id']} has spent {budget['spent']}, its counters add up to {budget['spend']}"
-        yield Problem("wrong-spend", message, documents=where, repairable=True)
-    if budget["committed"] != budget["spent"] + budget["amount"]:
-        message = (
-            f"{budget['_id']} has {budget['committed']} committed, {budget['spent']} spent, {budget['amount']} leased"
-        )
-        yield Problem("wrong-commitment", message, documents=where, repairable=True)
-    if budget["committed"] > budget["total"]:
-        message = f"{budget['_id']} has {budget['committed']} committed of {budget['total']}"
-        yield Problem("over-budget", message, documents=where)
 
 
 def repair(db: Db) -> Counter[str]:
@@ -57,9 +35,46 @@ def repair(db: Db) -> Counter[str]:
     db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    for budget in found(db, queries.WRONG_SUMS):
-        unchanged = {name: budget[name] for name in ("_id", "spent", "committed")}
-        right = {"spent": budget["spend"], "committed": budget["spend"] + budget["amount"]}
-        if any(budget[name] != right[name] for name in right):
-            done["budgets set"] += db["ad_budgets"].update_one(unchanged, {"$set": right}).modified_count
-    return +done
+    return +(done + mend(db, CHECKS))
+
+
+def _budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], Iterator[Document]]:
+    return lambda db: (budget for budget in found(db, queries.WRONG_SUMS) if is_wrong(budget))
+
+
+def _set(db: Db, budget: Document) -> int:
+    unchanged = {name: budget[name] for name in ("_id", "spent", "committed")}
+    right = {"spent": budget["spend"], "committed": budget["spend"] + budget["amount"]}
+    return db["ad_budgets"].update_one(unchanged, {"$set": right}).modified_count
+
+
+CHECKS = [
+    Check(
+        "wrong-spend",
+        _budgets(lambda budget: budget["spent"] != budget["spend"]),
+        "{_id} has spent {spent}, its counters add up to {spend}",
+        repair=_set,
+        counted_as="budgets set",
+        collection="ad_budgets",
+    ),
+    Check(
+        "wrong-commitment",
+        _budgets(lambda budget: budget["committed"] != budget["spent"] + budget["amount"]),
+        "{_id} has {committed} committed, {spent} spent, {amount} leased",
+        repair=_set,
+        counted_as="budgets set",
+        collection="ad_budgets",
+    ),
+    Check(
+        "over-budget",
+        _budgets(lambda budget: budget["committed"] > budget["total"]),
+        "{_id} has {committed} committed of {total}",
+        collection="ad_budgets",
+    ),
+    Check(
+        "lost-placement",
+        lambda db: found(db, queries.LOST_PLACEMENTS),
+        "an ad of {campaign_id}, which is no campaign, is in a zone",
+        collection="ad_placements",
+    ),
+]

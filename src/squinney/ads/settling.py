@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -22,11 +23,12 @@ from squinney.ads.documents import KEEP_SERVES_SECONDS
 from squinney.ads.tokens import Token
 from squinney.clock import Clock
 from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
-from squinney.transactions import in_transaction
+from squinney.transactions import Busy, in_transaction
 from squinney.transactions.native import send
 
 MOST_AT_ONCE = 500
 SECONDS = 10.0
+SECONDS_BESIDE_OTHERS = 2.0  # for what is settled together; then each campaign is tried by itself
 TRIES = 20  # to meet another process that settles the same serves
 IMPRESSION, VIEWABLE, CLICK, CONVERSION = "impressions", "viewable", "clicks", "conversions"
 
@@ -83,19 +85,37 @@ class Settler:
             return [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, len(self._waiting)))]
 
     def _commit(self, batch: list[Beacon]) -> None:
+        """Together; where somebody holds a budget, each campaign by itself, so that the others are settled."""
+        by_campaign: dict[str, list[Beacon]] = defaultdict(list)
+        for beacon in batch:
+            by_campaign[beacon.token.campaign_id].append(beacon)
         try:
-            settle_batch(self._db, batch, self._clock())
+            if len(by_campaign) > 1:
+                with suppress(Busy):
+                    settle_batch(self._db, batch, self._clock(), seconds=SECONDS_BESIDE_OTHERS)
+                    return
+                for group in by_campaign.values():
+                    self._commit_alone(group, SECONDS_BESIDE_OTHERS)
+            else:
+                self._commit_alone(batch, SECONDS)
         except BaseException as error:
             for beacon in batch:
-                beacon.error = error
+                beacon.error = beacon.error or error
             if not isinstance(error, Exception):
                 raise
         finally:
             for beacon in batch:
                 beacon.done = True
 
+    def _commit_alone(self, group: list[Beacon], seconds: float) -> None:
+        try:
+            settle_batch(self._db, group, self._clock(), seconds=seconds)
+        except Busy as error:
+            for beacon in group:
+                beacon.error = error
 
-def settle_batch(db: Db, batch: Sequence[Beacon], now: datetime) -> None:
+
+def settle_batch(db: Db, batch: Sequence[Beacon], now: datetime, *, seconds: float) -> None:
     """Settle beacons in one transaction.
 
     Atomic: the transaction.
@@ -104,7 +124,7 @@ def settle_batch(db: Db, batch: Sequence[Beacon], now: datetime) -> None:
     """
     for left in reversed(range(TRIES)):
         try:
-            firsts = in_transaction(db, lambda session: _settle(db, batch, now, session), seconds=SECONDS)
+            firsts = in_transaction(db, lambda session: _settle(db, batch, now, session), seconds=seconds)
             break
         except DuplicateKeyError:  # another process has just settled one of them: the next look sees it
             if not left:

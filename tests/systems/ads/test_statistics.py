@@ -1,0 +1,95 @@
+"""Every number beside what was really sent, counted by hand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.systems.ads.conftest import CREATIVE, Turned
+
+from squinney.ads import AdNetwork, ServeExpired, find_problems, settling
+from squinney.ads.tokens import Tokens
+from squinney.mongo.schema import Db
+from squinney.transactions import Busy
+
+PRICES = {"by view": {"model": "cpm", "bid": 700}, "by click": {"model": "cpc", "bid": 3}}
+ZONES = ("top", "side.$1", "☂")
+KINDS = ("impressions", "viewable", "clicks", "conversions")
+
+
+def _send(network: AdNetwork, kind: str, serve_id: str) -> None:
+    sent: dict[str, Any] = {
+        "impressions": network.impression,
+        "viewable": network.viewable,
+        "clicks": network.click,
+        "conversions": lambda one: network.conversion(one, 5),
+    }
+    sent[kind](serve_id)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_number_is_what_was_sent(network: AdNetwork, clock: Turned, ads_db: Db, seed: int) -> None:
+    """Beacons repeated, late and in any order, over zones and days."""
+    chance = random.Random(seed)
+    for name, pricing in PRICES.items():
+        network.create_campaign(name, "Larch", pricing=pricing, budget={"total": 100_000, "currency": "EUR"})
+        for zone in ZONES:
+            network.place(name, "news", zone, {"unit": name, "creative": CREATIVE})
+    counted: dict[tuple[Any, ...], set[tuple[str, str]]] = {}
+    open_serves: list[Any] = []
+    for _ in range(60):
+        zone = chance.choice(ZONES)
+        open_serves += [(zone, serve) for serve in network.choose("news", zone, count=2)]
+        for zone, serve in chance.choices(open_serves, k=3):
+            token, kind = Tokens(b"test").read(serve.serve_id), chance.choice(KINDS)
+            row = (serve.campaign_id, token.at.date(), zone)
+            try:
+                _send(network, kind, serve.serve_id)
+            except ServeExpired:
+                continue
+            counted.setdefault(row, set()).update({(kind, token.id), ("impressions", token.id)})
+        clock.turn(seconds=chance.choice([1, 60, 400, 20_000]))
+    for name, pricing in PRICES.items():
+        stats = network.stats(name)
+        totals: Counter[str] = Counter()
+        for row in stats["rows"]:
+            sent = Counter(kind for kind, _ in counted.pop((name, row["day"].date(), row["zone"])))
+            spend = sent["impressions"] * 700 if pricing["model"] == "cpm" else sent["clicks"] * 3_000
+            expected = {kind: sent[kind] for kind in KINDS} | {"spend": spend, "value": sent["conversions"] * 5}
+            assert {one: row[one] for one in expected} == expected
+            totals.update(expected)
+        spent = totals.pop("spend")
+        assert stats["totals"] == {**totals, "spend": spent // 1_000, "spend_thousandths": spent}
+        assert network.money([name])[name]["spent"] == spent
+    assert counted == {}
+    assert not list(find_problems(ads_db))
+
+
+def test_a_part_of_the_days_can_be_asked_for(network: AdNetwork, campaign: Any, clock: Turned) -> None:
+    campaign("a")
+    days = []
+    for _ in range(4):
+        days.append(clock.now.replace(hour=0))
+        assert network.impression(network.choose("news", "top")[0].serve_id)
+        clock.turn(days=1)
+    found = network.stats("a", days[1], days[3])
+    assert ([row["day"] for row in found["rows"]], found["totals"]["impressions"]) == (days[1:3], 2)
+
+
+def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(
+    network: AdNetwork, campaign: Any, ads_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process does that was killed inside a transaction."""
+    monkeypatch.setattr(settling, "SECONDS_BESIDE_OTHERS", 0.3)
+    campaign("held", bid=2)
+    campaign("free", bid=1)
+    serves = {one.campaign_id: one.serve_id for one in network.choose("news", "top", count=2)}
+    with ads_db.client.start_session() as session, session.start_transaction():
+        ads_db["ad_budgets"].update_one({"_id": "held"}, {"$inc": {"spent": 0, "held": 1}}, session=session)
+        with pytest.raises(Busy):
+            network.impressions(list(serves.values()))
+        assert network.stats("free")["totals"]["impressions"] == 1
+        session.abort_transaction()
+    assert network.impressions([serves["held"], serves["free"]]) == [True, False]

@@ -26,7 +26,7 @@ IN_SIGHT = 0.68  # of the impressions
 CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
     ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
      ("Boots for wet leaves", "Sewn in the valley, soled twice.", "/shop")),
-    ("Harbour Coffee", "harbour:beans", {"model": "cpc", "bid": 35}, 1_800, 3_400, 0.014, ["coffee", "breakfast"],
+    ("Harbour Coffee", "harbour:beans", {"model": "cpc", "bid": 35}, 4_000, 3_400, 0.014, ["coffee", "breakfast"],
      ("Roasted on Tuesday", "A kilo of beans, at your door on Thursday.", "/shop")),
     ("Northern Night Trains", "nnt:winter", {"model": "cpm", "bid": 380}, 2_000, 2_900, 0.006, ["travel", "winter"],
      ("Sleep to the snow", "Leave at ten, wake up at the lift.", "/site")),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from starlette.testclient import TestClient
 from tests.api.conftest import SECRET
 
 from squinney import assembly
 from squinney.ads import AdNetwork
+from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN, Visitor
+from squinney.service.site import create_site
 
 HTML = {"Accept": "text/html"}
 
@@ -65,3 +68,27 @@ def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembl
     assert site.get("/ads/campaigns/larch:boots", headers=HTML).status_code == 404
     assert site.post("/ads/status/larch:boots", data={"status": "ended"}, headers=HTML).status_code == 404
     assert site.get("/ads/why", headers=HTML).status_code == 403
+
+
+def test_a_flood_from_one_address_is_bounded_and_hurts_no_other(systems: assembly.Assembled) -> None:
+    limited = create_site(systems, options=Options(secret=SECRET, rate_per_address=1e-9))  # one, and no more today
+
+    def asked(address: str, path: str) -> int:
+        return TestClient(limited, client=(address, 1)).get(path, follow_redirects=False).status_code
+
+    assert asked("192.0.2.1", "/site") == 200
+    for path in ("/ads/seen/forged", "/ads/viewable/forged", "/ads/click/forged", "/site"):
+        assert asked("192.0.2.1", path) == 429
+    assert asked("192.0.2.2", "/site") == 200
+    assert asked("192.0.2.3", "/ads/seen/forged") == 403
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "//evil.example", "/\\evil.example", "data:text/html,x", "https:/\t/x", "https://", ""],
+)
+def test_an_ad_leads_nowhere_where_something_could_run(site: TestClient, url: str) -> None:
+    _made(site)
+    ad = {"site": "news", "zone": "top", "unit": "u2", "title": "x", "url": url}
+    refused = site.post("/ads/place/larch:boots", data=ad, headers=HTML)
+    assert refused.status_code == 422

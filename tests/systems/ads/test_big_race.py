@@ -1,0 +1,94 @@
+"""Server processes that serve small budgets and caps of three a day, some of them killed: the promises hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.sizes import IN_FULL, heavy
+
+from squinney.ads import proof
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+
+PROCESSES, THREADS, SERVES, KILLS = (8, 32, 200_000, 8) if IN_FULL else (3, 8, 4_000, 2)
+MOST_SECONDS = 270
+
+
+class Servers:
+    """The processes, and what they have on record."""
+
+    def __init__(self, uri: str, database: str, folder: Path) -> None:
+        self._command = [sys.executable, "-m", "tests.systems.ads.server", uri, database, str(folder)]
+        self._folder = folder
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._begun = 0
+
+    def start(self) -> None:
+        """One more."""
+        self._begun += 1
+        self._running.append(subprocess.Popen([*self._command, f"server {self._begun}", str(THREADS)]))
+
+    def kill(self) -> None:
+        """The oldest, as a power loss would; another takes its place."""
+        oldest = self._running.pop(0)
+        oldest.kill()
+        oldest.wait()
+        self.start()
+
+    def stop(self) -> None:
+        """All of them, at the end of what they are doing."""
+        (self._folder / "stop").touch()
+        try:
+            for one in self._running:
+                assert one.wait(timeout=90) == 0
+        finally:
+            for one in self._running:
+                one.kill()
+
+    def lines(self) -> list[list[str]]:
+        """What is on record; of a killed process's last line perhaps a part."""
+        files = self._folder.glob("*.log")
+        whole = [line for file in files for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return [line.rstrip("\n").split("\t") for line in whole]
+
+    def served(self) -> int:
+        """How many serves were given out."""
+        return sum(file.read_bytes().count(b"served") for file in self._folder.glob("*.log"))
+
+
+@heavy
+@pytest.mark.timeout(600)
+def test_no_budget_and_no_cap_is_passed_and_every_count_is_right(ads_db: Db, mongod: Embedded, tmp_path: Path) -> None:
+    proof.prepare(ads_db)
+    servers = Servers(mongod.uri, ads_db.name, tmp_path)
+    began, killed = time.monotonic(), 0
+    try:
+        for _ in range(PROCESSES):
+            servers.start()
+        while (done := servers.served()) < SERVES:
+            assert time.monotonic() < began + MOST_SECONDS, f"{done} of {SERVES} serves"
+            if killed < KILLS and done > SERVES * (killed + 1) / (KILLS + 1):
+                servers.kill()
+                killed += 1
+            time.sleep(0.05)
+    finally:
+        servers.stop()
+    seconds = time.monotonic() - began
+    lines = servers.lines()
+    kinds = Counter(line[0] for line in lines)
+    ads_db["served"].insert_many([{"user": one[1], "campaign_id": one[2]} for one in lines if one[0] == "served"])
+    ads_db["answered"].insert_many([{"serve": one[1]} for one in lines if one[0] == "answered"])
+    promises = proof.check(ads_db)
+    settled = ads_db["ad_serves"].count_documents({})
+    print(
+        f"{kinds['served']:,} serves by {PROCESSES} processes of {THREADS} threads in {seconds:.0f} s, {killed} killed:"
+        f" {settled:,} settled, {kinds['answered']:,} answered, {kinds['forged']} forgeries accepted"
+    )
+    assert set(promises.values()) == {""}, promises
+    assert kinds["forged"] == 0
+    assert killed == KILLS

@@ -1,0 +1,121 @@
+"""The advertising network."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+TESTS = "tests/systems/ads/test_network.py"
+_budget = guards_of("squinney.ads.budgets", TESTS)
+_settle = guards_of("squinney.ads.settling", TESTS)
+_network = guards_of("squinney.ads.network", TESTS)
+_campaign = guards_of("squinney.ads.campaigns", TESTS)
+_choice = guards_of("squinney.ads.choosing.choice", TESTS)
+_profile = guards_of("squinney.ads.choosing.profiles", TESTS)
+_token = guards_of("squinney.ads.tokens", TESTS)
+_page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
+_beside = guards_of("squinney.service.beside", "tests/api/test_ads_beside.py")
+
+GUARDS = [
+    _budget(
+        "no lease passes the total",
+        'left: int = budget["total"] - committed',
+        'left: int = budget["total"]',
+        "test_a_budget_is_used_up_and_never_passed",
+    ),
+    _budget(
+        "no lease passes the day's budget",
+        'left = min(left, allowed - (in_day if budget["day"] == day else 0))',
+        "pass",
+        "test_a_day_has_its_own_budget",
+    ),
+    _budget(
+        "a lease that lapsed gives its rest back",
+        '        _put_back(db, lease["campaign_id"], lease, session)\n    return 1',
+        "        pass\n    return 1",
+        "test_leases_come_back",
+    ),
+    _settle(
+        "a beacon counts once",
+        "        if serve.get(beacon.kind):\n            return False\n",
+        "",
+        "test_an_impression_counts_once_and_costs_its_price",
+    ),
+    _settle(
+        "what comes first counts the impression",
+        "if not serve.get(IMPRESSION):\n            self._count(token, serve, IMPRESSION)",
+        "if False:\n            self._count(token, serve, IMPRESSION)",
+        "test_a_click_counts_once_pays_by_click_and_leads_to_the_creative",
+    ),
+    _settle(
+        "a price comes out of its lease",
+        "self.leases[token.lease_id] += token.price",
+        "self.leases[token.lease_id] += 0",
+        "test_an_impression_counts_once_and_costs_its_price",
+    ),
+    _settle(
+        "what is held keeps no other campaign waiting",
+        "if len(by_campaign) > 1:",
+        "if False:",
+        "tests/systems/ads/test_statistics.py::test_a_budget_that_others_hold_keeps_no_other_campaign_waiting",
+    ),
+    _network(
+        "late beacons are refused",
+        "if self._clock() > token.at + timedelta(seconds=seconds):",
+        "if False:",
+        "test_forged_and_late_beacons_are_refused",
+    ),
+    _network(
+        "without consent there is no profile",
+        "user=user if consent else None",
+        "user=user",
+        "test_without_consent_there_is_no_profile",
+    ),
+    _campaign(
+        "what has ended stays ended",
+        'still = {"status": {"$ne": "ended"}} if status != "ended" else {}',
+        "still: Document = {}",
+        "test_what_has_ended_stays_ended",
+    ),
+    _choice(
+        "a paused campaign is not shown",
+        'if campaign["status"] != "active":',
+        "if False:",
+        "test_ads_that_may_not_be_shown_are_left_out_and_explained",
+    ),
+    _choice(
+        "a capped ad is counted before it is shown",
+        "if caps and not self._count(caps):",
+        "if False:",
+        "test_a_cap_holds_for_its_window_and_user",
+    ),
+    _profile(
+        "a cap is asked by the update that counts",
+        'return {"$lte": [{"$ifNull": [nth, since]}, since]}',
+        'return {"$lte": [since, since]}',
+        "test_a_cap_holds_for_its_window_and_user",
+    ),
+    _token(
+        "nobody invents a serve",
+        "if not hmac.compare_digest(signature, self._signature(packed)):",
+        "if False:",
+        "test_forged_and_late_beacons_are_refused",
+    ),
+    _page(
+        "members change their own campaigns only",
+        'if campaign.get("owner") != _person_id(request) and not _is_admin(request):',
+        "if False:",
+        "test_members_see_their_own_campaigns_only",
+    ),
+    _beside(
+        "the page comes without ads",
+        "except SquinneyError:",
+        "except ZeroDivisionError:",
+        "test_a_page_comes_also_when_no_ad_can_be_chosen",
+    ),
+    _beside(
+        "pictures come from this site",
+        'return creative["kind"] != "image" or str(creative["image"]).startswith("/")',
+        "return True",
+        "test_pictures_from_elsewhere_are_left_out",
+    ),
+]

@@ -36,7 +36,7 @@ SIGN_UPS, IDLE, PREVIEWS = 60, 45, 20
 TABLES = ("|a" * 300 + "\n" + "|-" * 300 + "\n" + "x\n" * 219 + "\n") * 10
 
 
-LARGEST_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "|x" * 20 + "\n" + "x\n" * 940
+LARGEST_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "|x" * 20 + "\n" + "x\n" * 235
 
 
 @dataclass

@@ -26,7 +26,7 @@ class Most:
     cells: int
 
 
-PAGE = Most(lines=20_000, marks=50_000, cells=20_000)
+PAGE = Most(lines=20_000, marks=50_000, cells=5_000)
 COMMENT = Most(lines=2_500, marks=2_000, cells=0)
 
 

@@ -233,8 +233,9 @@ def test_setting_without_a_choice_changes_nothing(pages: TestClient) -> None:
     for when in (first, "now", "nonsense"):
         pages.post(f"/site/-/publish/{node_id}", data={"when": when})
         assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] == "2019-05-06T07:08:09Z", when
-    pages.post(f"/site/-/publish/{node_id}", data={"when": "draft"})
-    assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] is None
+    for when in ("draft", "keep"):
+        pages.post(f"/site/-/publish/{node_id}", data={"when": when})
+        assert pages.get(f"/api/content/nodes/{node_id}").json()["published"] is None, when
 
 
 def test_a_merge_that_is_not_decided_is_not_saved(pages: TestClient) -> None:

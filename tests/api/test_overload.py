@@ -173,7 +173,7 @@ def test_one_address_signs_up_so_often_and_no_more(app: Any, monkeypatch: pytest
     told = asyncio.run(run())
     assert [answer.status for answer in told] == [303] * 50 + [429] * 5
     assert len(hashed) == 50, "refused before it costs anything"
-    assert 1 <= int(told[-1].headers["retry-after"]) <= 3_600
+    assert 2 < int(told[-1].headers["retry-after"]) <= 3_600, "when it is over, not what any refusal says"
 
 
 def signed_in(systems: assembly.Assembled) -> dict[str, str]:
@@ -250,7 +250,7 @@ def test_work_beyond_its_limit_is_told_to_come_again() -> None:
         second = asyncio.ensure_future(work.run(compute))
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as full:
-            await work.run(compute)
+            await asyncio.wait_for(work.run(compute), 10)  # at once, and not when its wait is over
         impatient = Work("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
         blocking = asyncio.ensure_future(impatient.run(compute))
         await asyncio.sleep(0)

@@ -43,6 +43,7 @@ SYSTEMS: tuple[System, ...] = tuple(
         "squinney.content",
         "squinney.ads",
         "squinney.game",
+        "squinney.social",
         "squinney.identity",
     )
 )

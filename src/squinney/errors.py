@@ -17,7 +17,9 @@ SquinneyError
 │   ├── UnknownThing         game
 │   ├── UnknownKey           identity
 │   ├── UnknownPerson        identity
-│   └── UnknownAccount       ledger
+│   ├── UnknownAccount       ledger
+│   ├── UnknownPost          social: no such post, or not for this viewer
+│   └── UnknownUser          social
 ├── Invalid                  the input breaks a rule; names the field and the limit
 │   ├── WriteRefused         the server refuses what a step writes: a validator, a size, a wrong type
 │   ├── NotALog              analytics
@@ -25,6 +27,7 @@ SquinneyError
 │   └── BadMedia             content: not an image or video that is accepted
 ├── Forbidden                the caller may not do this
 │   ├── BadServe             ads: a serve id that the network did not give
+│   ├── Blocked              social: one of the two has blocked the other
 │   ├── SignInNeeded         http: nobody has signed in
 │   └── CredentialsRefused   nobody knows who calls
 │       ├── KeyRefused       identity: no API key, or one that is unknown, expired or revoked
@@ -72,18 +75,21 @@ SquinneyError
 │   ├── AccountClosed        ledger
 │   ├── AccountNotEmpty      ledger
 │   ├── CurrencyMismatch     ledger
-│   └── InsufficientFunds    ledger
+│   ├── InsufficientFunds    ledger
+│   └── AlreadyJoined        social
 ├── LimitReached             a size, depth or rate limit is used up
 │   ├── TooManyRequests      too many in too short a time; says how long to wait
 │   │   ├── RateLimited      http: too many requests
-│   │   └── TooManyTries     identity: too many attempts to sign in
+│   │   ├── TooManyTries     identity: too many attempts to sign in
+│   │   └── TooFast          social: too many posts, comments or circles within a minute
 │   ├── CartLimit            commerce
 │   ├── DepthLimit           commerce
 │   ├── OrderLimit           commerce
 │   ├── DiscussionFull       content: an embedded discussion outgrows its node
 │   ├── NoSpace              game: too many things, or nested too deep
 │   ├── TooHeavy             game
-│   └── BalanceLimit         ledger
+│   ├── BalanceLimit         ledger
+│   └── SocialLimit          social
 └── Unavailable              MongoDB is away or slow; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     ├── SnapshotTooOld       a check of stored data takes longer than the server can look back

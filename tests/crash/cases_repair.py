@@ -12,6 +12,7 @@ from squinney.content import Nodes
 from squinney.identity import People
 from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
+from squinney.social import Network
 from squinney.transactions import Mode
 from tests.crash.case import Case
 from tests.crash.cases_ads import _placed
@@ -61,6 +62,14 @@ def _wrong_lists(db: Db) -> None:
     _spoil(db, "game.characters", {"inventory": []})
 
 
+def _torn_edges(db: Db) -> None:
+    network = Network(db)
+    list(network.load([("ann", "bob"), ("bob", "cid")]))
+    network.post("ann", "status", {"text": "hello"}, ["*public*"])
+    db["social.edges"].delete_many({"_id.owner": "bob"})
+    _spoil(db, "social.posts", {"comment_count": 3})
+
+
 def _spoil(db: Db, collection: str, change: dict[str, Any]) -> None:
     """A change that a validator would refuse."""
     db[collection].update_many({}, {"$set": change}, bypass_document_validation=True)
@@ -95,4 +104,5 @@ CASES = [
     _case("analytics", _wrong_days),
     _case("ads", _wrong_sums),
     _case("game", _wrong_lists),
+    _case("social", _torn_edges),
 ]

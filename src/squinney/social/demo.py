@@ -1,0 +1,111 @@
+"""A dozen people who talk, to look at on the first start."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from squinney.clock import utcnow
+from squinney.mongo.schema import Db
+from squinney.social.documents import CIRCLES, PUBLIC
+from squinney.social.errors import AlreadyJoined
+from squinney.social.network import Network
+
+PEOPLE: dict[str, tuple[str, str, str]] = {
+    "ada": ("Ada Brandt", "Repairs looms, plays second viola.", "Lübeck"),
+    "ben": ("Ben Okafor", "Bakes for a living, rows for fun.", "Bristol"),
+    "carla": ("Carla Moretti", "Maps, mountains, mushrooms.", "Bolzano"),
+    "dev": ("Dev Chatterjee", "Night trains and day jobs.", "Kolkata"),
+    "eva": ("Eva Lindqvist", "Ice, mostly. Sometimes boats.", "Luleå"),
+    "farid": ("Farid Haddad", "Teaches physics to fourteen-year-olds.", "Lyon"),
+    "grace": ("Grace Mwangi", "Long-distance runner, short-distance cook.", "Nairobi"),
+    "hana": ("Hana Kobayashi", "Paper, ink, and a very old press.", "Kyoto"),
+    "ivan": ("Ivan Petrov", "Bees.", "Plovdiv"),
+    "june": ("June Walker", "Librarian. Ask me anything.", "Leeds"),
+    "kofi": ("Kofi Mensah", "Drums on Fridays.", "Accra"),
+    "lena": ("Lena Schulz", "Doctor, cyclist, sceptic.", "Bern"),
+}
+# Who has whom in which circle.
+CIRCLED: list[tuple[str, str, str]] = [
+    *(("ada", other, "Orchestra") for other in ("ben", "june", "kofi")),
+    *(("ada", other, "Friends") for other in ("carla", "eva", "lena")),
+    *(("ben", other, "Rowing") for other in ("ada", "grace", "lena")),
+    *(("carla", other, "Mountains") for other in ("eva", "lena", "dev", "ada")),
+    *(("dev", other, "Trains") for other in ("eva", "june", "carla")),
+    *(("eva", other, "Ice") for other in ("carla", "dev", "grace", "ada")),
+    *(("farid", other, "Colleagues") for other in ("june", "lena")),
+    *(("grace", other, "Runners") for other in ("kofi", "ben", "lena", "ada")),
+    *(("hana", other, "Printers") for other in ("june", "ada", "farid")),
+    *(("ivan", other, "Bee people") for other in ("june", "grace", "ada")),
+    *(("june", other, "Readers") for other in ("ada", "hana", "ivan", "farid")),
+    *(("kofi", other, "Band") for other in ("ada", "grace")),
+    *(("lena", other, "Family") for other in ("carla",)),
+    *(("lena", other, "Cyclists") for other in ("ben", "eva", "ada")),
+]
+# Hours ago, who, for whom, on whose wall, type, detail, comments.
+POSTS: list[tuple[float, str, str, str | None, str, dict[str, str], list[tuple[str, str]]]] = [
+    (70, "ivan", PUBLIC, None, "status", {"text": "First frost. The bees have closed the door."},
+     [("grace", "Do they sleep?"), ("ivan", "They shiver, all together. It keeps the queen at 35 degrees."),
+      ("june", "I have three books on this and none says it so well.")]),
+    (52, "hana", PUBLIC, None, "link",
+     {"text": "The press is from 1897 and prints better than I do.", "url": "https://example.com/press"},
+     [("ada", "May I come and listen to it?")]),
+    (47, "carla", "Mountains", None, "checkin",
+     {"text": "Above the fog since seven. Boots dry, soup hot.", "place": "Rifugio Bolzano"},
+     [("eva", "Keep me a bowl."), ("lena", "Knees of a goat, you have."), ("dev", "There is no train to that place?")]),
+    (30, "dev", PUBLIC, None, "status",
+     {"text": "Forty minutes late, and nobody minds: the tea came first. @eva-lindqvist this is how it is done."},
+     [("eva", "In Luleå the ferry leaves without you *and* without tea.")]),
+    (26, "june", PUBLIC, None, "status", {"text": "The library is open until ten again. Come in, it is warm."},
+     [("farid", "Both my classes are coming on Thursday. You have been warned.")]),
+    (22, "grace", CIRCLES, None, "status", {"text": "32 km before breakfast. Breakfast: everything."},
+     [("kofi", "I drummed for four hours and call that even."), ("lena", "As your doctor: well done.")]),
+    (9, "ada", "Orchestra", None, "status", {"text": "Rehearsal moved to Thursday, seven. Bring the Dvořák."},
+     [("kofi", "And the small drum?"), ("ada", "And the small drum.")]),
+    (6, "kofi", PUBLIC, "ada", "status", {"text": "Happy birthday, second viola! The first ones are jealous."},
+     [("ada", "You remembered!"), ("june", "Happy birthday from the whole reading room.")]),
+    (3, "lena", PUBLIC, None, "status", {"text": "Snow on the pass. Winter tyres on the bicycle, and no regrets."},
+     [("ben", "I regret it for you.")]),
+    (1, "ben", PUBLIC, None, "status", {"text": "Sourdough no. 412. Still learning. Crumb like a cathedral."},
+     [("ada", "Keep one for Thursday?"), ("ben", "Two."), ("grace", "Three.")]),
+]  # fmt: skip
+
+
+class _Past:
+    """A clock for what was written some hours ago."""
+
+    def __init__(self) -> None:
+        self.now = utcnow()
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def back(self, hours: float) -> None:
+        self.now = utcnow() - timedelta(hours=hours)
+
+
+def demo(db: Db) -> None:
+    """Let people join, put each other into circles, write and comment, once: keys make a second call do nothing.
+
+    Atomic: each person, each edge, each post and each comment by itself.
+    After a crash: the next call goes on.
+    """
+    past = _Past()
+    network = Network(db, clock=past)
+    past.back(100)
+    for user, (name, about, place) in PEOPLE.items():
+        with suppress(AlreadyJoined):
+            network.join(name, user=f"demo-{user}")
+        network.edit_profile(f"demo-{user}", {"about": about, "place": place})
+    for me, other, circle in CIRCLED:
+        network.circle(f"demo-{me}", f"demo-{other}", circle)
+    for number, (hours, by, circle, to, kind, detail, comments) in enumerate(POSTS):
+        past.back(hours)
+        wall = None if to is None else f"demo-{to}"
+        once = {"key": f"post {number}", "scope": "social demo"}
+        post = network.post(f"demo-{by}", kind, detail, [circle], wall, **once)["id"]
+        for later, (author, text) in enumerate(comments, 1):
+            past.back(hours - later * hours / 8)
+            once = {"key": f"comment {number} {later}", "scope": "social demo"}
+            network.comment(f"demo-{author}", post, text, **once)
+    network.deliver()

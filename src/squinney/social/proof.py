@@ -1,0 +1,133 @@
+"""The network's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+
+from squinney.errors import Conflict, Forbidden, LimitReached, NotFound, Unavailable
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.social import rules
+from squinney.social.documents import CIRCLES, PUBLIC
+from squinney.social.network import Network
+from squinney.social.relations import relations
+from squinney.social.repair import find_problems
+from squinney.transactions import Mode
+
+# Many, because a worker killed inside a transaction holds its people until the server ends the transaction.
+PEOPLE = 60
+CIRCLE = "proof"
+AUDIENCES = [PUBLIC, CIRCLES, CIRCLE]
+VISIBILITY_SECONDS = 2
+DRAIN_SECONDS = 30
+REFUSED = (Conflict, Forbidden, LimitReached, NotFound, Unavailable)
+
+
+def _network(db: Db) -> Network:
+    """Authors with more than ten followers are merged in, so that both ways of delivery are at work."""
+    return Network(db, merge_above=10, settle_seconds=65, visibility_seconds=VISIBILITY_SECONDS)
+
+
+def prepare(db: Db) -> None:
+    """Let people join who know some others."""
+    names = [f"p{number}" for number in range(PEOPLE)]
+    pairs = [(me, names[(number + step) % PEOPLE]) for number, me in enumerate(names) for step in (1, 2, 5, 7)]
+    for _ in _network(db).load(pairs, circle=CIRCLE):
+        pass
+
+
+def work(db: Db, mode: Mode, seed: int) -> None:
+    """Circle, block, write, comment and deliver at random, for ever; what is written is on record first."""
+    network = _network(db)
+    chance = random.Random(seed)
+    while True:
+        me, other = (f"p{number}" for number in chance.sample(range(PEOPLE), 2))
+        try:
+            _act(db, network, chance, me, other)
+        except REFUSED:
+            continue
+
+
+def _act(db: Db, network: Network, chance: random.Random, me: str, other: str) -> None:
+    act = chance.choice(["post", "post", "post", "comment", "circle", "uncircle", "block", "unblock", "deliver"])
+    if act == "post":
+        intent = {"_id": uuid.uuid4().hex}
+        db["intents"].insert_one(intent)
+        audience = chance.choice(AUDIENCES)
+        for _ in range(chance.choice([1, 2])):
+            network.post(me, "status", {"text": intent["_id"]}, [audience], key=intent["_id"])
+        db["intents"].update_one(intent, {"$set": {"acknowledged": True}})
+    elif act == "comment":
+        for post in network.news(me, limit=3).items:
+            network.comment(me, post["id"], "oh")
+    elif act in ("circle", "uncircle"):
+        getattr(network, act)(me, other, CIRCLE)
+    elif act in ("block", "unblock"):
+        getattr(network, act)(me, other)
+    else:
+        network.deliver()
+
+
+def settle(db: Db) -> Mapping[str, int]:
+    """What the background job does."""
+    return _network(db).deliver()
+
+
+def progress(db: Db) -> int:
+    """How many posts were acknowledged so far."""
+    return db["intents"].count_documents({"acknowledged": True})
+
+
+def check(db: Db) -> dict[str, str]:
+    """Each promise with what breaks it; an empty string where it holds."""
+    left = _drain(db)
+    posts = list(db["social.posts"].find())
+    written = Counter(post["detail"]["text"] for post in posts)
+    lost = [one["_id"] for one in db["intents"].find({"acknowledged": True}) if one["_id"] not in written]
+    twice = [text for text, times in written.items() if times > 1]
+    problems = [str(problem) for problem in find_problems(db)]
+    return {
+        "every task is done": "" if not left else f"{left} are not",
+        "no acknowledged post is lost": "" if not lost else f"{len(lost)} posts",
+        "no post was written twice": "" if not twice else f"{len(twice)} posts",
+        "everybody's news are what the rules say, in order, each once": _wrong_news(db, posts),
+        "find_problems is empty": "; ".join(problems[:3]),
+    }
+
+
+def _drain(db: Db) -> int:
+    """Work off what is left; merging begins only later, and is none of it."""
+    until = time.monotonic() + DRAIN_SECONDS
+    waiting = {"queue": "social", "body.do": {"$ne": "merge"}}
+    while (left := db["tasks"].count_documents(waiting)) and time.monotonic() < until:
+        settle(db)
+        time.sleep(0.2)
+    return left
+
+
+def _wrong_news(db: Db, posts: list[Document]) -> str:
+    network = _network(db)
+    newest_first = sorted(posts, key=lambda post: (post["ts"], post["_id"]), reverse=True)
+    wrong = []
+    for number in range(PEOPLE):
+        me = f"p{number}"
+        people = relations(pinned(db), me, {post["by"] for post in posts})
+        expected = [post["_id"] for post in newest_first if rules.is_news(me, post, people[post["by"]])]
+        if _all_news(network, me) != expected:
+            wrong.append(me)
+    return ", ".join(wrong)
+
+
+def _all_news(network: Network, me: str) -> list[str]:
+    found: list[str] = []
+    cursor = None
+    while True:
+        page = network.news(me, cursor=cursor, limit=100)
+        found += [post["id"] for post in page.items]
+        cursor = page.next
+        if cursor is None:
+            return found

@@ -1,0 +1,417 @@
+"""Every query of the network, named once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bson.max_key import MaxKey
+from bson.min_key import MinKey
+
+from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.schema import Document
+from squinney.social.documents import LAST_COMMENTS
+
+_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+QUEUE = "social"
+CLEARING = f"{QUEUE}/clear-"  # the beginning of the ids of tasks that remove a deleted post's comments
+Place = tuple[datetime, str]  # of the last one seen, in a list by time
+
+USER = Query("social.user", "social.users", where=lambda user: {"_id": user}, example={"user": "u"})
+SOME_USERS = Query(
+    "social.some-users",
+    "social.users",
+    where=lambda users: {"_id": {"$in": users}},
+    example={"users": ["a", "b"]},
+    routing="few",
+    reason="the people of one screen, or of one batch of deliveries",
+)
+MEMBERS = Query(
+    "social.members",
+    "social.users",
+    where=dict,
+    sort=[("joined_at", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="lists the members of all shards, a page at a time",
+)
+HANDLE = Query("social.handle", "social.handles", where=lambda handle: {"_id": handle}, example={"handle": "h"})
+SOME_HANDLES = Query(
+    "social.some-handles",
+    "social.handles",
+    where=lambda handles: {"_id": {"$in": handles}},
+    example={"handles": ["a", "b"]},
+    routing="few",
+    reason="those who are mentioned in one text",
+)
+EDGE = Query(
+    "social.edge",
+    "social.edges",
+    where=lambda owner, other: {"_id.owner": owner, "_id.other": other},
+    example={"owner": "a", "other": "b"},
+)
+EDGES_OF = Query(
+    "social.edges-of",
+    "social.edges",
+    where=lambda owner: {"_id.owner": owner},
+    example={"owner": "a"},
+    sort=[("_id.owner", 1), ("_id.other", 1)],
+)
+
+EDGES_TO = Query(
+    "social.edges-to",
+    "social.edges",
+    where=lambda owner, others: {"_id.owner": owner, "_id.other": {"$in": others}},
+    example={"owner": "a", "others": ["b", "c"]},
+)
+SOME_EDGES = Query(
+    "social.some-edges",
+    "social.edges",
+    where=lambda ids: {"_id": {"$in": ids}},
+    example={"ids": [{"owner": "a", "other": "b"}, {"owner": "b", "other": "a"}]},
+    routing="few",
+    reason="those of one batch of a graph that is loaded, or of entries that are swept",
+)
+
+
+def _list_of(what: str, field: str) -> Query:
+    return Query(
+        f"social.{what}",
+        "social.edges",
+        # The range names a type: only then does the server know that the partial index has all of them.
+        where=lambda owner: {"_id.owner": owner, field: {"$gte": datetime(1, 1, 1, tzinfo=UTC)}},
+        example={"owner": "a"},
+        sort=[(field, -1), ("_id.other", -1)],
+    )
+
+
+CIRCLED = _list_of("circled", "circled_at")
+FOLLOWERS = _list_of("followers", "follower_at")
+BLOCKED = _list_of("blocked", "blocked_at")
+
+
+def _receivers(field: str) -> Any:
+    def where(owner: str, until: datetime, **more: Any) -> Document:
+        return {"_id.owner": owner, field: {"$lte": until}, **more}
+
+    return where
+
+
+FOLLOWERS_UNTIL = Query(
+    "social.followers-until",
+    "social.edges",
+    where=_receivers("follower_at"),
+    example={"owner": "a", "until": _DAY},
+    sort=[("follower_at", 1), ("_id.other", 1)],
+)
+CIRCLED_UNTIL = Query(
+    "social.circled-until",
+    "social.edges",
+    where=_receivers("circled_at"),
+    example={"owner": "a", "until": _DAY},
+    sort=[("circled_at", 1), ("_id.other", 1)],
+)
+POST = Query("social.post", "social.posts", where=lambda post: {"_id": post}, example={"post": "p"})
+SOME_POSTS = Query(
+    "social.some-posts",
+    "social.posts",
+    where=lambda posts: {"_id": {"$in": posts}},
+    example={"posts": ["a", "b"]},
+    routing="few",
+    reason="those of one batch of entries that are swept",
+)
+
+
+def _behind(place: Place | None) -> Document:
+    """Posts behind a place. As one range with an exception: an `$or` would hide from the server that it is in order."""
+    if place is None:
+        return {}
+    return {"ts": {"$lte": place[0]}, "$nor": [{"ts": place[0], "_id": {"$gte": place[1]}}]}
+
+
+WALL = Query(
+    "social.wall",
+    "social.posts",
+    where=lambda owner, place=None: {"$or": [{"by": owner, **_behind(place)}, {"to": owner, **_behind(place)}]},
+    example={"owner": "u"},
+    sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="posts live by their own id; each shard gives its newest of two short ranges",
+)
+INCOMING = Query(
+    "social.incoming",
+    "social.posts",
+    where=lambda user, place=None: {"to": user, **_behind(place)},
+    example={"user": "u"},
+    sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="posts live by their own id; each shard gives its newest",
+)
+POSTS_BY = Query(
+    "social.posts-by",
+    "social.posts",
+    where=lambda user: {"by": user},
+    example={"user": "u"},
+    sort=[("ts", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="export and erasure of a person",
+)
+COMMENT = Query(
+    "social.comment",
+    "social.comments",
+    where=lambda comment: {"_id": comment},
+    example={"comment": "c"},
+    routing="broadcast",
+    reason="who deletes a comment knows its id only",
+)
+COMMENTS = Query(
+    "social.comments",
+    "social.comments",
+    where=lambda post: {"post_id": post},
+    example={"post": "p"},
+    sort=[("ts", 1), ("_id", 1)],
+)
+LATEST_COMMENTS = Query(
+    "social.latest-comments",
+    "social.comments",
+    where=lambda post: {"post_id": post},
+    example={"post": "p"},
+    sort=[("ts", -1), ("_id", -1)],
+)
+COMMENTS_BY = Query(
+    "social.comments-by",
+    "social.comments",
+    where=lambda user: {"by": user},
+    example={"user": "u"},
+    sort=[("_id", 1)],
+    routing="broadcast",
+    reason="export and erasure of a person",
+)
+
+
+# ---- lists of small documents under ids in order ----
+
+
+def _before(user: str, name: str, place: Place | None) -> Document:
+    """A user's entries, or those behind a place."""
+    end = {"u": user, "t": place[0], name: place[1]} if place else {"u": user, "t": MaxKey()}
+    return {"_id": {"$gt": {"u": user, "t": MinKey()}, "$lt": end}}
+
+
+NOTICES = Query(
+    "social.notices",
+    "social.notices",
+    where=lambda user, place=None: _before(user, "n", place),
+    example={"user": "u"},
+    sort=[("_id", -1)],
+)
+NEWS_OF = Query(
+    "social.news-of",
+    "social.news",
+    where=lambda user, place=None: _before(user, "p", place),
+    example={"user": "u"},
+    sort=[("_id", -1)],
+)
+ENTRIES_AFTER = {
+    what: Query(
+        f"social.{what}-after",
+        f"social.{what}",
+        where=lambda after: {"_id": {"$gt": after}},
+        example={"after": {"u": ""}},
+        sort=[("_id", 1)],
+        routing="broadcast",
+        reason="the sweep goes through everything, a batch at a time",
+    )
+    for what in ("news", "notices")
+}
+PLACE = Query("social.place", "social.places", where=lambda sweep: {"_id": sweep}, example={"sweep": "news"})
+
+
+def _news(user: str, limit: int, place: Place | None = None) -> list[Document]:
+    """A member with the newest entries of their news, the posts of these, and the newest posts of those authors whose
+    posts are not delivered but merged in."""
+    entries = [{"$match": NEWS_OF(user=user, place=place)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
+    newest: list[Document] = [
+        {"$match": {"merged": True, **_behind(place)}},
+        {"$sort": {"ts": -1, "_id": -1}},
+        {"$limit": limit},
+    ]
+    posts = {"from": "social.posts", "localField": "_id", "foreignField": "by", "pipeline": newest, "as": "posts"}
+    merged = [{"$project": {"_id": 1}}, {"$lookup": posts}]
+    authors = {"from": "social.users", "localField": "merged", "foreignField": "_id", "pipeline": merged}
+    return [
+        {"$match": {"_id": user}},
+        {"$project": {"muted": 1, "merged": 1, "left_at": 1}},
+        {"$lookup": {"from": "social.news", "pipeline": entries, "as": "entries"}},
+        # Once for all entries: one by one it would be a query for each.
+        {"$lookup": {"from": "social.posts", "localField": "entries._id.p", "foreignField": "_id", "as": "posts"}},
+        {"$lookup": {**authors, "as": "authors"}},
+    ]
+
+
+def _notices(user: str, limit: int, place: Place | None = None) -> list[Document]:
+    """A member with their newest notices, and the posts that these are about."""
+    entries = [{"$match": NOTICES(user=user, place=place)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
+    return [
+        {"$match": {"_id": user}},
+        {"$project": {"muted": 1, "seen_at": 1, "left_at": 1}},
+        {"$lookup": {"from": "social.notices", "pipeline": entries, "as": "entries"}},
+        {"$lookup": {"from": "social.posts", "localField": "entries.post", "foreignField": "_id", "as": "posts"}},
+    ]
+
+
+NEWS = Pipeline("social.news", "social.users", stages=_news, example={"user": "u", "limit": 20})
+TOLD = Pipeline("social.told", "social.users", stages=_notices, example={"user": "u", "limit": 20})
+
+
+def _people(viewer: str, people: list[str]) -> list[Document]:
+    """Those people, and behind them the viewer's edges to them: two kinds of documents."""
+    edges = EDGES_TO(owner=viewer, others=people)
+    return [
+        {"$match": {"_id": {"$in": people}}},
+        {"$project": {"name": 1, "handle": 1, "left_at": 1}},
+        {"$unionWith": {"coll": "social.edges", "pipeline": [{"$match": edges}]}},
+    ]
+
+
+PEOPLE = Pipeline(
+    "social.people",
+    "social.users",
+    stages=_people,
+    example={"viewer": "v", "people": ["a", "b"]},
+    routing="few",
+    reason="the people of one screen",
+)
+
+
+# ---- checks ----
+
+_ALL = "find_problems() reads everything"
+
+
+def _one_sided() -> list[Document]:
+    """Edges whose twin is missing or says something else."""
+    twin = {"owner": "$_id.other", "other": "$_id.owner"}
+    joined = {"from": "social.edges", "localField": "twin", "foreignField": "_id", "as": "found"}
+    pairs = [("circles", "in_circles"), ("circled_at", "follower_at"), ("blocked_at", "blocked_by_at")]
+
+    def at(path: str) -> Document:
+        return {"$ifNull": [path, None]}
+
+    sides = [*pairs, *((theirs, mine) for mine, theirs in pairs)]
+    differs = [{"$ne": [at(f"${here}"), at(f"$other.{there}")]} for here, there in sides]
+    return [
+        {"$match": {"_id.owner": {"$gte": ""}}},
+        {"$set": {"twin": twin}},
+        {"$lookup": joined},
+        {"$set": {"other": {"$ifNull": [{"$first": "$found"}, {}]}}},
+        {"$match": {"$expr": {"$or": differs}}},
+        {"$project": {"_id": 1}},
+    ]
+
+
+ONE_SIDED = Pipeline("social.one-sided", "social.edges", stages=_one_sided, routing="broadcast", reason=_ALL)
+
+
+def _wrong_counts() -> list[Document]:
+    """Members whose circles say other numbers than their edges."""
+    counted = [
+        {"$match": {"circled_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}},
+        {"$project": {"_id": 0, "names": "$circles.name"}},
+    ]
+    edges = {"from": "social.edges", "localField": "_id", "foreignField": "_id.owner", "pipeline": counted}
+    people = {"$filter": {"input": "$edges", "as": "edge", "cond": {"$in": ["$$circle.name", "$$edge.names"]}}}
+    each = {"$map": {"input": "$circles", "as": "circle", "in": {"name": "$$circle.name", "count": {"$size": people}}}}
+    return [
+        {"$match": {"_id": {"$gte": ""}}},
+        {"$project": {"circles": 1, "circled": 1}},
+        {"$lookup": {**edges, "as": "edges"}},
+        {"$set": {"true_circles": each, "true_circled": {"$size": "$edges"}}},
+        {
+            "$match": {
+                "$expr": {
+                    "$or": [{"$ne": ["$circles", "$true_circles"]}, {"$ne": ["$circled", "$true_circled"]}],
+                }
+            }
+        },
+        {"$unset": "edges"},
+    ]
+
+
+WRONG_COUNTS = Pipeline("social.wrong-counts", "social.users", stages=_wrong_counts, routing="broadcast", reason=_ALL)
+
+
+def _wrong_comments() -> list[Document]:
+    """Posts that show other comments, or another number of them, than there are."""
+    shown = [
+        {"$sort": {"ts": 1, "_id": 1}},
+        {"$group": {"_id": None, "all": {"$push": "$_id"}, "count": {"$sum": 1}}},
+        {"$project": {"count": 1, "last": {"$slice": ["$all", -LAST_COMMENTS]}}},
+    ]
+    comments = {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "pipeline": shown}
+    last = {"$ifNull": ["$found.last", []]}
+    return [
+        {"$match": {"_id": {"$gte": ""}}},
+        {"$project": {"comment_count": 1, "shown": "$comments.id"}},
+        {"$lookup": {**comments, "as": "found"}},
+        {"$set": {"found": {"$first": "$found"}}},
+        {"$set": {"count": {"$ifNull": ["$found.count", 0]}, "last": last}},
+        {"$match": {"$expr": {"$or": [{"$ne": ["$count", "$comment_count"]}, {"$ne": ["$last", "$shown"]}]}}},
+        {"$project": {"comment_count": 1, "count": 1}},
+    ]
+
+
+WRONG_COMMENTS = Pipeline(
+    "social.wrong-comments", "social.posts", stages=_wrong_comments, routing="broadcast", reason=_ALL
+)
+
+
+def _lost_comments() -> list[Document]:
+    """Comments whose post is gone, and which no task is about to remove."""
+    post = {"from": "social.posts", "localField": "post_id", "foreignField": "_id", "as": "post"}
+    return [
+        {"$match": {"post_id": {"$gte": ""}}},
+        {"$lookup": post},
+        {"$match": {"post": []}},
+        {"$set": {"task": {"$concat": [CLEARING, "$post_id"]}}},
+        {"$lookup": {"from": "tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
+        {"$match": {"tasks": []}},
+        {"$project": {"post_id": 1}},
+    ]
+
+
+LOST_COMMENTS = Pipeline(
+    "social.lost-comments", "social.comments", stages=_lost_comments, routing="broadcast", reason=_ALL
+)
+CHECKS: list[Query | Pipeline] = [ONE_SIDED, WRONG_COUNTS, WRONG_COMMENTS, LOST_COMMENTS]
+QUERIES: list[Query | Pipeline] = [
+    USER,
+    SOME_USERS,
+    MEMBERS,
+    HANDLE,
+    SOME_HANDLES,
+    EDGE,
+    EDGES_OF,
+    EDGES_TO,
+    SOME_EDGES,
+    CIRCLED,
+    FOLLOWERS,
+    BLOCKED,
+    FOLLOWERS_UNTIL,
+    CIRCLED_UNTIL,
+    POST,
+    SOME_POSTS,
+    WALL,
+    INCOMING,
+    POSTS_BY,
+    COMMENT,
+    COMMENTS,
+    LATEST_COMMENTS,
+    COMMENTS_BY,
+    NOTICES,
+    NEWS_OF,
+    *ENTRIES_AFTER.values(),
+    PLACE,
+    NEWS,
+    TOLD,
+    PEOPLE,
+]

@@ -1,0 +1,28 @@
+"""The social network, as everything else sees it."""
+
+from __future__ import annotations
+
+from squinney.social import proof
+from squinney.social.demo import demo
+from squinney.social.documents import COLLECTIONS
+from squinney.social.figures import figures
+from squinney.social.jobs import JOBS
+from squinney.social.network import Network
+from squinney.social.queries import QUERIES
+from squinney.social.repair import find_problems, repair
+from squinney.system import Proof, System
+
+SYSTEM = System(
+    package="squinney.social",
+    title="Social",
+    what="People who put each other into circles, and see what is written for them the moment they may.",
+    collections=COLLECTIONS,
+    queries=QUERIES,
+    build=lambda db, transactions: {"network": Network(db, transactions=transactions)},
+    jobs=JOBS,
+    find_problems=find_problems,
+    repair=repair,
+    demo=demo,
+    figures=figures,
+    proof=Proof.of(proof),
+)

@@ -1,0 +1,1 @@
+"""What the worker does: deliveries, erasures and sweeps."""

@@ -1,0 +1,76 @@
+"""What is kept of a person: all of it to take along, or to be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pymongo.client_session import ClientSession
+
+from squinney.mongo.schema import Db, Document
+from squinney.patterns.queue import Queue
+from squinney.social import queries
+from squinney.social.graph import sever
+from squinney.social.posting import remove_comment, remove_post
+from squinney.transactions import in_transaction
+
+
+def everything_of(db: Db, user: str) -> Iterator[tuple[str, Document]]:
+    """Every document about a person, with the name of what it is."""
+    for one in db["social.users"].find(queries.USER(user=user)):
+        yield "member", one
+    for edge in queries.EDGES_OF.find(db, owner=user):
+        # Which circles others have put them in is others' knowledge.
+        yield "person", {name: value for name, value in edge.items() if name not in ("in_circles", "blocked_by_at")}
+    for post in queries.POSTS_BY.find(db, user=user):
+        yield "post", post
+    for comment in queries.COMMENTS_BY.find(db, user=user):
+        yield "comment", comment
+    for notice in queries.NOTICES.find(db, user=user):
+        yield "notice", notice
+
+
+def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
+    """Remove up to so many documents of each kind, and the member last; whether there is more to do."""
+    posts = list(queries.POSTS_BY.find(db, user=user, limit=most))
+    for post in posts:
+        _erase_post(db, queue, post)
+    comments = list(queries.COMMENTS_BY.find(db, user=user, limit=most))
+    for comment in comments:
+        _erase_comment(db, comment)
+    edges = list(queries.EDGES_OF.find(db, owner=user, limit=most, projection={"_id": 1}))
+    for edge in edges:
+        _erase_edge(db, user, edge["_id"]["other"])
+    for name, query in (("social.news", queries.NEWS_OF), ("social.notices", queries.NOTICES)):
+        db[name].delete_many(query(user=user))
+    if max(len(posts), len(comments), len(edges)) == most:
+        return True
+    member = db["social.users"].find_one(queries.USER(user=user), {"handle": 1})
+    if member is not None:
+        db["social.handles"].delete_one({**queries.HANDLE(handle=member["handle"]), "user": user})
+        db["social.users"].delete_one(queries.USER(user=user))
+    return False
+
+
+def _erase_post(db: Db, queue: Queue, post: Document) -> None:
+    def work(session: ClientSession) -> None:
+        found = db["social.posts"].find_one(queries.POST(post=post["_id"]), session=session)
+        if found is not None:
+            remove_post(db, queue, found, session)
+
+    in_transaction(db, work)
+
+
+def _erase_comment(db: Db, comment: Document) -> None:
+    def work(session: ClientSession) -> None:
+        post = db["social.posts"].find_one(queries.POST(post=comment["post_id"]), session=session)
+        again = db["social.comments"].find_one(queries.COMMENT(comment=comment["_id"]), session=session)
+        if again is not None and post is not None:
+            remove_comment(db, again, post, session)
+        elif again is not None:
+            db["social.comments"].delete_one({"_id": again["_id"], "post_id": again["post_id"]}, session=session)
+
+    in_transaction(db, work)
+
+
+def _erase_edge(db: Db, user: str, other: str) -> None:
+    in_transaction(db, lambda session: sever(db, user, other, session))

@@ -1,0 +1,207 @@
+"""The social network under the sweep."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import patch
+
+from squinney.mongo.schema import Db
+from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser
+from squinney.social.demo import PEOPLE
+from squinney.social.jobs import sweep_entries
+from squinney.social.tasks import delivery
+from squinney.transactions import Mode
+from tests.crash.case import Case
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+READERS = [f"r{number}" for number in range(5)]
+demo_module = sys.modules["squinney.social.demo"]  # the package has a function of that name
+
+
+def _network(db: Db, **options: Any) -> Network:
+    return Network(db, **options)
+
+
+def _let_tasks_be_due(db: Db) -> None:
+    db["tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
+
+
+def _people(db: Db) -> Any:
+    for one in ("ann", "bob"):
+        _network(db).join(one, user=one)
+
+
+def _read(db: Db) -> Any:
+    """Ann has five followers, and wrote something that bob commented on."""
+    _people(db)
+    network = _network(db)
+    list(network.load([(reader, "ann") for reader in (*READERS, "bob")]))
+    network.circle("ann", "bob", "friends")
+    post = network.post("ann", "status", {"text": "hello"}, ["*public*"])["id"]
+    return {"post": post, "comment": network.comment("bob", post, "well")}
+
+
+def _delivered(db: Db) -> Any:
+    state = _read(db)
+    _network(db).deliver()
+    return state
+
+
+def _act(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a method, with `state[name]` in place of a name in braces."""
+
+    def act(db: Db, mode: Mode, state: Any) -> None:
+        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+        getattr(_network(db), name)(*given, **options)
+
+    return act
+
+
+def _joined_once(db: Db, state: Any) -> None:
+    with suppress(AlreadyJoined):
+        _network(db).join("Cid", user="cid")
+    assert _network(db).find("cid") == "cid"
+
+
+def _circle_is_whole(db: Db, state: Any) -> None:
+    network = _network(db)
+    circled = [one["id"] for one in network.circles("ann").items]
+    followers = [one["id"] for one in network.followers("bob").items]
+    assert ("bob" in circled) == ("ann" in followers)
+    assert network.unseen("bob") == len(followers)
+
+
+def _is_blocked_or_not(db: Db, state: Any) -> None:
+    network = _network(db)
+    blocked = [one["id"] for one in network.blocked("ann").items]
+    try:
+        network.get_post("bob", state["post"])
+        assert blocked == []
+    except UnknownPost:
+        assert blocked == ["bob"]
+
+
+def _posted_once(db: Db, state: Any) -> None:
+    """Whatever became of the first try, with its key a second one writes it once, and every reader has it once."""
+    network = _network(db)
+    for _ in range(2):
+        network.post("ann", "status", {"text": "more"}, ["*public*"], key="k")
+    network.deliver()
+    for reader in READERS:
+        assert [one["detail"]["text"] for one in network.news(reader).items] == ["more", "hello"]
+
+
+def _commented_once(db: Db, state: Any) -> None:
+    network = _network(db)
+    for _ in range(2):
+        network.comment("bob", state["post"], "twice", key="k")
+    assert network.get_post("ann", state["post"])["comment_count"] == 2
+
+
+def _comment_is_whole(db: Db, state: Any) -> None:
+    post = _network(db).get_post("ann", state["post"])
+    assert len(post["comments"]) == post["comment_count"] == len(_network(db).comments("ann", state["post"]).items)
+
+
+def _gone_or_there(db: Db, state: Any) -> None:
+    there = db["social.posts"].count_documents({})
+    assert db["social.comments"].count_documents({}) == there
+    assert len(_network(db).news("bob").items) == there
+
+
+def _deliver(db: Db, mode: Mode, state: Any) -> None:
+    """In small steps, so that it can die between any two of them."""
+    with patch.object(delivery, "BATCH", 2), patch.object(delivery, "BATCHES_A_TURN", 1):
+        _network(db, merge_above=3, settle_seconds=0).deliver()
+
+
+def _each_has_it_once(db: Db, state: Any) -> None:
+    network = _network(db)
+    for reader in READERS:
+        assert [one["id"] for one in network.news(reader).items] == [state["post"]]
+    merged = network.post("ann", "status", {"text": "more"}, ["*public*"])["id"]
+    network.deliver()
+    for reader in READERS:
+        assert [one["id"] for one in network.news(reader).items] == [merged, state["post"]]
+    network.delete_post("ann", merged)  # so that the check can be made again
+
+
+def _erased_or_not(db: Db, state: Any) -> None:
+    """What an erasure leaves is nothing; and one that did not begin leaves everything."""
+    try:
+        assert _network(db).get_post("bob", state["post"])["comment_count"] == 1
+    except UnknownPost:
+        assert db["social.posts"].count_documents({}) == db["social.comments"].count_documents({}) == 0
+        assert "ann" not in str(list(db["social.edges"].find())) + str(list(db["social.users"].find()))
+    else:
+        assert _network(db).get("ann")["id"] == "ann"
+
+
+def _erase(db: Db, mode: Mode, state: Any) -> None:
+    with suppress(UnknownUser):
+        _network(db).erase("ann")
+    with patch.object(delivery, "BATCH", 2):
+        _network(db).deliver()
+
+
+def _load(db: Db, mode: Mode, state: Any) -> None:
+    with patch("squinney.social.network.LOADED_AT_ONCE", 3):
+        list(_network(db).load([(reader, "ann") for reader in READERS]))
+
+
+def _loaded(db: Db, state: Any) -> None:
+    list(_network(db).load([(reader, "ann") for reader in READERS]))
+    assert {one["id"] for one in _network(db).followers("ann").items} == set(READERS)
+
+
+def _left(db: Db) -> Any:
+    state = _delivered(db)
+    _network(db).delete_post("ann", state["post"])
+    return state
+
+
+def _sweep(db: Db, mode: Mode, state: Any) -> None:
+    sweep_entries(db)
+
+
+def _swept(db: Db, state: Any) -> None:
+    assert db["social.news"].count_documents({}) == 0
+
+
+def _demo(db: Db, mode: Mode, state: Any) -> None:
+    """With fewer people: every write of a dozen would take minutes."""
+    few = {"PEOPLE": dict(list(PEOPLE.items())[:2]), "CIRCLED": [("ada", "ben", "Orchestra")]}
+    post = (1, "ben", "*public*", "ada", "status", {"text": "hello"}, [("ada", "well")])
+    with patch.multiple(demo_module, **few, POSTS=[post]):
+        demo_module.demo(db)
+
+
+def _demo_goes_on(db: Db, state: Any) -> None:
+    _demo(db, "native", None)
+    assert [post["comment_count"] for post in _network(db).wall("demo-ada", "demo-ben").items] == [1]
+    assert [one["kind"] for one in _network(db).notices("demo-ada").items] == ["wall"]
+
+
+def _case(name: str, prepare: Any, act: Any, check: Any, **options: Any) -> Case:
+    return Case(name, "social", prepare, act, check, modes=["native"], age=_let_tasks_be_due, **options)
+
+
+CASES = [
+    _case("Network.join", lambda db: None, _act("join", "Cid", user="cid"), _joined_once),
+    _case("Network.circle", _people, _act("circle", "ann", "bob", "friends"), _circle_is_whole),
+    _case("Network.uncircle", _read, _act("uncircle", "ann", "bob", "friends"), _comment_is_whole),
+    _case("Network.block", _read, _act("block", "ann", "bob"), _is_blocked_or_not),
+    _case("Network.unblock", _read, _act("unblock", "ann", "bob"), _is_blocked_or_not),
+    _case("Network.post", _read, _act("post", "ann", "status", {"text": "more"}, ["*public*"], key="k"), _posted_once),
+    _case("Network.comment", _read, _act("comment", "bob", "{post}", "twice", key="k"), _commented_once),
+    _case("Network.delete_post", _delivered, _act("delete_post", "ann", "{post}"), _gone_or_there),
+    _case("Network.delete_comment", _delivered, _act("delete_comment", "ann", "{comment}"), _comment_is_whole),
+    _case("Network.deliver", _read, _deliver, _each_has_it_once, covers=["job:deliver-social-posts"]),
+    _case("Network.erase", _delivered, _erase, _erased_or_not),
+    _case("Network.load", lambda db: None, _load, _loaded),
+    _case("job:sweep-social-entries", _left, _sweep, _swept),
+    _case("social.demo", lambda db: None, _demo, _demo_goes_on),
+]

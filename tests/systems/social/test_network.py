@@ -1,0 +1,390 @@
+"""What members do, and what the others see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.racing import at_once
+from tests.sizes import IN_FULL
+from tests.systems.social.conftest import Ticking
+
+from squinney.errors import Invalid
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Db
+from squinney.social import (
+    AlreadyJoined,
+    Blocked,
+    Network,
+    SocialLimit,
+    TooFast,
+    UnknownPost,
+    UnknownUser,
+    find_problems,
+    repair,
+    rules,
+)
+from squinney.social.jobs import sweep_entries
+from squinney.testing.commands import watched
+
+People = Callable[..., list[str]]
+PUBLIC = ["*public*"]
+
+
+def says(network: Network, me: str, text: str = "hello", circles: list[str] = PUBLIC, to: str | None = None) -> str:
+    return network.post(me, "status", {"text": text}, circles, to)["id"]
+
+
+def ids(page: object) -> list[str]:
+    return [item["id"] for item in page.items]  # type: ignore[attr-defined]
+
+
+# ---- people ----
+
+
+def test_two_of_one_name_get_handles_of_their_own(network: Network) -> None:
+    made = [network.join("Zoë $mith/2 🦊")["handle"] for _ in range(3)]
+    assert made == ["zoe-mith-2", "zoe-mith-2-2", "zoe-mith-2-3"]
+
+
+def test_who_has_joined_joins_no_second_time(network: Network, people: People) -> None:
+    people("ann")
+    with pytest.raises(AlreadyJoined):
+        network.join("Ann", user="ann")
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb", "a\0b", 7, "\ud800"])
+def test_a_name_that_cannot_be_shown_is_refused(network: Network, people: People, name: str) -> None:
+    ann, bob = people("ann", "bob")
+    with pytest.raises(Invalid):
+        network.join(name)
+    with pytest.raises(Invalid):
+        network.circle(ann, bob, name)
+
+
+@pytest.mark.parametrize("name", ["a.b", "$set", "x/y", "🦊", "with space", "name'\"<b>"])
+def test_odd_names_of_circles_are_only_names(network: Network, people: People, name: str) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    assert network.circle(ann, bob, name) == [name]
+    post = says(network, ann, circles=[name])
+    assert network.get_post(bob, post)["circles"] == [], "circles' names are their owner's"
+    assert network.get_post(ann, post)["circles"] == [name]
+    with pytest.raises(UnknownPost):
+        network.get_post(cid, post)
+    assert network.uncircle(ann, bob, name) == []
+    assert network.get(ann)["circles"] == []
+
+
+def test_a_new_name_is_seen_everywhere_at_once(network: Network, people: People) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(bob, ann, "friends")
+    post = says(network, ann)
+    network.comment(ann, post, "and more")
+    network.deliver()
+    network.rename(ann, "Anne")
+    seen = network.news(bob).items[0]
+    assert (seen["by"]["name"], seen["comments"][0]["by"]["name"]) == ("Anne", "Anne")
+    assert network.circles(bob).items[0]["name"] == "Anne"
+
+
+def test_a_profile_tells_a_viewer_what_is_between_them(network: Network, people: People) -> None:
+    ann, bob = people("ann", "bob")
+    network.edit_profile(ann, {"about": "Looms", "link": "https://example.com"})
+    network.circle(bob, ann, "friends")
+    seen = network.profile(bob, ann)
+    assert (seen["about"], seen["followers"], seen["circled"], seen["follows_you"]) == ("Looms", 1, ["friends"], False)
+    assert network.profile(None, ann)["circled"] == []
+    network.block(ann, bob)
+    with pytest.raises(UnknownUser):
+        network.profile(bob, ann)
+
+
+@pytest.mark.parametrize("link", ["javascript:alert(1)", "https://", "/here", "http://[", "https://a b"])
+def test_a_link_that_leads_nowhere_good_is_refused(network: Network, people: People, link: str) -> None:
+    people("ann")
+    with pytest.raises(Invalid):
+        network.edit_profile("ann", {"link": link})
+    with pytest.raises(Invalid):
+        network.post("ann", "link", {"url": link}, PUBLIC)
+
+
+def test_what_is_kept_of_a_person_can_be_taken_along_and_removed(
+    network: Network, people: People, social_db: Db
+) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(ann, bob, "friends")
+    network.circle(bob, ann, "friends")
+    network.mute(bob, ann)
+    hers, his = says(network, ann, "hers"), says(network, bob, "his")
+    network.comment(ann, his, "by ann")
+    network.comment(bob, hers, "by bob")
+    network.deliver()
+    kinds = [one["what"] for one in network.export(ann)]
+    assert sorted(set(kinds)) == ["comment", "member", "notice", "person", "post"]
+    network.erase(ann)
+    with pytest.raises(UnknownUser):
+        network.news(ann)
+    assert network.get_post(bob, his)["comments"] == []
+    network.deliver()
+    sweep_entries(social_db)
+    for name in social_db.list_collection_names():
+        assert "ann" not in str(list(social_db[name].find({}))), name
+    assert network.get_post(bob, his)["comment_count"] == 0
+    assert network.get(bob)["circles"] == []
+    assert list(find_problems(social_db)) == []
+
+
+# ---- circles and blocks ----
+
+
+def test_an_uncircled_reader_sees_nothing_more_at_once(network: Network, people: People) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(ann, bob, "friends")
+    post = says(network, ann, circles=["friends"])
+    network.deliver()
+    assert ids(network.news(bob)) == [post]
+    network.uncircle(ann, bob, "friends")
+    assert network.news(bob).items == []
+    with pytest.raises(UnknownPost):
+        network.comments(bob, post)
+    network.circle(ann, bob, "friends")
+    assert network.news(bob).items == [], "news are made since the present relation"
+    assert network.get_post(bob, post)["id"] == post
+
+
+def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    for me, other in ((ann, bob), (bob, ann), (bob, cid), (cid, ann)):
+        network.circle(me, other, "friends")
+    post, open_post = says(network, ann), says(network, cid)
+    network.comment(ann, open_post, "from ann")
+    network.deliver()
+    network.block(bob, ann)
+    network.block(bob, ann)
+    assert ids(network.news(bob)) == [open_post]
+    assert network.get_post(bob, open_post)["comments"] == []
+    assert network.comments(bob, open_post).items == []
+    assert [one["by"]["id"] for one in network.notices(bob).items] == []
+    assert [one["id"] for one in network.blocked(bob).items] == [ann]
+    for act in (
+        lambda: network.circle(ann, bob, "more"),
+        lambda: network.post(ann, "status", {"text": "hi"}, PUBLIC, bob),
+    ):
+        with pytest.raises(Blocked):
+            act()
+    network.unblock(bob, ann)
+    assert ids(network.news(bob)) == [open_post, post]
+
+
+def test_a_muted_author_is_in_no_news_and_notices_but_can_be_read(network: Network, people: People) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(bob, ann, "friends")
+    post = says(network, ann, "@bob look")
+    network.deliver()
+    assert network.unseen(bob) == 1
+    network.mute(bob, ann)
+    assert (network.news(bob).items, network.unseen(bob)) == ([], 0)
+    assert ids(network.wall(bob, ann)) == [post]
+    network.unmute(bob, ann)
+    assert ids(network.news(bob)) == [post]
+
+
+def test_limits_are_said(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    monkeypatch.setattr(rules, "MOST_CIRCLES", 1)
+    monkeypatch.setattr(rules, "MOST_CIRCLED", 1)
+    monkeypatch.setattr(rules, "MOST_BLOCKS", 0)
+    network.circle(ann, bob, "friends")
+    for act in (
+        lambda: network.circle(ann, bob, "more"),
+        lambda: network.circle(ann, cid, "friends"),
+        lambda: network.block(ann, cid),
+    ):
+        with pytest.raises(SocialLimit):
+            act()
+
+
+def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = Ticking()()
+    network = Network(social_db, clock=lambda: moment)
+    network.join("Ann", user="ann")
+    monkeypatch.setitem(rules.A_MINUTE, "posts", 3)
+    for _ in range(3):
+        says(network, "ann")
+    with pytest.raises(TooFast) as refused:
+        says(network, "ann")
+    assert refused.value.details["retry_after_seconds"] == 60
+
+
+def test_circles_and_blocks_at_once_leave_both_sides_alike(social_db: Db) -> None:
+    network = Network(social_db)
+    for one in ("ann", "bob"):
+        network.join(one, user=one)
+
+    def act(number: int) -> None:
+        me, other = ("ann", "bob") if number % 2 else ("bob", "ann")
+        for turn in range(4):
+            try:
+                (network.circle(me, other, f"c{number}") if turn % 2 else network.uncircle(me, other, f"c{number}"))
+                (network.block if number == 3 and turn == 2 else network.unblock)(me, other)
+            except Blocked:
+                network.unblock(me, other)
+
+    at_once(4, act)
+    assert list(find_problems(social_db)) == []
+
+
+# ---- posts and comments ----
+
+
+def test_own_wall_leaves_strangers_to_incoming(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    network.circle(ann, bob, "friends")
+    own, friend, stranger = says(network, ann), says(network, bob, to=ann), says(network, cid, to=ann)
+    assert ids(network.wall(ann, ann)) == [friend, own]
+    assert ids(network.incoming(ann)) == [stranger, friend]
+    assert ids(network.wall(bob, ann)) == [stranger, friend, own]
+    assert ids(network.wall(None, ann)) == [stranger, friend, own]
+
+
+def test_a_mention_is_told_to_those_who_may_see_the_post(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    network.circle(ann, bob, "friends")
+    says(network, ann, "for @bob and @cid, not for x@bob or @nobody", circles=["friends"])
+    assert [one["kind"] for one in network.notices(bob).items] == ["mention", "circled"]
+    assert network.notices(cid).items == []
+
+
+def test_notices_are_counted_until_they_are_seen(network: Network, people: People) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(bob, ann, "friends")
+    comment = network.comment(bob, says(network, ann), "nice, @ann")
+    assert network.unseen(ann) == 2
+    network.see_notices(ann)
+    assert (network.unseen(ann), [one["seen"] for one in network.notices(ann).items]) == (0, [True, True])
+    network.delete_comment(ann, comment)
+    assert [one["kind"] for one in network.notices(ann).items] == ["circled"]
+
+
+@pytest.mark.timeout(120)
+def test_fifty_commenters_at_once_are_counted_and_shown_in_every_feed(social_db: Db) -> None:
+    network = Network(social_db)
+    network.join("Ann", user="ann")
+    readers = [f"r{number}" for number in range(1_000 if IN_FULL else 50)]
+    for _ in network.load((reader, "ann") for reader in readers):
+        pass
+    post = says(network, "ann")
+    network.deliver()
+    size = 50 if IN_FULL else 12
+    at_once(size, lambda number: network.comment(readers[number], post, f"comment {number}"))
+    latest = [one["id"] for one in network.comments("ann", post, limit=100).items][-3:]
+    for reader in readers:
+        (seen,) = network.news(reader).items
+        assert (seen["comment_count"], [one["id"] for one in seen["comments"]]) == (size, latest)
+    assert list(find_problems(social_db)) == []
+
+
+def test_a_deleted_post_takes_its_comments_along(network: Network, people: People, social_db: Db) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(bob, ann, "friends")
+    post = says(network, ann)
+    network.comment(bob, post, "oh")
+    network.deliver()
+    with pytest.raises(UnknownPost):
+        network.delete_post(bob, post)
+    network.delete_post(ann, post)
+    assert (network.news(bob).items, network.wall(bob, ann).items) == ([], [])
+    assert list(find_problems(social_db)) == [], "a task is about to remove the comments"
+    network.deliver()
+    sweep_entries(social_db)
+    assert [social_db[f"social.{name}"].count_documents({}) for name in ("comments", "news")] == [0, 0]
+
+
+def test_a_post_with_a_key_is_written_once(network: Network, people: People) -> None:
+    people("ann")
+    made = [network.post("ann", "status", {"text": "hi"}, PUBLIC, key="k")["id"] for _ in range(2)]
+    assert made[0] == made[1]
+    assert len(network.wall("ann", "ann").items) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "circles"),
+    [
+        ("status", {"text": "x" * 5_001}, PUBLIC),
+        ("status", {"text": " "}, PUBLIC),
+        ("status", {"text": "x", "$set": 1}, PUBLIC),
+        ("status", "x", PUBLIC),
+        ("sonnet", {"text": "x"}, PUBLIC),
+        ("link", {"text": "x"}, PUBLIC),
+        ("status", {"text": "x"}, []),
+        ("status", {"text": "x"}, "*public*"),
+        ("status", {"text": "x"}, ["*public*", "friends"]),
+        ("status", {"text": "x"}, ["friends"]),
+    ],
+)
+def test_a_post_that_breaks_a_rule_is_refused(
+    network: Network, people: People, kind: str, detail: object, circles: object
+) -> None:
+    people("ann")
+    with pytest.raises(Invalid) as refused:
+        network.post("ann", kind, detail, circles)  # type: ignore[arg-type]
+    assert refused.value.details["field"].split(".")[0] in ("detail", "type", "circles")
+
+
+@pytest.mark.parametrize("cursor", ["x", "", "AAAA", 7, "x" * 20_000])
+def test_a_cursor_of_no_list_is_refused(network: Network, people: People, cursor: str) -> None:
+    people("ann")
+    for read in (network.news, network.incoming, network.notices, network.circles):
+        with pytest.raises(Invalid):
+            read("ann", cursor=cursor)
+
+
+# ---- costs ----
+
+
+def test_a_first_screen_is_two_round_trips(network: Network, people: People, social_db: Db, mongod: Embedded) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    for other in (ann, cid):
+        network.circle(bob, other, "friends")
+    for number in range(12):
+        post = says(network, (ann, cid)[number % 2], to=bob)
+        network.comment(bob, post, "yes")
+    network.deliver()
+    with watched(mongod.uri, social_db.name) as (db, commands):
+        reader = Network(db)
+        for read in (
+            lambda: reader.news(bob, limit=10),
+            lambda: reader.wall(bob, ann, limit=10),
+            lambda: reader.incoming(bob, limit=10),
+            lambda: reader.notices(bob, limit=10),
+        ):
+            commands.sent.clear()
+            assert len(read().items) >= 1
+            assert len(commands.names) == 2, commands.names
+
+
+# ---- repair ----
+
+
+def _tear(db: Db, what: str) -> None:
+    if what == "one-sided-edge":
+        db["social.edges"].delete_one({"_id": {"owner": "ann", "other": "bob"}})
+        db["social.users"].update_one({"_id": "ann"}, {"$set": {"circles": [], "circled": 0}})
+    elif what == "wrong-circle-count":
+        db["social.users"].update_one({"_id": "ann"}, {"$set": {"circled": 7}})
+    elif what == "wrong-comments":
+        db["social.posts"].update_one({}, {"$set": {"comments": [], "comment_count": 5}})
+    else:
+        db["social.posts"].delete_many({})
+
+
+@pytest.mark.parametrize("what", ["one-sided-edge", "wrong-circle-count", "wrong-comments", "lost-comment"])
+def test_what_is_torn_is_found_and_mended(network: Network, people: People, social_db: Db, what: str) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(ann, bob, "friends")
+    network.comment(bob, says(network, ann), "oh")
+    _tear(social_db, what)
+    found = {problem.code for problem in find_problems(social_db)}
+    assert found == {what}
+    assert sum(repair(social_db).values()) >= 1
+    assert list(find_problems(social_db)) == []

@@ -17,6 +17,7 @@ from squinney.service.dispatch import with_paths
 
 # Pages that show nothing without something in their query, and what is no page.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}
+LEFT_OUT |= {"/social/export"}
 FURTHER = ["/nowhere", "/api/docs", "/site/blog", "/site/gallery"]
 
 
@@ -41,6 +42,7 @@ LEADING_ON = {
     "/ledger": "main a[href^='/ledger/']",
     "/ads": "main a[href^='/ads/campaigns/']",
     "/shop": "main a[href*='/products/']",
+    "/social/people": "main a[href$='/ada-brandt']",
     "/site": "main a[href^='/site/']",
     "/site/gallery": "main a[href*='/-/upload']",
     "/site/blog": "main a[href*='/-/edit/']",
@@ -79,6 +81,9 @@ def test_nothing_serious_is_wrong_with_public_pages(
 def test_nothing_serious_is_wrong_with_the_admins_pages(
     admin: Page, axe: str, scheme: Any, size: tuple[int, int]
 ) -> None:
+    admin.goto("/social")
+    if admin.get_by_role("button", name="Join").is_visible():
+        admin.get_by_role("button", name="Join").click()
     assert _walk(admin, axe, FOR_ADMINS, scheme, size) == []
 
 

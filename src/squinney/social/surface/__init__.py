@@ -1,0 +1,1 @@
+"""The social network for callers: HTTP routes, pages and commands."""

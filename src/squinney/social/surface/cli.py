@@ -1,0 +1,108 @@
+"""`squinney social`: take over a graph, write, read and count from the command line."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+
+from squinney.errors import Invalid
+from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
+from squinney.social import Network, graph
+from squinney.social.figures import figures
+from squinney.system import Assembled
+
+app = typer.Typer(help="People, circles and posts.", no_args_is_help=True)
+
+
+def _network(systems: Assembled) -> Network:
+    return cast(Network, systems.services["social"]["network"])
+
+
+@app.command("load-graph")
+def load_graph(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="Two ids on each line; may be gzipped. # is a comment.")
+    ],
+    circle: Annotated[str, typer.Option(help="The circle into which the second of each pair comes.")] = "following",
+    prefix: Annotated[str, typer.Option(help="Put before every id, so that graphs do not meet.")] = "",
+) -> None:
+    """Take over an edge list: the first of each pair follows the second. It can be loaded again."""
+    pairs = [(prefix + me, prefix + other) for me, other in _pairs(file)]
+    with ready(context) as systems, Progress(console=console, transient=True) as progress:
+        task = progress.add_task("edges", total=len(pairs))
+        new = 0
+        for loaded in _network(systems).load(pairs, circle=circle):
+            new += loaded
+            progress.advance(task, 500)
+    console.print(f"{len(pairs):,} edges read, {new:,} new", highlight=False)
+
+
+def _pairs(file: Path) -> Iterator[tuple[str, str]]:
+    try:
+        with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
+            for number, line in enumerate(lines, 1):
+                pair = graph.parsed(line, number)
+                if pair:
+                    yield pair
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{file} cannot be read: {error}", field="file") from error
+
+
+@app.command()
+def post(
+    context: typer.Context,
+    me: Annotated[str, typer.Argument(help="Whose post it is: a member's id.")],
+    text: str,
+    circle: Annotated[list[str] | None, typer.Option(help="Whom it is for; may be given again.")] = None,
+    to: Annotated[str | None, typer.Option(help="On whose wall.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a status, public unless circles are named."""
+    with ready(context) as systems:
+        made = _network(systems).post(me, "status", {"text": text}, circle or ["*public*"], to)
+        _network(systems).deliver()
+    if as_json:
+        print_json(made)
+    else:
+        console.print(made["id"], highlight=False)
+
+
+@app.command()
+def feed(
+    context: typer.Context,
+    me: Annotated[str, typer.Argument(help="A member's id.")],
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    as_json: Json = False,
+) -> None:
+    """A member's news, newest first."""
+    with ready(context) as systems:
+        page = _network(systems).news(me, cursor=cursor, limit=limit)
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table("when", "who", "what", "comments")
+    for one in page.items:
+        text = one["detail"].get("text") or one["detail"].get("url") or one["detail"].get("place", "")
+        table.add_row(f"{one['ts']:%Y-%m-%d %H:%M}", one["by"]["name"], text, str(one["comment_count"]))
+    console.print(table)
+    if page.next:
+        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def stats(context: typer.Context, as_json: Json = False) -> None:
+    """How many members, posts and deliveries there are."""
+    with ready(context) as systems:
+        counts = figures(systems.db)
+    if as_json:
+        print_json(counts)
+    else:
+        console.print(listed(counts), highlight=False)

@@ -35,6 +35,7 @@ from squinney.service.middleware.observe import RequestLogMiddleware
 from squinney.service.middleware.refusals import RefusalMiddleware
 from squinney.service.middleware.security import SecurityMiddleware
 from squinney.service.middleware.visitors import VisitorMiddleware
+from squinney.service.post_photos import post_photos
 from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
@@ -65,6 +66,7 @@ def create_site(systems: Assembled, *, options: Options | None = None) -> FastAP
     app.state.menu = [system for system, module in found if f"/{system.path}" in paths_of(module.router)]
     app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu)
     app.state.beside = beside.ads_beside
+    app.state.post_photos = post_photos(systems)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, show_error),
         (RequestValidationError, show_validation_error),

@@ -44,7 +44,8 @@ def serve(
     demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
 ) -> None:
     """Serve the web front and the API, and run the jobs."""
-    from squinney.service.site import create_site  # the web framework is slow to load, and only this command needs it
+    from squinney.service.demo_photos import load_demo_photos  # the web framework is slow to load, and few need it
+    from squinney.service.site import create_site
 
     context.obj.given.update(host=host, port=port)
     settings = settings_of(context)
@@ -58,6 +59,8 @@ def serve(
         if demo:
             assembly.load_demo(connection.db, chosen)
         systems = assembly.assemble(connection.db, mode=settings.transaction_mode, systems=chosen)
+        if demo:
+            load_demo_photos(systems)
         site = create_site(systems, options=_options(settings, connection))
         jobs = Worker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
         jobs.start()
@@ -158,6 +161,9 @@ def _end_by(seconds: float, end: Callable[[], None]) -> None:
 
 def demo(context: typer.Context) -> None:
     """Load the demo data, once."""
+    from squinney.service.demo_photos import load_demo_photos
+
     with ready(context) as systems:
         assembly.load_demo(systems.db, systems.systems)
+        load_demo_photos(systems)
         console.print("The demo data is there.")

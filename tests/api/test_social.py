@@ -1,0 +1,202 @@
+"""The social network over HTTP and on its pages."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from squinney import assembly
+from squinney.content import UnknownNode
+from squinney.service.demo_photos import load_demo_photos
+from squinney.social import Network
+
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def network(systems: assembly.Assembled) -> Network:
+    return systems.services["social"]["network"]
+
+
+def _joined(site: TestClient, name: str) -> str:
+    made = site.post("/api/social/members", json={"name": name, "user": name.lower()})
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+def _form(site: TestClient, path: str, **data: str) -> str:
+    answer = site.post(path, data=data, headers={**HTML, "Referer": "http://testserver/social"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+# ---- the API ----
+
+
+def test_a_post_is_written_read_and_withdrawn(site: TestClient, network: Network) -> None:
+    ann, bob = _joined(site, "Ann"), _joined(site, "Bob")
+    circled = site.post(f"/api/social/members/{ann}/circle", json={"other": bob, "circle": "a/b"})
+    assert circled.json() == {"circles": ["a/b"]}
+    body = {"me": ann, "type": "status", "detail": {"text": "hi @bob"}, "circles": ["a/b"]}
+    made = [site.post("/api/social/posts", json=body, headers={"Idempotency-Key": "k"}).json() for _ in range(2)]
+    assert made[0]["id"] == made[1]["id"]
+    post = made[0]["id"]
+    network.deliver()
+    (seen,) = site.get(f"/api/social/members/{bob}/news").json()["items"]
+    assert (seen["audience"], seen["circles"], seen["by"]["name"]) == ("limited", [], "Ann")
+    assert site.get(f"/api/social/posts/{post}").status_code == 404, "a visitor may not"
+    assert site.get(f"/api/social/members/{bob}/unseen").json() == {"unseen": 2}
+    comment = site.post(f"/api/social/posts/{post}/comments", json={"me": bob, "text": "oh"}).json()["id"]
+    assert [one["id"] for one in site.get(f"/api/social/posts/{post}/comments?viewer=ann").json()["items"]] == [comment]
+    assert site.delete(f"/api/social/comments/{comment}?me={bob}").json() == {"done": True}
+    site.post(f"/api/social/members/{ann}/uncircle", json={"other": bob, "circle": "a/b"})
+    assert site.get(f"/api/social/members/{bob}/news").json()["items"] == []
+    assert site.delete(f"/api/social/posts/{post}?me={bob}").status_code == 404
+    assert site.delete(f"/api/social/posts/{post}?me={ann}").status_code == 200
+
+
+def test_people_are_blocked_muted_listed_and_erased(site: TestClient, network: Network) -> None:
+    ann, bob = _joined(site, "Ann"), _joined(site, "Bob")
+    for what in ("mute", "unmute", "block"):
+        assert site.post(f"/api/social/members/{ann}/{what}", json={"other": bob}).json() == {"done": True}
+    assert [one["id"] for one in site.get(f"/api/social/members/{ann}/blocked").json()["items"]] == [bob]
+    refused = site.post(f"/api/social/members/{bob}/circle", json={"other": ann, "circle": "x"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "blocked")
+    site.post(f"/api/social/members/{ann}/unblock", json={"other": bob})
+    assert site.put(f"/api/social/members/{ann}/name", json={"name": "Anne"}).json()["name"] == "Anne"
+    site.put(f"/api/social/members/{ann}/profile", json={"about": "Looms"})
+    assert site.get(f"/api/social/members/{ann}/profile?viewer={bob}").json()["about"] == "Looms"
+    assert site.get("/api/social/handles/ann").json()["name"] == "Anne"
+    assert '"what": "member"' in site.get(f"/api/social/members/{ann}/export").text
+    assert site.delete(f"/api/social/members/{ann}?erase=true").status_code == 200
+    network.deliver()
+    assert site.get(f"/api/social/members/{ann}").status_code == 404
+    assert site.post("/api/social/members", json={"name": "Bob", "user": bob}).status_code == 409
+
+
+# ---- pages ----
+
+
+@pytest.fixture
+def member(site: TestClient) -> TestClient:
+    """A client who is signed in and has joined, as `admin`."""
+    assert "You have joined" in _form(site, "/social/join")
+    return site
+
+
+def test_a_stranger_is_told_what_this_is(stranger: TestClient, network: Network) -> None:
+    network.join("Ann <b>", user="ann")
+    network.post("ann", "status", {"text": "for all"}, ["*public*"])
+    welcome = stranger.get("/social", headers=HTML).text
+    assert "Sign in to join" in welcome
+    assert "Ann &lt;b&gt;" in welcome
+    assert "for all" in stranger.get("/social/people/ann-b", headers=HTML).text
+    for path in ("/social/wall", "/social/notices", "/social/circles", "/social/me", "/social/live/news"):
+        assert stranger.get(path, headers=HTML, follow_redirects=False).headers["location"].startswith("/sign-in")
+
+
+def test_a_member_writes_and_others_answer(member: TestClient, network: Network) -> None:
+    network.join("Ann", user="ann")
+    _form(member, "/social/circle", other="ann", new="Friends")
+    _form(member, "/social/posts", text="<script>alert(1)</script> to @ann", audience="Friends")
+    wall = member.get("/social/wall", headers=HTML).text
+    assert "&lt;script&gt;alert" in wall
+    assert 'to <a href="/social/people/ann">@ann</a>' in wall
+    network.deliver()
+    (post,) = network.news("ann").items
+    network.comment("ann", post["id"], "so it is")
+    assert "commented on" in member.get("/social/notices", headers=HTML).text
+    assert "so it is" in member.get("/social/live/wall", headers=HTML).text
+    _form(member, "/social/seen")
+    assert "data-unseen" not in member.get("/social", headers=HTML).text
+    _form(member, f"/social/posts/{post['id']}/comments", text="yes")
+    assert "yes" in member.get(f"/social/posts/{post['id']}", headers=HTML).text
+    network.circle("ann", "admin", "all")
+    network.post("ann", "link", {"url": "https://example.com/x"}, ["*circles*"], "admin")
+    assert "https://example.com/x" in member.get("/social/incoming", headers=HTML).text
+
+
+def test_what_is_refused_is_said_where_it_was_typed(member: TestClient, network: Network) -> None:
+    refused = member.post("/social/posts", data={"text": "kept words", "link": "nowhere"}, headers=HTML)
+    assert refused.status_code == 422
+    assert "must be an address" in refused.text
+    assert "kept words" in refused.text
+    assert "visible characters" in member.post("/social/profile", data={"name": " "}, headers=HTML).text
+    assert "there is no member" in _form(member, "/social/circle", other="nobody", new="x")
+    assert member.post("/social/nonsense/ann", headers=HTML).status_code == 422
+    assert member.get("/social/live/nonsense", headers=HTML).status_code == 422
+    assert member.post("/social/erase", headers=HTML).status_code == 422
+
+
+def test_people_are_set_apart_and_a_member_leaves(member: TestClient, network: Network) -> None:
+    network.join("Ann", user="ann")
+    network.post("ann", "status", {"text": "from ann"}, ["*public*"])
+    assert "from ann" in member.get("/social/people/ann", headers=HTML).text
+    _form(member, "/social/block/ann")
+    page = member.get("/social/people/ann", headers=HTML).text
+    assert "You have blocked Ann" in page
+    assert "from ann" not in page
+    _form(member, "/social/unblock/ann")
+    _form(member, "/social/profile", name="The boss", about="Runs this", link="https://example.com")
+    assert "Runs this" in member.get("/social/people/admin", headers=HTML).text
+    assert '"what": "member"' in member.get("/social/export").text
+    _form(member, "/social/erase", sure="yes")
+    network.deliver()
+    assert "Join" in member.get("/social", headers=HTML).text
+
+
+def _picture() -> bytes:
+    made = io.BytesIO()
+    Image.new("RGB", (40, 30), "teal").save(made, "PNG")
+    return made.getvalue()
+
+
+def test_a_photo_is_seen_by_those_who_see_its_post(
+    member: TestClient, network: Network, systems: assembly.Assembled
+) -> None:
+    network.join("Ann", user="ann")
+    _form(member, "/social/circle", other="ann", new="Friends")
+    sent = {"photo": ("teal.png", _picture(), "image/png")}
+    written = member.post("/social/posts", data={"audience": "Friends", "alt": "teal"}, files=sent, headers=HTML)
+    assert written.status_code == 200, written.text
+    (post,) = network.wall("admin", "admin").items
+    assert post["type"] == "photo"
+    assert member.get(f"/social/photos/{post['id']}").headers["content-type"].startswith("image/")
+    visitor = TestClient(member.app)
+    assert visitor.get(f"/social/photos/{post['id']}").status_code == 404, "it is for friends"
+    member.post(f"/social/posts/{post['id']}/delete", headers=HTML)
+    with pytest.raises(UnknownNode):
+        systems.services["content"]["nodes"].by_id(post["detail"]["file"])
+
+
+def test_no_post_shows_a_file_that_is_not_its_authors(member: TestClient, network: Network) -> None:
+    network.join("Ann", user="ann")
+    sent = {"photo": ("teal.png", _picture(), "image/png")}
+    member.post("/social/posts", data={"audience": "*circles*"}, files=sent, headers=HTML)
+    (secret,) = network.wall("admin", "admin").items
+    stolen = network.post("ann", "photo", {"file": secret["detail"]["file"]}, ["*public*"])["id"]
+    assert member.get(f"/social/photos/{stolen}").status_code == 404
+
+
+def test_what_is_no_picture_is_refused(member: TestClient) -> None:
+    sent = {"photo": ("x.png", b"<svg onload=alert(1)>", "image/png")}
+    refused = member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML)
+    assert refused.status_code == 422
+
+
+def test_the_demo_has_photos_drawn_by_code(systems: assembly.Assembled, network: Network) -> None:
+    for name in ("demo-carla", "demo-eva", "demo-ben"):
+        network.join(name, user=name)
+    for _ in range(2):
+        load_demo_photos(systems)
+    (shown,) = network.wall(None, "demo-eva").items
+    assert shown["detail"]["alt"] == "Ice floes on dark water"
+
+
+def test_who_has_not_joined_is_led_to_where_one_joins(site: TestClient) -> None:
+    for path in ("wall", "incoming", "notices", "circles", "me"):
+        answer = site.get(f"/social/{path}", headers=HTML, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/social"), path

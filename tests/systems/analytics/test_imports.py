@@ -280,6 +280,14 @@ def test_two_servers_whose_logs_begin_alike(log: EventLog) -> None:
     assert log.import_file(io.BytesIO((checks + line(1, path="/a")).encode())).counts.lines == 0  # an older copy
 
 
+def test_two_logs_that_begin_alike_for_longer_than_lines_are_kept_of(log: EventLog) -> None:
+    """What is before the checkpoint tells them apart."""
+    alike = "".join(line(0, path="/health") for _ in range(1_100))
+    for path in ("/a", "/b"):
+        content = (alike + line(1, path=path) + line(2, path=path)).encode()
+        assert log.import_file(io.BytesIO(content)).counts.stored == 1_102
+
+
 class Pipe(io.RawIOBase):
     """A stream that cannot go back, in small portions."""
 

@@ -1,14 +1,24 @@
-"""Choosing ads from memory beside the book's find, group and sort; and beacons settled together and one by one."""
+"""Choosing ads from memory beside the book's find, group and sort; beacons settled together; the same over HTTP."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import math
+import os
 import random
+import secrets
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import psutil
 
 from bench import report
 from bench.harness import Contender, Series, compare
-from squinney import ads, assembly
+from bench.http import served
+from squinney import assembly
 from squinney.ads import AdNetwork
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
@@ -16,15 +26,19 @@ from squinney.mongo.schema import Db, Document
 
 SIZES = (10, 1_000, 10_000)
 WORDS = [f"word{number}" for number in range(1_000)]
+CAP = {"impressions": 3, "per_seconds": 86_400}
 CREATIVE = {"kind": "text", "title": "t", "text": "", "url": "/"}
 TOGETHER = 300
+MANY = 100_000
+NAME = "bench_ads"
+HTTP_THREADS = 8
 
 
-def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> None:
+def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> None:
     """Measure, and write the page."""
-    db = connection.client["bench_ads"]
-    connection.client.drop_database(db.name)
-    schema.apply(db, [*assembly.CORE_COLLECTIONS, *ads.COLLECTIONS])
+    db = connection.client[NAME]
+    connection.client.drop_database(NAME)
+    schema.apply(db, assembly.collections())
     with AdNetwork(db, secret=b"bench") as network:
         _fill(db, network)
         choices = [
@@ -32,32 +46,41 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
             for size in SIZES
             for words in (0, 3)
         ]
+        capped = compare(_with_profile(db, network), threads=1, rounds=rounds, seconds=seconds)
         settled = compare(_settling(network), threads=1, rounds=rounds, seconds=seconds)
+    over_http = _over_http(connection, db, rounds, seconds)
+    mebibytes = _memory(db)
     version = connection.client.admin.command("buildInfo")["version"]
-    connection.client.drop_database(db.name)
-    _write(choices, settled, version, rounds, seconds)
+    connection.client.drop_database(NAME)
+    _write(choices, capped, settled, over_http, mebibytes, version, rounds, seconds)
 
 
 def _fill(db: Db, network: AdNetwork) -> None:
     chance, now = random.Random(1), datetime.now(UTC)
     pricing, budget = {"model": "cpm", "bid": 1}, {"total": 10**12, "currency": "EUR"}
     network.create_campaign("bench", "Larch", pricing=pricing, budget=budget)
+    network.create_campaign("capped", "Larch", pricing=pricing, budget=budget, cap=CAP)
+    network.place("capped", "news", "capped", {"unit": "u", "creative": CREATIVE})
     for size in SIZES:
-        placements: list[Document] = [
-            {
-                "_id": {"site": "news", "zone": str(size), "ad_unit": f"u{number}"},
-                "campaign_id": "bench",
-                "keywords": chance.sample(WORDS, 5),
-                "ecpm": chance.randrange(1, 10**6),
-                "weight": 1,
-                "creative": CREATIVE,
-                "cap": None,
-                "active": True,
-                "changed_at": now,
-            }
-            for number in range(size)
-        ]
-        db["ad_placements"].insert_many(placements)
+        _fill_zone(db, size, chance, now)
+
+
+def _fill_zone(db: Db, size: int, chance: random.Random, now: datetime) -> None:
+    placements: list[Document] = [
+        {
+            "_id": {"site": "news", "zone": str(size), "ad_unit": f"u{number}"},
+            "campaign_id": "bench",
+            "keywords": chance.sample(WORDS, 5),
+            "ecpm": chance.randrange(1, 10**6),
+            "weight": 1,
+            "creative": CREATIVE,
+            "cap": None,
+            "active": True,
+            "changed_at": now,
+        }
+        for number in range(size)
+    ]
+    db["ad_placements"].insert_many(placements, ordered=False)
 
 
 def _by_the_book(db: Db, size: int, words: list[str]) -> Document:
@@ -75,6 +98,68 @@ def _choosing(db: Db, network: AdNetwork, size: int, words: int) -> list[Contend
     ]
 
 
+def _with_profile(db: Db, network: AdNetwork) -> list[Contender]:
+    """A choice under a cap beside the one read of a profile that the goal names."""
+    chance = random.Random(3)
+
+    def user() -> str:
+        return f"user {chance.randrange(100_000)}"
+
+    return [
+        Contender("find_one of a profile", lambda _: db["ad_users"].find_one({"_id": user()}) and None),
+        Contender("choose under a cap", lambda _: network.choose("news", "capped", user=user()) and None),
+    ]
+
+
+def _memory(db: Db) -> float:
+    """What a process holds of a zone with so many ads, in MiB."""
+    _fill_zone(db, MANY, random.Random(4), datetime.now(UTC))
+    process = psutil.Process()
+    with AdNetwork(db, secret=b"bench") as network:
+        network.choose("news", "10")
+        before = process.memory_info().rss
+        network.choose("news", str(MANY), keywords=[WORDS[0]])
+        return float(process.memory_info().rss - before) / 2**20
+
+
+def _over_http(connection: Connection, db: Db, rounds: int, seconds: float) -> list[Series]:
+    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+    _, key = assembly.assemble(db).services["identity"]["keys"].create("bench", ["ads:write"])
+    no_limits = {"SQUINNEY_RATE_PER_KEY": "0", "SQUINNEY_RATE_PER_ADDRESS": "0"}
+    environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "PORT": "0", **no_limits}
+    serve = ["-m", "squinney.service.commands.main", "--uri", uri, "--database", NAME, "serve", "--no-demo"]
+    with served(serve, environment) as (url, _):
+        send = _client(url, key)
+
+        def choose(_: int) -> str:
+            answer = send("POST", "/api/ads/choose", {"site": "news", "zone": "1000"})
+            return str(json.loads(answer)[0]["serve_id"])
+
+        contenders = [
+            Contender("choose", lambda thread: choose(thread) and None),
+            Contender("choose and beacon", lambda thread: send("GET", f"/ads/seen/{choose(thread)}") and None),
+        ]
+        return compare(contenders, threads=HTTP_THREADS, rounds=rounds, seconds=seconds)
+
+
+def _client(url: str, key: str) -> Callable[..., bytes]:
+    """One kept connection for each thread."""
+    host, local = urlsplit(url), threading.local()
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def send(method: str, path: str, body: object = None) -> bytes:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection(host.hostname or "", host.port)
+        sent = json.dumps(body) if body is not None else None
+        local.connection.request(method, path, body=sent, headers=headers)
+        answer = local.connection.getresponse()
+        got: bytes = answer.read()
+        assert answer.status == 200, got
+        return got
+
+    return send
+
+
 def _settling(network: AdNetwork) -> list[Contender]:
     def serves(count: int) -> list[str]:
         return [network.choose("news", "10")[0].serve_id for _ in range(count)]
@@ -86,9 +171,16 @@ def _settling(network: AdNetwork) -> list[Contender]:
 
 
 def _write(
-    choices: list[tuple[int, int, list[Series]]], settled: list[Series], version: str, rounds: int, seconds: float
+    choices: list[tuple[int, int, list[Series]]],
+    capped: list[Series],
+    settled: list[Series],
+    over_http: list[Series],
+    mebibytes: float,
+    version: str,
+    rounds: int,
+    seconds: float,
 ) -> None:
-    head = ["ads in the zone", "keywords", "how", "choices/s", "p50 us", "p99 us", "times the book's way"]
+    head = ["ads in the zone", "keywords", "how", "choices/s", "p50 us", "p99 us", "p99.9 us", "times the book's way"]
     rows = [
         [
             f"{size:,}",
@@ -97,6 +189,7 @@ def _write(
             f"{one.rate:,.0f}",
             f"{one.percentile(0.5) * 1000:,.0f}",
             f"{one.percentile(0.99) * 1000:,.0f}",
+            f"{one.percentile(0.999) * 1000:,.0f}",
             f"{one.ratio_to(series[0]):,.0f}x",
         ]
         for size, words, series in choices
@@ -113,7 +206,27 @@ def _write(
         f"One process, one thread; {rounds} interleaved rounds of {seconds:g} s. Only the ratios count.",
         "## Choosing",
         report.table(head, rows),
+        f"A process holds {MANY:,} ads in {mebibytes:,.0f} MiB.",
+        "## Choosing with a profile",
+        report.table(["how", "a second", "p50 us", "p99 us", "times find_one"], _timed(capped, 1000)),
         "## Settling impressions of one campaign",
         report.table(["how", "settled/s", "times one by one"], settling),
+        "The serves are chosen within the time that is measured.",
+        "## Over HTTP",
+        f"One `squinney serve`, {HTTP_THREADS} connections.",
+        report.table(["how", "a second", "p50 ms", "p99 ms", "rate"], _timed(over_http, 1)),
     ]
     report.write_page("ads", "Ads", parts)
+
+
+def _timed(series: list[Series], scale: int) -> list[list[str]]:
+    return [
+        [
+            one.name,
+            f"{one.rate:,.0f}",
+            f"{one.percentile(0.5) * scale:,.1f}",
+            f"{one.percentile(0.99) * scale:,.1f}",
+            f"{one.ratio_to(series[0]):.2f}x",
+        ]
+        for one in series
+    ]

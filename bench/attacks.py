@@ -279,6 +279,7 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
         ]
         for name, one in measured.items()
     ]
+    above = [name for name, one in measured.items() if one.ratio > AIM]
     head = ["attackers", "their answers", "pages quiet / attacked", "median ms", "p99 ms", "p99 ratio"]
     parts = [
         f"A visitor loads {', '.join(f'`{path}`' for path in PAGES)} over and over, {rounds} times {seconds:g} s quiet "
@@ -288,6 +289,7 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
         "as soon as they are answered; uploads that are announced and whose bytes never come; a member who has ten "
         "large tables rendered, which is refused, or one that is as large as is allowed.",
         report.table(head, rows),
+        f"Above the aim: {', '.join(above) or 'none'}. What is rendered holds the interpreter that pages need too.",
         report.machine(version),
     ]
     report.write_page("attacks", "What attackers cost a visitor", parts)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from importlib import resources
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.serving import Serving
 from tests.web.conftest import sign_up
+from tests.web.test_axe import serious
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 
 @pytest.fixture
@@ -58,6 +62,9 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     expect(page.locator(".worn")).to_contain_text("+1 rope gloves")
     expect(page.locator("svg.game-map rect")).to_have_count(3)
     assert neighbour.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text()
+    assert serious(page, axe) == []
+    assert serious(neighbour, axe) == []
 
 
 def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -> None:
@@ -70,3 +77,20 @@ def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -
     page.get_by_role("button", name="east").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Net shed")
     context.close()
+
+
+def test_a_client_that_floods_is_shown_out_and_the_others_hear_on(page: Page, serving: Serving) -> None:
+    enter(page, f"Dan {secrets.token_hex(3)}")
+    character = page.url.rpartition("/")[2]
+    cookie = "; ".join(f"{one['name']}={one['value']}" for one in page.context.cookies())
+    address = f"{serving.url.replace('http', 'ws')}/game/ws?character={character}"
+    for message in ("x" * 100_000, "x" * 1_000, b"\0" * 1_000):
+        with connect(address, additional_headers={"Cookie": cookie}) as bad:
+            assert "hello" in bad.recv(timeout=15)
+            bad.send(message)
+            with pytest.raises(ConnectionClosed):
+                bad.recv(timeout=15)
+    page.get_by_label("Say something").fill("still here")
+    page.get_by_role("button", name="Say").click()
+    expect(page.get_by_role("log")).to_contain_text("still here")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()

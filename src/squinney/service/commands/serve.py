@@ -32,6 +32,7 @@ from squinney.system import Assembled
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10  # for requests, and as many again for jobs
+MOST_MESSAGE_BYTES = 4_096  # that a WebSocket may send us: they are there to listen
 MOST_SHUTDOWN_SECONDS = 30.0
 EXIT_CODE = 130
 SWITCH_SECONDS = 0.0005
@@ -132,6 +133,9 @@ def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> N
         log_level="warning",
         proxy_headers=False,  # it would believe whoever is on this machine; `Forwarded` believes whom we are told to
         timeout_graceful_shutdown=GRACE_SECONDS,
+        ws_max_size=MOST_MESSAGE_BYTES,
+        ws_max_queue=8,
+        ws_per_message_deflate=False,  # a small message may unpack to a huge one
     )
 
     class Server(uvicorn.Server):

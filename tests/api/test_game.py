@@ -25,7 +25,7 @@ def world(systems: assembly.Assembled) -> World:
     made.create_character("Ann", id="ann", location="hall", gold=50, owner="admin")
     made.create_character("Bob", id="bob", location="hall", owner="another")
     made.create_character("Mo", id="mo", location="hall", kind="shopkeeper", gold=5)
-    made.create_item("lamp", id="lamp", location="hall")
+    made.create_item("lamp", id="lamp", location="hall", description="Brass & <glass>.")
     made.create_item("rope", id="rope", character="mo", price=7, qty=3)
     return made
 
@@ -83,6 +83,7 @@ def test_a_newcomer_makes_a_character_and_plays(site: TestClient, world: World) 
     assert made.status_code == 200, made.text
     assert "A &lt;b&gt;hall&lt;/b&gt;." in made.text
     assert "<b>hall" not in made.text
+    assert "Brass &amp; &lt;glass&gt;." in made.text
     refused = site.post("/game/characters", data={**form, "key": "other"}, headers=HTML)
     assert (refused.status_code, "another character is called Eve" in refused.text) == (409, True)
     assert world.named("eve")["character"]["intrinsics"]["strength"] == 14

@@ -74,6 +74,8 @@ def test_lines_of_words_are_actions(player: Player) -> None:
     assert "Hall: n to Yard" in told[10]
     assert told[11] == "36 gold, carrying 0 of 150"
     assert "dance" in told[12]
+    player.answer("s")
+    assert player.answer("look sack") == "Nothing special about sack."
     with pytest.raises(SquinneyError, match="there is no dragon here"):
         player.answer("take dragon")
 

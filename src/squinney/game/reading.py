@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from squinney import checks
+from squinney.errors import Invalid
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, HANDS, NAMES, REGIONS, Character, Entry, Event, Item, Location
 from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation
@@ -13,6 +15,8 @@ from squinney.game.rooms import listed, refresh_copies
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
+
+MOST_DESCRIBED = 500
 
 
 class Reading:
@@ -117,6 +121,18 @@ class Reading:
         if outermost not in ({"kind": "character", "id": character_id}, here):
             raise OutOfReach(f"{container['name']} is not in reach", item_id=container_id)
         return self._records.inside(container) or []
+
+    @operation(reads_only=True)
+    def descriptions(self, item_ids: Iterable[str]) -> dict[str, str]:
+        """What one sees when one looks at things, up to 500 of them; without those that say nothing.
+
+        Raises: `Invalid`.
+        """
+        wanted = sorted({checks.identifier(item_id, "item") for item_id in item_ids})
+        if len(wanted) > MOST_DESCRIBED:
+            raise Invalid(f"at most {MOST_DESCRIBED} things at once", field="item_ids", limit=MOST_DESCRIBED)
+        found = queries.SOME_ITEMS.find(self._db, item_ids=wanted, projection={"description": 1}) if wanted else ()
+        return {item["_id"]: item["description"] for item in found if item.get("description")}
 
     @operation(reads_only=True)
     def goods(self, shopkeeper_id: str) -> list[dict[str, Any]]:

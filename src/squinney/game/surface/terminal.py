@@ -9,7 +9,7 @@ from squinney.errors import NotFound
 from squinney.game import Character, Entry, OutOfReach, UnknownCharacter, World, rules
 
 HELP = """\
-n, e, s, w, u, d or go WAY    walk          look, map              where you are, and have been
+n, e, s, w, u, d or go WAY    walk          look, look THING, map  what you see, and where you were
 take [N] THING, drop [N] THING              take THING from BAG, put THING in BAG
 give THING to NAME            hand over     wear, wield, remove, use THING
 buy THING, sell THING         in a shop     list                   what the shop sells
@@ -54,8 +54,8 @@ class Player:
 
     def _commands(self) -> dict[str, Callable[[Character, str], str]]:
         return {
-            "look": lambda me, rest: self._look(me),
-            "l": lambda me, rest: self._look(me),
+            "look": lambda me, rest: self._look_at(me, rest) if rest else self._look(me),
+            "read": self._look_at,
             "go": lambda me, rest: self._go(rest),
             "take": self._take,
             "get": self._take,
@@ -144,6 +144,10 @@ class Player:
         things = [rules.described(entry) for entry in room["inventory"]]
         lines += [f"On the ground: {_joined(things, room['thing_count'] - len(things))}"] if things else []
         return "\n".join(lines)
+
+    def _look_at(self, me: Character, name: str) -> str:
+        thing = _found([*rules.walk(me["inventory"]), *me["location"]["inventory"]], name.removeprefix("at "))
+        return self._world.descriptions([thing["id"]]).get(thing["id"], f"Nothing special about {thing['name']}.")
 
     def _inventory(self, me: Character) -> str:
         used = rules.in_use(me)

@@ -150,6 +150,7 @@ def _screen(
     room = me["location"]
     people = [one for one in room["players"] if one["id"] != character_id]
     keepers = [one for one in people if one["kind"] == "shopkeeper"]
+    shown = [*rules.walk(me["inventory"]), *room["inventory"]]
     opened = [entry for entry in room["inventory"] if entry.get("count")][:MOST_OPENED]
     return render(
         request,
@@ -161,7 +162,8 @@ def _screen(
         unseen_people=max(0, room["player_count"] - len(room["players"])),
         unseen_things=max(0, room["thing_count"] - len(room["inventory"])),
         contents={entry["id"]: _contents(world, character_id, entry["id"]) for entry in opened},
-        bags=[one for one in [*rules.walk(me["inventory"]), *room["inventory"]] if one["kind"] == "container"],
+        bags=[one for one in shown if one["kind"] == "container"],
+        texts=world.descriptions(entry["id"] for entry in shown),
         shops=[(keeper, world.goods(keeper["id"])) for keeper in keepers[:3]],
         keeper=keepers[0] if keepers else None,
         armor=world.armor(character_id),

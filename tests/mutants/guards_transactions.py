@@ -272,8 +272,8 @@ AROUND = [
     ),
     _record(
         "a key is its caller's own",
-        'Key("key:" + _digest([scope, kind, key])',
-        'Key("key:" + _digest([kind, key])',
+        'KeyRecord("key:" + _digest([key.scope, kind, key.text])',
+        'KeyRecord("key:" + _digest([kind, key.text])',
         "tests/systems/ledger/test_accounts.py::test_a_key_is_the_callers_own",
     ),
     _runner(

@@ -27,6 +27,7 @@ from squinney.testing.commands import watched
 from squinney.transactions import (
     AlreadyExists,
     Busy,
+    Key,
     KeyReused,
     Mode,
     Plan,
@@ -649,4 +650,4 @@ def test_a_transaction_of_ones_own_happens_once_per_key(jars: Db) -> None:
     assert jars.jars.find_one({"_id": "a"}) == {"_id": "a", "beans": 11}
     with pytest.raises(KeyReused):
         add(2)
-    assert once(jars, "add", work, key="k", scope="another", arguments={"amount": 1}) == {"before": 11}
+    assert once(jars, "add", work, key=Key("k", "another"), arguments={"amount": 1}) == {"before": 11}

@@ -10,7 +10,7 @@ from squinney.commerce.catalog.catalog import Catalog
 from squinney.commerce.categories.categories import Categories
 from squinney.errors import NotFound
 from squinney.mongo.schema import Db
-from squinney.transactions import AlreadyExists
+from squinney.transactions import AlreadyExists, Key
 
 PATHS = [
     ["Music", "Jazz", "Bebop"],
@@ -74,4 +74,4 @@ def _product(
     with suppress(AlreadyExists):
         Catalog(db).add(product)
     if units:
-        Inventory(db).receive(sku, units, reason="first delivery", key=f"demo {sku}", scope="demo")
+        Inventory(db).receive(sku, units, reason="first delivery", key=Key(f"demo {sku}", "demo"))

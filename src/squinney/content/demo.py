@@ -12,6 +12,7 @@ from squinney.content.errors import SlugTaken
 from squinney.content.files.photos import Photos
 from squinney.content.nodes.nodes import Nodes
 from squinney.mongo.schema import Db
+from squinney.transactions import Key
 
 ADA: Author = {"_id": "demo-ada", "name": "Ada"}
 BEN: Author = {"_id": "demo-ben", "name": "Ben"}
@@ -61,7 +62,7 @@ def _talk(comments: Comments, entry: Node) -> None:
     reply_to = None
     for number, text in enumerate(TALK):
         author = BEN if number % 2 else ADA
-        comment = comments.post(entry["_id"], author, text, reply_to, key=f"demo {number}", scope=entry["_id"])
+        comment = comments.post(entry["_id"], author, text, reply_to, key=Key(f"demo {number}", entry["_id"]))
         reply_to = comment["slug"] if number == 0 and comments.strategy_of(entry) != "paged" else None
 
 

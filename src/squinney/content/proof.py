@@ -20,7 +20,7 @@ from squinney.content.proof_checks import promises
 from squinney.content.sweep import sweep_uploads
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Key, Mode, Transactions
 
 EDITOR: Author = {"_id": "proof", "name": "Proof"}
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")
@@ -111,7 +111,7 @@ class _Crew:
     def _say(self, node_id: str, reply_to: str | None) -> None:
         intent = self._intent("post", node_id=node_id)
         for _ in range(self.chance.choice([1, 1, 2])):
-            self.comments.post(node_id, EDITOR, intent, reply_to, key=intent, scope="proof")
+            self.comments.post(node_id, EDITOR, intent, reply_to, key=Key(intent, "proof"))
             self._acknowledged(intent)
 
     def _delete(self) -> None:

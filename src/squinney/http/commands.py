@@ -17,6 +17,7 @@ from squinney.mongo.embedded.guard import kept_alive
 from squinney.mongo.schema import Db
 from squinney.settings import Settings
 from squinney.system import Assembled
+from squinney.transactions import Key
 
 # What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
 console = Console(markup=False, emoji=False)
@@ -26,6 +27,14 @@ errors = Console(stderr=True, markup=False, emoji=False)
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
 Limit = Annotated[int, typer.Option(help="How many.")]
+KeyOption = Annotated[
+    Key | None,
+    typer.Option(
+        parser=lambda given: Key(given, "cli"),
+        metavar="TEXT",
+        help="Repeat the command with the same key and it happens once.",
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar, cast
 from fastapi import Depends, Header, Request
 
 from squinney.system import Assembled
+from squinney.transactions import Key
 
 T = TypeVar("T")
 
@@ -30,13 +31,6 @@ def service(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaita
     return give
 
 
-async def caller(request: Request) -> str:
-    """What keeps one caller's idempotency keys apart from another's."""
-    key = getattr(request.state, "key", None)
-    return f"api:{key['_id']}" if key else "api"
-
-
-Caller = Annotated[str, Depends(caller)]
 _KEY = Header(
     alias="Idempotency-Key",
     min_length=1,
@@ -45,5 +39,13 @@ _KEY = Header(
     description="Repeat a request with the same key and it happens once",
     examples=["5f0c6f0e-0b0e-4c55-9d6c-0a3e6a1b7f11"],
 )
-IdempotencyKey = Annotated[str | None, _KEY]
+
+
+async def _idempotency_key(request: Request, given: Annotated[str | None, _KEY] = None) -> Key | None:
+    """The request's key, scoped by the API key: one caller's keys are apart from another's."""
+    api_key = getattr(request.state, "key", None)
+    return Key(given, f"api:{api_key['_id']}" if api_key else "api") if given else None
+
+
+IdempotencyKey = Annotated[Key | None, Depends(_idempotency_key)]
 NeededKey = Annotated[str, _KEY]

@@ -16,7 +16,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import AT_REST, Plan, Transactions
+from squinney.transactions import AT_REST, Key, Plan, Transactions
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000
@@ -44,8 +44,7 @@ class Accounts:
         *,
         name: str = "",
         owner: str | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Account:
         """Open an account, with money put in from outside if `opening` says so.
 
@@ -70,7 +69,7 @@ class Accounts:
         if owner is not None:
             account["owner"] = arguments["owner"] = checks.identifier(owner, "owner")
         plan = Plan(rules.opening_steps(account), result=account)
-        outcome = self._transactions.run("open", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("open", plan, key=key, arguments=arguments)
         return cast(Account, outcome.result)
 
     @operation(reads_only=True)
@@ -98,9 +97,7 @@ class Accounts:
         return {account["_id"]: account["name"] for account in found}
 
     @operation()
-    def transfer(
-        self, src: str, dst: str, amount: int, *, key: str | None = None, scope: str = "", memo: str = ""
-    ) -> Transfer:
+    def transfer(self, src: str, dst: str, amount: int, *, key: str | Key | None = None, memo: str = "") -> Transfer:
         """Move `amount` from one account to another, once per `key`.
 
         Atomic: both balances and both entries, in one `Transactions` run.
@@ -125,7 +122,7 @@ class Accounts:
         }
         plan = Plan(rules.transfer_steps(transfer), result=transfer)
         arguments = {"src": src, "dst": dst, "amount": amount, "memo": memo}
-        outcome = self._transactions.run("transfer", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("transfer", plan, key=key, arguments=arguments)
         return cast(Transfer, outcome.result)
 
     def _common_currency(self, src: str, dst: str) -> str:

@@ -12,7 +12,7 @@ from squinney.transactions.errors import (
 )
 from squinney.transactions.keyed import once
 from squinney.transactions.orphans import drop_orphans, find_orphans
-from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, open_run
+from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Key, Outcome, open_run
 from squinney.transactions.runner import Mode, Transactions, find_stuck
 from squinney.transactions.steps import AT_REST, PROTOCOL_FIELDS, Plan, Step, visible
 
@@ -24,6 +24,7 @@ __all__ = [
     "QUERIES",
     "AlreadyExists",
     "Busy",
+    "Key",
     "KeyReused",
     "Mode",
     "Outcome",

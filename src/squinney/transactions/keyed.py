@@ -21,12 +21,12 @@ def once(
     kind: str,
     work: Callable[[ClientSession], T],
     *,
-    key: str,
-    scope: str = "",
+    key: str | records.Key | None,
     arguments: Mapping[str, Any],
     seconds: float = 30,
 ) -> T:
-    """As `in_transaction`, once per `key`: a repeat with the same `arguments` gets what `work` returned first.
+    """As `in_transaction`, once per `key` where one is given: a repeat with the same `arguments` gets
+    what `work` returned first.
 
     Atomic: the transaction's commit, with the key's record in it. Of two at once, the server turns one away, which
     finds the other's record when it is tried again.
@@ -34,7 +34,9 @@ def once(
     Raises: as `in_transaction`; `KeyReused`.
     """
     db = pinned(db)
-    found = cast(records.Key, records.key_for(kind, key, scope, arguments))
+    found = records.key_record(kind, key, arguments)
+    if found is None:
+        return in_transaction(db, work, seconds=seconds)
 
     def keyed(session: ClientSession) -> T:
         if earlier := records.earlier_outcome(db, found, session):

@@ -17,7 +17,7 @@ from squinney.transactions import attempts, records, verdicts
 from squinney.transactions.attempts import may_try_again, pause
 from squinney.transactions.contention import CONTENTION, names_of
 from squinney.transactions.errors import WriteRefused
-from squinney.transactions.records import Key, Outcome
+from squinney.transactions.records import KeyRecord, Outcome
 from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
 WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
@@ -38,7 +38,7 @@ class Repeated(Exception):
     """The key has a record already."""
 
 
-def run(db: Db, kind: str, plan: Plan, key: Key | None, *, until: float, keep_keys_seconds: float) -> Outcome:
+def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, keep_keys_seconds: float) -> Outcome:
     """Take and give everything in one transaction, retried while the server asks for it and time is left.
 
     The steps go out in batches, as a rule one per collection. Only when one does not go through are they sent one by

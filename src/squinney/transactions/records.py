@@ -81,28 +81,51 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key with what it stands for."""
+    """An idempotency key: what is done with it happens once. `scope` keeps one caller's keys from another's."""
+
+    text: str
+    scope: str = ""
+
+    @classmethod
+    def of(cls, given: str | Key | None) -> Key | None:
+        """The key as given, checked; a plain string has the empty scope.
+
+        Raises: `Invalid`.
+        """
+        if given is None:
+            return None
+        key = given if isinstance(given, Key) else cls(given)
+        checks.text(key.text, "key", least=1, most=200)
+        checks.text(key.scope, "scope", most=200)
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """The id of a key's record, and the fingerprint of the arguments that the key stands for."""
 
     id: str
     fingerprint: str
 
 
-def key_for(kind: str, key: str | None, scope: str, arguments: Mapping[str, Any] | None) -> Key | None:
-    """The key's record id and the fingerprint of the caller's arguments; None without a key."""
+def key_record(kind: str, given: str | Key | None, arguments: Mapping[str, Any] | None) -> KeyRecord | None:
+    """Where the key of an operation of that kind is recorded; None without a key.
+
+    Raises: `Invalid`.
+    """
+    key = Key.of(given)
     if key is None:
         return None
     if arguments is None:
         raise ValueError("a key needs the arguments it stands for")
-    checks.text(key, "key", least=1, most=200)
-    checks.text(scope, "scope", most=200)
-    return Key("key:" + _digest([scope, kind, key]), _digest(arguments))
+    return KeyRecord("key:" + _digest([key.scope, kind, key.text]), _digest(arguments))
 
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json_util.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def finished(kind: str, txn: ObjectId, key: Key, result: Any) -> Document:
+def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any) -> Document:
     """The record of a keyed operation that one native transaction does, but for its times."""
     return {
         "_id": key.id,
@@ -134,7 +157,7 @@ def open_run(db: Db, txn: Any) -> Document | None:
     return next(OPEN.find(pinned_any_date(db), txn=txn, limit=1), None)
 
 
-def replay(record: Document, key: Key) -> Outcome:
+def replay(record: Document, key: KeyRecord) -> Outcome:
     """What a repeat with the key is answered.
 
     Raises: `KeyReused`, `StillRunning`.
@@ -146,7 +169,7 @@ def replay(record: Document, key: Key) -> Outcome:
     return Outcome(record["txn"], record.get("result"), replayed=True)
 
 
-def earlier_outcome(db: Db, key: Key | None, session: ClientSession | None = None) -> Outcome | None:
+def earlier_outcome(db: Db, key: KeyRecord | None, session: ClientSession | None = None) -> Outcome | None:
     """What the key's first run answered; None without one, or while its record is not yet visible to a majority.
 
     Raises: `KeyReused`, `StillRunning`.

@@ -63,23 +63,23 @@ class Transactions:
         kind: str,
         steps: Steps | Callable[[], Steps],
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | records.Key | None = None,
         arguments: Mapping[str, Any] | None = None,
         prefer: Literal["native", "two-phase"] = "native",
     ) -> Outcome:
         """Do all steps or none.
 
         `steps` may be a callable that builds them anew: it is called again where a step is refused with `Stale`.
-        With a `key`, scoped by `scope` and `kind`, the operation happens once: a repeat with the same `arguments` gets
-        the first outcome, also where the callable refuses by now. `prefer` is the mode that "auto" takes.
+        With a `key`, which belongs to its scope and to `kind`, the operation happens once: a repeat with the same
+        `arguments` gets the first outcome, also where the callable refuses by now. `prefer` is the mode that "auto"
+        takes.
 
         Atomic: native: the transaction's commit. Two-phase: the update that flips the record from new to commit.
         After a crash: native: nothing. Two-phase: markers and takes, until `recover()` finishes or undoes them.
         Raises: the refusing step's error; `WriteRefused`; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`;
         `Unavailable`, where `outcome_unknown` says that a repeat with the key must settle it.
         """
-        found = records.key_for(kind, key, scope, arguments)
+        found = records.key_record(kind, key, arguments)
         mode = prefer if self._mode == "auto" else self._mode
         with operation(self._limits.timeout_seconds):
             until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
@@ -92,7 +92,7 @@ class Transactions:
                     time.sleep(random.uniform(0, 0.02))
 
     def _once(
-        self, kind: str, steps: Steps | Callable[[], Steps], key: records.Key | None, mode: str, until: float
+        self, kind: str, steps: Steps | Callable[[], Steps], key: records.KeyRecord | None, mode: str, until: float
     ) -> Outcome:
         try:
             plan = _plan(steps)

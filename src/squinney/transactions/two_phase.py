@@ -28,7 +28,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, native, records, steps, verdicts
 from squinney.transactions.attempts import pause
 from squinney.transactions.errors import TimedOut
-from squinney.transactions.records import Key, Outcome
+from squinney.transactions.records import KeyRecord, Outcome
 from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Failed(Exception):
         self.by_server = by_server
 
 
-def run(db: Db, kind: str, plan: Plan, key: Key | None, limits: Limits, *, until: float) -> Outcome:
+def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *, until: float) -> Outcome:
     """Begin, prepare, flip, finish.
 
     Where a step cannot be prepared, everything is rolled back, and a rehearsal in native mode tells the error, so that
@@ -106,7 +106,7 @@ def _refusals() -> Iterator[None]:
         raise Failed(by_server=all(report["code"] != verdicts.DUPLICATE_KEY for report in reports)) from error
 
 
-def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: Key | None, limits: Limits) -> Document:
+def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, limits: Limits) -> Document:
     record_id = key.id if key else txn
     record = {
         "_id": record_id,
@@ -142,7 +142,7 @@ def _upsert(db: Db, where: Document, pipeline: list[Document]) -> Document:
     raise AssertionError("unreachable")
 
 
-def _earlier_outcome(db: Db, record: Document, key: Key, limits: Limits) -> Outcome:
+def _earlier_outcome(db: Db, record: Document, key: KeyRecord, limits: Limits) -> Outcome:
     outcome = records.replay(record, key)
     if record["state"] == "commit":
         _finish_if_possible(db, record, limits.keep_keys_seconds)

@@ -12,7 +12,7 @@ from squinney.analytics import EventLog, Retention
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import cursor_after
-from squinney.transactions import KeyReused
+from squinney.transactions import Key, KeyReused
 
 AT = datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
 
@@ -89,7 +89,7 @@ def test_events_with_a_key_are_stored_once(keyed_db: Db) -> None:
     assert len(list(log.by_path("/"))) == 20
     with pytest.raises(KeyReused):
         log.record_many(events[:5], key="k")
-    assert log.record_many(events[:5], key="k", scope="another's").stored == 4
+    assert log.record_many(events[:5], key=Key("k", "another's")).stored == 4
     assert len(list(log.by_path("/"))) == 24
 
 

@@ -22,7 +22,7 @@ from squinney.errors import Invalid, LimitReached, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.transactions import Busy, KeyReused
+from squinney.transactions import Busy, Key, KeyReused
 
 AT = datetime(2026, 3, 28, 22, 15, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -252,7 +252,7 @@ def test_hits_with_a_key_are_counted_once(keyed_db: Db, monkeypatch: pytest.Monk
     assert at_once(8, lambda _: hits.record_many(views, key="k")) == [16] * 8
     hits.record("s", "/0", AT, key="k2")
     hits.record("s", "/0", AT, key="k2")
-    hits.record("s", "/0", AT, key="k2", scope="another's")
+    hits.record("s", "/0", AT, key=Key("k2", "another's"))
     start = AT.replace(hour=0, minute=0, second=0)
     assert hits.site_total("s", start, start + DAY) == 18
     with pytest.raises(KeyReused):

@@ -16,7 +16,7 @@ from squinney.commerce import OrderFixed, OrderLimit, Orders, UnknownLine, Unkno
 from squinney.commerce.documents import MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 from squinney.mongo.schema import Db
-from squinney.transactions import KeyReused
+from squinney.transactions import Key, KeyReused
 
 LINE = {"sku": "film", "price": 500, "qty": 2}
 
@@ -47,7 +47,7 @@ def test_lines_change_once_per_key(shop: Shop) -> None:
     with pytest.raises(KeyReused):
         shop.orders.add_or_increase(order_id, "film", 500, 2, key="k")
     fewer = shop.orders.set_quantity(order_id, "film", 1, key="k")
-    shop.orders.add_or_increase(order_id, "film", 500, 1, key="k", scope="another")
+    shop.orders.add_or_increase(order_id, "film", 500, 1, key=Key("k", "another"))
     assert shop.orders.set_quantity(order_id, "film", 1, key="k") == fewer
     assert shop.orders.get(order_id)["total"] == 1000, "the repeat undid nothing"
     gone = shop.orders.remove_item(order_id, "film", key="k")

@@ -27,7 +27,7 @@ from squinney.content.comments.embedded import NO_ROOM_IN_CACHE
 from squinney.content.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
-from squinney.transactions import Busy, KeyReused, Mode, Transactions
+from squinney.transactions import Busy, Key, KeyReused, Mode, Transactions
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
@@ -234,15 +234,15 @@ def test_by_author_is_a_list_or_a_named_refusal(comments: Comments, node: Node, 
 
 
 def test_a_key_posts_once(comments: Comments, node: Node) -> None:
-    first = comments.post(node, ADA, "once", key="k", scope="ada")
-    assert comments.post(node, ADA, "once", key="k", scope="ada") == first
-    comments.post(node, BEN, "once", key="k", scope="ben")
+    first = comments.post(node, ADA, "once", key=Key("k", "ada"))
+    assert comments.post(node, ADA, "once", key=Key("k", "ada")) == first
+    comments.post(node, BEN, "once", key=Key("k", "ben"))
     assert comments.count(node) == 2
     with pytest.raises(KeyReused):
-        comments.post(node, ADA, "other", key="k", scope="ada")
+        comments.post(node, ADA, "other", key=Key("k", "ada"))
     if comments.strategy_of(node) != "paged":
         with pytest.raises(KeyReused):
-            comments.post(node, ADA, "once", first["slug"], key="k", scope="ada")
+            comments.post(node, ADA, "once", first["slug"], key=Key("k", "ada"))
 
 
 BAD: list[tuple[str, Callable[[Comments, Node], object]]] = [

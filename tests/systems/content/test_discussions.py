@@ -37,7 +37,7 @@ from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.testing.commands import watched
-from squinney.transactions import Busy, KeyReused, Mode, Transactions
+from squinney.transactions import Busy, Key, KeyReused, Mode, Transactions
 
 WRITERS = 50
 TURNS = 3
@@ -350,8 +350,8 @@ def test_a_persons_list_shows_nothing_that_a_conversion_left(site: Db, node: Nod
 
 def test_no_word_of_a_person_stays_anywhere(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
     comments = Comments(site, strategy, transactions=Transactions(site, mode))
-    posted = comments.post(node, ADA, "a secret", key="k", scope="ada")
-    assert comments.post(node, ADA, "a secret", key="k", scope="ada") == posted
+    posted = comments.post(node, ADA, "a secret", key=Key("k", "ada"))
+    assert comments.post(node, ADA, "a secret", key=Key("k", "ada")) == posted
     comments.edit(node["_id"], comments.post(node, ADA, "a secret")["slug"], "a secret, edited")
     People(site, comments).erase("ada")
     assert [name for name in site.list_collection_names() if "a secret" in repr(list(site[name].find()))] == []
@@ -495,23 +495,23 @@ def test_copies_of_a_conversion_that_goes_on_are_erased_for_good(
 @pytest.mark.parametrize("to", STRATEGIES)
 def test_a_key_holds_when_the_discussion_is_converted(site: Db, node: Node, strategy: Strategy, to: Strategy) -> None:
     comments = Comments(site, strategy)
-    comments.post(node["_id"], BEN, "before", key="k", scope="ben")
-    first = comments.post(node["_id"], ADA, "once", key="k", scope="ada")
+    comments.post(node["_id"], BEN, "before", key=Key("k", "ben"))
+    first = comments.post(node["_id"], ADA, "once", key=Key("k", "ada"))
     comments.convert(node, to)
-    assert comments.post(node["_id"], ADA, "once", key="k", scope="ada")["slug"] == first["slug"]
+    assert comments.post(node["_id"], ADA, "once", key=Key("k", "ada"))["slug"] == first["slug"]
     comments.convert(node, "separate")
-    comments.post(node["_id"], ADA, "once", key="k", scope="ada")
+    comments.post(node["_id"], ADA, "once", key=Key("k", "ada"))
     with pytest.raises(KeyReused):
-        comments.post(node["_id"], ADA, "other words", key="k", scope="ada")
+        comments.post(node["_id"], ADA, "other words", key=Key("k", "ada"))
     assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["before", "once"]
 
 
 def test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat(site: Db, node: Node) -> None:
     """As when two keys make the same slug."""
     comments = Comments(site)
-    comments.post(node["_id"], BEN, "his", key="k", scope="s")
+    comments.post(node["_id"], BEN, "his", key=Key("k", "s"))
     site["transactions"].delete_many({})
-    comments.post(node["_id"], ADA, "hers", key="k", scope="s")
+    comments.post(node["_id"], ADA, "hers", key=Key("k", "s"))
     assert [comment["text"] for comment in walk(comments, node["_id"], 10)] == ["his", "hers"]
 
 

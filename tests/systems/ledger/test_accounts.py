@@ -22,7 +22,7 @@ from squinney.ledger import (
 )
 from squinney.ledger.documents import MOST_AMOUNT, MOST_BALANCE
 from squinney.mongo.schema import Db
-from squinney.transactions import KeyReused, Transactions
+from squinney.transactions import Key, KeyReused, Transactions
 
 
 def snapshot(db: Db) -> list[Any]:
@@ -160,8 +160,8 @@ def test_a_key_with_other_arguments_is_refused(accounts: Accounts) -> None:
 
 def test_a_key_is_the_callers_own(accounts: Accounts) -> None:
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
-    accounts.transfer(ada, ben, 10, key="1", scope="shop")
-    accounts.transfer(ada, ben, 20, key="1", scope="bank")
+    accounts.transfer(ada, ben, 10, key=Key("1", "shop"))
+    accounts.transfer(ada, ben, 20, key=Key("1", "bank"))
     assert accounts.get(ada)["balance"] == 70
 
 

@@ -33,7 +33,7 @@ from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Plan, Transactions
+from squinney.transactions import Key, Plan, Transactions
 
 MOST_AT_ONCE = 10_000
 OTHERS = -1  # the status of events of other sites, where they are counted one by one
@@ -75,8 +75,7 @@ class EventLog:
         event: Mapping[str, object],
         *,
         durability: Durability = "replicated",
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Event:
         """Store one event, once per `key`, and return it; its `time` must be given, with its zone.
 
@@ -85,7 +84,7 @@ class EventLog:
         Raises: `Invalid`; also for an event older than retention keeps; with a key also `KeyReused`, `StillRunning`.
         """
         concern = levels.write_concern(durability)
-        (document,) = self._identified([rules.checked_event(event)], key, scope)
+        (document,) = self._identified([rules.checked_event(event)], key)
         failures = self._partitions.insert([document], concern)
         if failures:
             raise Invalid(failures[0].reason, field="event")
@@ -97,8 +96,7 @@ class EventLog:
         events: Iterable[Mapping[str, object]],
         *,
         durability: Durability = "replicated",
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Recorded:
         """Store up to 10,000 events, once per `key`, and report every one that cannot be.
 
@@ -117,18 +115,18 @@ class EventLog:
                 checked.append((index, rules.checked_event(event)))
             except Invalid as error:
                 failures.append(Failure(index, error.message, dict(event) if isinstance(event, Mapping) else {}))
-        documents = self._identified([event for _, event in checked], key, scope)
+        documents = self._identified([event for _, event in checked], key)
         refused = self._partitions.insert(documents, concern) if documents else []
         failures += [Failure(checked[failure.index][0], failure.reason, failure.document) for failure in refused]
         return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
-    def _identified(self, events: list[Document], key: str | None, scope: str) -> list[Document]:
+    def _identified(self, events: list[Document], key: str | Key | None) -> list[Document]:
         """The events with ids: new ones, or those that the key's first use gave them."""
         if key is None:
             return [made_ready(event, new_id()) for event in events]
         plan = Plan([], result=new_id())
         arguments = {"events": events}
-        first = self._transactions.run("record-events", plan, key=key, scope=scope, arguments=arguments).result
+        first = self._transactions.run("record-events", plan, key=key, arguments=arguments).result
         return [made_ready(event, f"{first}{index:04d}") for index, event in enumerate(events)]
 
     @operation(None)

@@ -22,6 +22,7 @@ from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.transactions import Key
 
 MOST_PAGES = 1_000
 MOST_SITES = 1_000
@@ -49,9 +50,7 @@ class Hits:
     # ---- counting ----
 
     @operation()
-    def record(
-        self, site: str, page: str, at: datetime, count: int = 1, *, key: str | None = None, scope: str = ""
-    ) -> None:
+    def record(self, site: str, page: str, at: datetime, count: int = 1, *, key: str | Key | None = None) -> None:
         """Count some views of a page, once per `key`.
 
         Atomic: one transaction of two upserts, the day's document and the month's, and of the key's record.
@@ -59,12 +58,12 @@ class Hits:
         Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
         """
         hit = checked(site, page, at, count)
-        increments.apply(self._db, Increments([hit]), key=key, scope=scope)
+        increments.apply(self._db, Increments([hit]), key=key)
         if self._preallocate:
             self._perhaps_preallocate(hit)
 
     @operation(60)
-    def record_many(self, hits: Iterable[tuple[Any, ...]], *, key: str | None = None, scope: str = "") -> int:
+    def record_many(self, hits: Iterable[tuple[Any, ...]], *, key: str | Key | None = None) -> int:
         """Count many views, given as (site, page, at) or (site, page, at, count), once per `key`.
 
         Hits of one page and day are summed first, for one upsert per document.
@@ -79,7 +78,7 @@ class Hits:
             if number >= MOST_AT_ONCE:
                 raise Invalid(f"at most {MOST_AT_ONCE} hits at once", field="hits", limit=MOST_AT_ONCE)
             summed.add(_hit(hit))
-        increments.apply(self._db, summed, key=key, scope=scope)
+        increments.apply(self._db, summed, key=key)
         return summed.hits
 
     def _perhaps_preallocate(self, hit: Hit) -> None:

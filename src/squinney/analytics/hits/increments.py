@@ -23,7 +23,7 @@ from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE,
 from squinney.errors import LimitReached
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import in_transaction, once
+from squinney.transactions import Key, in_transaction, once
 
 R = TypeVar("R")
 
@@ -156,7 +156,7 @@ def _month_increments(days: dict[int, int]) -> dict[str, int]:
     return {"total": sum(days.values()), **{f"daily.{day}": count for day, count in days.items()}}
 
 
-def apply(db: Db, increments: Increments, *, key: str | None = None, scope: str = "") -> None:
+def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> None:
     """Write the increments in transactions of up to `PAGES_AT_ONCE` pages, each with its day and its month.
 
     With a key, each transaction holds a record of it, and those that were done before are passed over.
@@ -166,13 +166,9 @@ def apply(db: Db, increments: Increments, *, key: str | None = None, scope: str 
     Raises: `Busy`, `LimitReached`, `Unavailable`; with a key also `KeyReused`.
     """
     arguments = {} if key is None else {"hits": increments.fingerprint()}
+    by_key = partial(once, key=key, arguments=arguments, seconds=SECONDS)
     for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
-        write = partial(part.write, db)
-        if key is None:
-            transact(db, write)
-        else:
-            by_key = partial(once, key=key, scope=scope, arguments=arguments, seconds=SECONDS)
-            _again_for_upserts(partial(by_key, db, f"count-hits {number}", write))
+        _again_for_upserts(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
 
 
 def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:

@@ -20,7 +20,7 @@ from squinney.analytics.hits.series import Point
 from squinney.analytics.rollups.pipelines import Level
 from squinney.errors import Invalid, LimitReached
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy, KeyReused, StillRunning
@@ -190,10 +190,10 @@ class RejectPage(BaseModel):
 @router.post(
     "/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, StillRunning, Busy)
 )
-def record_events(log: Log, body: NewEvents, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def record_events(log: Log, body: NewEvents, key: IdempotencyKey) -> Any:
     """Record events; every one that cannot be stored is named."""
     events = [event.model_dump(exclude_none=True) for event in body.events]
-    recorded = log.record_many(events, key=idempotency_key, scope=caller)
+    recorded = log.record_many(events, key=key)
     failures = [{"index": failure.index, "reason": failure.reason} for failure in recorded.failures]
     return {"stored": recorded.stored, "failures": failures}
 
@@ -238,10 +238,10 @@ def count_statuses(log: Log, start: Start, end: End) -> Any:
 
 
 @router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy, LimitReached))
-def record_hits(hits: Counters, body: NewHits, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def record_hits(hits: Counters, body: NewHits, key: IdempotencyKey) -> Any:
     """Count hits."""
     given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]
-    return {"hits": hits.record_many(given, key=idempotency_key, scope=caller)}
+    return {"hits": hits.record_many(given, key=key)}
 
 
 @router.get("/series", response_model=list[PointModel], responses=responses())

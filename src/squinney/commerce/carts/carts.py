@@ -21,7 +21,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
-from squinney.transactions import AT_REST, KEEP_KEYS_SECONDS, Busy, Plan, Transactions
+from squinney.transactions import AT_REST, KEEP_KEYS_SECONDS, Busy, Key, Plan, Transactions
 
 
 class Carts:
@@ -50,9 +50,7 @@ class Carts:
         self._checkout = Checkout(db, payments, orders, self._transactions, clock)
 
     @operation()
-    def new(
-        self, *, currency: str | None = None, customer: str | None = None, key: str | None = None, scope: str = ""
-    ) -> Cart:
+    def new(self, *, currency: str | None = None, customer: str | None = None, key: str | Key | None = None) -> Cart:
         """An empty cart; with a key, the same one again.
 
         Atomic: one insert; with a key, the key's record, which has the cart, and then the insert.
@@ -74,7 +72,7 @@ class Carts:
         if key is None:
             self._db["carts"].insert_one(dict(cart))
             return cart
-        cart = self._run("new", lambda: Plan([], result=cart), {"currency": currency, "customer": customer}, key, scope)
+        cart = self._run("new", lambda: Plan([], result=cart), {"currency": currency, "customer": customer}, key)
         self._db["carts"].update_one({"_id": cart["_id"]}, {"$setOnInsert": dict(cart)}, upsert=True)
         return cart
 
@@ -104,7 +102,7 @@ class Carts:
         return self.get(cart_id)
 
     @operation()
-    def add_item(self, cart_id: str, sku: str, qty: int = 1, *, key: str | None = None, scope: str = "") -> Cart:
+    def add_item(self, cart_id: str, sku: str, qty: int = 1, *, key: str | Key | None = None) -> Cart:
         """Put `qty` more of a product into the cart, at today's price unless the cart has it already.
 
         Atomic: the cart's line, the stock and the reservation, in one `Transactions` run; the stock decides.
@@ -120,7 +118,7 @@ class Carts:
             cart, line = self._cart_and_line(cart_id, sku)
             return self._quantity_plan(cart, line, line["qty"] + qty)
 
-        return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key, scope)
+        return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 
     def _cart_and_line(self, cart_id: str, sku: str) -> tuple[Cart, Line]:
         found = next(self._db["carts"].aggregate(queries.CART_AND_PRODUCT(cart_id=cart_id, sku=sku)), None)
@@ -132,7 +130,7 @@ class Carts:
         return cart, held or rules.new_line(cart, product, sku)
 
     @operation()
-    def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | None = None, scope: str = "") -> Cart:
+    def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Cart:
         """Make the cart's line say `qty`; 0 removes it. The line's price stays.
 
         Atomic: as `add_item`.
@@ -147,26 +145,24 @@ class Carts:
             cart = self.get(cart_id)
             return self._quantity_plan(cart, rules.line_of(cart, sku), qty)
 
-        return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key, scope)
+        return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 
     @operation()
-    def remove_item(self, cart_id: str, sku: str, *, key: str | None = None, scope: str = "") -> Cart:
+    def remove_item(self, cart_id: str, sku: str, *, key: str | Key | None = None) -> Cart:
         """Take a product out of the cart and give it back.
 
         Atomic: as `add_item`.
         After a crash: as `add_item`.
         Raises: as `set_quantity`.
         """
-        return self.set_quantity(cart_id, sku, 0, key=key, scope=scope)
+        return self.set_quantity(cart_id, sku, 0, key=key)
 
     def _quantity_plan(self, cart: Cart, line: Line, qty: int) -> Plan:
         steps, changed = rules.quantity_steps(cart, line, qty, self._clock())
         return Plan(steps, result=changed)
 
-    def _run(
-        self, kind: str, plan: Callable[[], Plan], arguments: dict[str, object], key: str | None, scope: str
-    ) -> Cart:
-        outcome = self._transactions.run(f"cart {kind}", plan, key=key, scope=scope, arguments=arguments)
+    def _run(self, kind: str, plan: Callable[[], Plan], arguments: dict[str, object], key: str | Key | None) -> Cart:
+        outcome = self._transactions.run(f"cart {kind}", plan, key=key, arguments=arguments)
         return cast(Cart, outcome.result)
 
     @operation()

@@ -17,7 +17,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 
 class Inventory:
@@ -29,7 +29,7 @@ class Inventory:
         self._clock = clock
 
     @operation()
-    def receive(self, sku: str, qty: int, *, reason: str = "", key: str | None = None, scope: str = "") -> Stock:
+    def receive(self, sku: str, qty: int, *, reason: str = "", key: str | Key | None = None) -> Stock:
         """Add units of a product that arrived, once per `key`; the first ones make its stock. Gives the stock then.
 
         Atomic: the stock and the line in its history, in one `Transactions` run.
@@ -38,10 +38,10 @@ class Inventory:
         """
         checks.identifier(sku, "sku")
         checks.integer(qty, "qty", least=1, most=MOST_STOCK)
-        return self._change(sku, "received", qty, reason, key=key, scope=scope)
+        return self._change(sku, "received", qty, reason, key=key)
 
     @operation()
-    def adjust(self, sku: str, delta: int, reason: str, *, key: str | None = None, scope: str = "") -> Stock:
+    def adjust(self, sku: str, delta: int, reason: str, *, key: str | Key | None = None) -> Stock:
         """Correct the count, once per `key`: units found, or lost when negative. Carted and sold ones cannot be lost.
 
         Atomic: the stock and the line in its history, in one `Transactions` run; `qty` decides.
@@ -53,9 +53,9 @@ class Inventory:
         checks.text(reason, "reason", least=1, most=500)
         if delta == 0:
             raise Invalid("delta must not be 0", field="delta")
-        return self._change(sku, "adjusted", delta, reason, key=key, scope=scope)
+        return self._change(sku, "adjusted", delta, reason, key=key)
 
-    def _change(self, sku: str, kind: str, qty: int, reason: str, *, key: str | None, scope: str) -> Stock:
+    def _change(self, sku: str, kind: str, qty: int, reason: str, *, key: str | Key | None) -> Stock:
         checks.text(reason, "reason", most=500)
         fields = {"_id": new_id(), "sku": sku, "kind": kind, "qty": qty, "reason": reason, "at": self._clock()}
         movement = cast(Movement, fields)
@@ -67,7 +67,7 @@ class Inventory:
             return Plan([_stock_step(sku, kind, qty, stock), rules.movement_step(movement)])
 
         arguments = {"sku": sku, "qty": qty, "reason": reason}
-        self._transactions.run(f"stock {kind}", plan, key=key, scope=scope, arguments=arguments)
+        self._transactions.run(f"stock {kind}", plan, key=key, arguments=arguments)
         return self.level(sku)
 
     def _require_product(self, sku: str) -> None:

@@ -29,7 +29,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, paging
 from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
-from squinney.transactions import AlreadyExists, Busy, Plan, Stale, Step, Transactions, once
+from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, Transactions, once
 from squinney.transactions.attempts import pause
 
 Properties = Mapping[str, Value | Range]
@@ -63,7 +63,7 @@ class Catalog:
     # ---- one product ----
 
     @operation()
-    def add(self, product: Mapping[str, Any], *, key: str | None = None, scope: str = "") -> Product:
+    def add(self, product: Mapping[str, Any], *, key: str | Key | None = None) -> Product:
         """Add a product; `_id` is its SKU. What is saved is computed from the prices. A repeat with `key` is no error.
 
         Atomic: one insert; another update makes the stock of a SKU that was removed before sellable again. With a key,
@@ -76,9 +76,7 @@ class Catalog:
             if key is None:
                 return self._add(stored)
             arguments = {"product": stored}
-            return once(
-                self._db, "product add", lambda s: self._add(stored, s), key=key, scope=scope, arguments=arguments
-            )
+            return once(self._db, "product add", lambda s: self._add(stored, s), key=key, arguments=arguments)
         except DuplicateKeyError as error:
             raise AlreadyExists(f"there is a product {stored['_id']} already", sku=stored["_id"]) from error
 

@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from squinney import checks
 from squinney.commerce import queries
 from squinney.commerce.categories.imports import add_paths
-from squinney.commerce.categories.tree import Once, change_tree, slug_for, take_from_products
+from squinney.commerce.categories.tree import change_tree, slug_for, take_from_products
 from squinney.commerce.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
@@ -20,6 +20,7 @@ from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
+from squinney.transactions import Key
 
 Children = Literal["refuse", "lift", "cascade"]
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
@@ -105,8 +106,7 @@ class Categories:
         slug: str | None = None,
         parent: str | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Category:
         """Add a category as the last child of `parent` (a slug), or as the last root; once per `key`.
 
@@ -138,7 +138,7 @@ class Categories:
             return category
 
         arguments = {"name": name, "slug": slug, "parent": parent}
-        return change_tree(self._db, change, by=_once("add", key, scope, arguments))
+        return change_tree(self._db, change, "category add", key=key, arguments=arguments)
 
     @operation(30)
     def move(
@@ -147,8 +147,7 @@ class Categories:
         new_parent: str | None,
         position: int | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Category:
         """Put a category, with everything below it, under another one (or at the root), last or at `position`.
 
@@ -172,7 +171,7 @@ class Categories:
             return self._rewrite(node, moved, session)
 
         arguments = {"slug": slug, "parent": new_parent, "position": position}
-        return change_tree(self._db, change, by=_once("move", key, scope, arguments))
+        return change_tree(self._db, change, "category move", key=key, arguments=arguments)
 
     @operation(30)
     def rename(self, slug: str, name: str) -> Category:
@@ -300,7 +299,3 @@ class Categories:
         self._shift(node["_id"], {"$gte": 0}, others, session)
         lifted = CATEGORY_TREE.lifted(node)
         self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)
-
-
-def _once(kind: str, key: str | None, scope: str, arguments: Mapping[str, Any]) -> Once | None:
-    return None if key is None else Once(f"category {kind}", key, scope, arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pymongo.client_session import ClientSession
@@ -14,21 +13,11 @@ from pymongo.errors import DuplicateKeyError
 from squinney.commerce.errors import SlugTaken
 from squinney.commerce.queries import CATEGORIES_BY_ID
 from squinney.mongo.schema import Db
-from squinney.transactions import in_transaction, once
+from squinney.transactions import Key, once
 
 T = TypeVar("T")
 
 TREE_ID = "categories"
-
-
-@dataclass(frozen=True, slots=True)
-class Once:
-    """The caller's key for a change, and what it stands for."""
-
-    kind: str
-    key: str
-    scope: str
-    arguments: Mapping[str, Any]
 
 
 def slug_for(name: str) -> str:
@@ -37,7 +26,14 @@ def slug_for(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:100].strip("-")
 
 
-def change_tree(db: Db, change: Callable[[ClientSession], T], *, by: Once | None = None, seconds: float = 30) -> T:
+def change_tree(
+    db: Db,
+    change: Callable[[ClientSession], T],
+    kind: str = "category change",
+    *,
+    key: str | Key | None = None,
+    arguments: Mapping[str, Any] = {},
+) -> T:
     """Run `change` in a transaction that first increments the tree's own document; once for a caller with a key.
 
     Two snapshot transactions could otherwise each see a tree without the other's move, and put A under B and B under
@@ -51,9 +47,7 @@ def change_tree(db: Db, change: Callable[[ClientSession], T], *, by: Once | None
         return change(session)
 
     try:
-        if by is None:
-            return in_transaction(db, work, seconds=seconds)
-        return once(db, by.kind, work, key=by.key, scope=by.scope, arguments=by.arguments, seconds=seconds)
+        return once(db, kind, work, key=key, arguments=arguments)
     except DuplicateKeyError as error:  # the slug's index is the only unique one
         raise SlugTaken("another category has this slug") from error
 

@@ -21,7 +21,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Plan, Stale, Step, Transactions, once
+from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
 
 # The status of a paid order while its payment is in a state from which the money may go back.
 ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
@@ -55,8 +55,7 @@ class Orders:
         *,
         currency: str = "EUR",
         customer: str | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Order:
         """Make an order of lines `{sku, price, qty, title?}`, once per `key`.
 
@@ -78,7 +77,7 @@ class Orders:
             order["customer"] = checks.identifier(customer, "customer")
         plan = Plan([Step("orders", order["_id"], insert=order)], result=order)
         arguments = {"items": lines, "currency": currency, "customer": customer}
-        outcome = self._transactions.run("place order", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("place order", plan, key=key, arguments=arguments)
         return cast(Order, outcome.result)
 
     def step_for(self, cart: Cart, payment: Payment, at: datetime) -> Step:
@@ -146,8 +145,7 @@ class Orders:
         *,
         title: str = "",
         currency: str | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Order:
         """Add a line, or `qty` to the line that is there, whose price stays; once per `key`.
 
@@ -157,10 +155,10 @@ class Orders:
         and `Busy`.
         """
         line = {"sku": sku, "price": price, "qty": qty, "title": title or sku}
-        return self._edit(order_id, order_lines.adding(line, currency), key, scope)
+        return self._edit(order_id, order_lines.adding(line, currency), key)
 
     @operation()
-    def set_quantity(self, order_id: str, sku: str, qty: int, *, key: str | None = None, scope: str = "") -> Order:
+    def set_quantity(self, order_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Order:
         """Make a line say `qty`, which is at least 1.
 
         Atomic: as `add_or_increase`.
@@ -168,19 +166,19 @@ class Orders:
         Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`, `OrderLimit`; with a key also `KeyReused` and
         `Busy`.
         """
-        return self._edit(order_id, order_lines.setting(sku, qty), key, scope)
+        return self._edit(order_id, order_lines.setting(sku, qty), key)
 
     @operation()
-    def remove_item(self, order_id: str, sku: str, *, key: str | None = None, scope: str = "") -> Order:
+    def remove_item(self, order_id: str, sku: str, *, key: str | Key | None = None) -> Order:
         """Take a line out.
 
         Atomic: as `add_or_increase`.
         After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`; with a key also `KeyReused` and `Busy`.
         """
-        return self._edit(order_id, order_lines.removing(sku), key, scope)
+        return self._edit(order_id, order_lines.removing(sku), key)
 
-    def _edit(self, order_id: str, edit: Edit, key: str | None, scope: str) -> Order:
+    def _edit(self, order_id: str, edit: Edit, key: str | Key | None) -> Order:
         checks.identifier(order_id, "order")
         if key is None:
             return self._change(order_id, edit)
@@ -189,7 +187,6 @@ class Orders:
             f"order {edit.kind}",
             lambda session: self._change(order_id, edit, session),
             key=key,
-            scope=scope,
             arguments={"order": order_id, **edit.arguments},
         )
 

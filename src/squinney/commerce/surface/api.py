@@ -62,7 +62,7 @@ from squinney.commerce.surface.models import (
     StockModel,
 )
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, NeededKey, service
+from squinney.http.dependencies import IdempotencyKey, NeededKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
 from squinney.patterns.ancestors import Cycle
@@ -131,9 +131,9 @@ def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, An
 @router.post(
     "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
 )
-def add_product(catalog: Products, body: NewProduct, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def add_product(catalog: Products, body: NewProduct, key: IdempotencyKey) -> Any:
     """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
-    return _out(catalog.add(body.product(), key=idempotency_key, scope=caller))
+    return _out(catalog.add(body.product(), key=key))
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
@@ -174,11 +174,9 @@ def get_stock(inventory: Stock, sku: str) -> Any:
     response_model=StockModel,
     responses=responses(UnknownProduct, KeyReused, StillRunning, Busy),
 )
-def receive_stock(
-    inventory: Stock, sku: str, body: Receipt, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def receive_stock(inventory: Stock, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
     """Add units that arrived."""
-    return _out(inventory.receive(sku, body.qty, reason=body.reason, key=idempotency_key, scope=caller))
+    return _out(inventory.receive(sku, body.qty, reason=body.reason, key=key))
 
 
 @router.post(
@@ -186,11 +184,9 @@ def receive_stock(
     response_model=StockModel,
     responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
 )
-def adjust_stock(
-    inventory: Stock, sku: str, body: Adjustment, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def adjust_stock(inventory: Stock, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
     """Correct the count."""
-    return _out(inventory.adjust(sku, body.delta, body.reason, key=idempotency_key, scope=caller))
+    return _out(inventory.adjust(sku, body.delta, body.reason, key=key))
 
 
 # ---- categories ----
@@ -208,9 +204,9 @@ def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cu
     response_model=CategoryModel,
     responses=responses(UnknownCategory, SlugTaken, DepthLimit, KeyReused, Busy),
 )
-def add_category(tree: Tree, body: NewCategory, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def add_category(tree: Tree, body: NewCategory, key: IdempotencyKey) -> Any:
     """Add a category as the last child of its parent."""
-    return _out(tree.add(body.name, body.slug, body.parent, key=idempotency_key, scope=caller))
+    return _out(tree.add(body.name, body.slug, body.parent, key=key))
 
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
@@ -238,11 +234,9 @@ def list_subtree(
     response_model=CategoryModel,
     responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
 )
-def move_category(
-    tree: Tree, slug: str, body: CategoryMove, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def move_category(tree: Tree, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
     """Put a category, with everything below it, elsewhere."""
-    return _out(tree.move(slug, body.parent, body.position, key=idempotency_key, scope=caller))
+    return _out(tree.move(slug, body.parent, body.position, key=key))
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
@@ -277,9 +271,9 @@ def list_carts(
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
-def new_cart(carts: Baskets, body: NewCart, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def new_cart(carts: Baskets, body: NewCart, key: IdempotencyKey) -> Any:
     """An empty cart."""
-    return _out(carts.new(currency=body.currency, customer=body.customer, key=idempotency_key, scope=caller))
+    return _out(carts.new(currency=body.currency, customer=body.customer, key=key))
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
@@ -293,11 +287,9 @@ def get_cart(carts: Baskets, cart_id: str) -> Any:
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency, KeyReused, StillRunning, Busy),
 )
-def add_item(
-    carts: Baskets, cart_id: str, body: LineModel, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def add_item(carts: Baskets, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
     """Reserve units of a product for the cart."""
-    return _out(carts.add_item(cart_id, body.sku, body.qty, key=idempotency_key, scope=caller))
+    return _out(carts.add_item(cart_id, body.sku, body.qty, key=key))
 
 
 @router.put(
@@ -305,11 +297,9 @@ def add_item(
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def set_quantity(
-    carts: Baskets, cart_id: str, sku: str, body: Quantity, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def set_quantity(carts: Baskets, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line say so many; 0 removes it."""
-    return _out(carts.set_quantity(cart_id, sku, body.qty, key=idempotency_key, scope=caller))
+    return _out(carts.set_quantity(cart_id, sku, body.qty, key=key))
 
 
 @router.delete(
@@ -317,9 +307,9 @@ def set_quantity(
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def remove_item(carts: Baskets, cart_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def remove_item(carts: Baskets, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Give a line's goods back."""
-    return _out(carts.remove_item(cart_id, sku, key=idempotency_key, scope=caller))
+    return _out(carts.remove_item(cart_id, sku, key=key))
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
@@ -369,10 +359,10 @@ def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: C
     response_model=OrderModel,
     responses=responses(OrderLimit, KeyReused, StillRunning, Busy),
 )
-def place_order(orders: Sales, body: NewOrder, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def place_order(orders: Sales, body: NewOrder, key: IdempotencyKey) -> Any:
     """Make an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]
-    placed = orders.place(lines, currency=body.currency, customer=body.customer, key=idempotency_key, scope=caller)
+    placed = orders.place(lines, currency=body.currency, customer=body.customer, key=key)
     return _out(placed)
 
 
@@ -383,9 +373,7 @@ def get_order(orders: Sales, order_id: str) -> Any:
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
-def add_order_line(
-    orders: Sales, order_id: str, body: OrderLineChange, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
     """Add a line, or to the line that is there."""
     changed = orders.add_or_increase(
         order_id,
@@ -394,8 +382,7 @@ def add_order_line(
         body.qty,
         title=body.title or "",
         currency=body.currency,
-        key=idempotency_key,
-        scope=caller,
+        key=key,
     )
     return _out(changed)
 
@@ -403,21 +390,17 @@ def add_order_line(
 @router.put(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def set_order_quantity(
-    orders: Sales, order_id: str, sku: str, body: Quantity, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line of the order say so many."""
-    return _out(orders.set_quantity(order_id, sku, body.qty, key=idempotency_key, scope=caller))
+    return _out(orders.set_quantity(order_id, sku, body.qty, key=key))
 
 
 @router.delete(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def remove_order_line(
-    orders: Sales, order_id: str, sku: str, caller: Caller, idempotency_key: IdempotencyKey = None
-) -> Any:
+def remove_order_line(orders: Sales, order_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Take a line out of the order."""
-    return _out(orders.remove_item(order_id, sku, key=idempotency_key, scope=caller))
+    return _out(orders.remove_item(order_id, sku, key=key))
 
 
 @router.post(

@@ -19,14 +19,12 @@ from rich.tree import Tree
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
 from squinney.commerce.surface import cli_lists
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, console, errors, listed, print_json, ready
+from squinney.http.commands import Cursor, Json, KeyOption, console, errors, listed, print_json, ready
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
 app = typer.Typer(help="Products, categories, stock, carts and orders.", no_args_is_help=True)
 app.add_typer(cli_lists.app)
-
-Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 
 
 def _service(systems: Assembled, name: str) -> Any:
@@ -105,7 +103,7 @@ def stock(
     receive: Annotated[int, typer.Option(help="Units that arrived.", min=0)] = 0,
     adjust: Annotated[int, typer.Option(help="Units found, or lost when negative.")] = 0,
     reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
-    key: Key = None,
+    key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
     """Show a SKU's stock and history, after receiving or adjusting it."""
@@ -114,9 +112,9 @@ def stock(
     with ready(context) as systems:
         inventory = _service(systems, "inventory")
         if receive:
-            inventory.receive(sku, receive, reason=reason, key=key, scope="cli")
+            inventory.receive(sku, receive, reason=reason, key=key)
         if adjust:
-            inventory.adjust(sku, adjust, reason, key=key, scope="cli")
+            inventory.adjust(sku, adjust, reason, key=key)
         level, history = inventory.level(sku), inventory.movements(sku, limit=20).items
     if as_json:
         print_json({"stock": level, "movements": history})

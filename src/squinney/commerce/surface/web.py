@@ -46,6 +46,7 @@ from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
 from squinney.roles import may_act_as
 from squinney.system import Assembled
+from squinney.transactions import Key
 
 router = APIRouter(prefix="/shop")
 router.include_router(commerce_admin.router)
@@ -235,7 +236,7 @@ def _own_cart(request: Request, carts: Carts, currency: str, key: str) -> Cart:
     if cart is not None and (cart["items"] or cart["currency"] == currency):
         return _claimed(request, carts, cart)
     wanted: dict[str, Any] = {"customer": _customer(request), "currency": currency}
-    first = _found(carts, carts.new(**wanted, key=key, scope=f"web:{visitor_of(request).csrf}")["_id"])
+    first = _found(carts, carts.new(**wanted, key=Key(key, f"web:{visitor_of(request).csrf}"))["_id"])
     return first if first and first["status"] in LIVING else carts.new(**wanted)
 
 
@@ -260,7 +261,7 @@ def add_item(
         product = catalog.get(sku)
         require_product(product)
         cart = _own_cart(request, carts, product["pricing"]["currency"], key)
-        carts.add_item(cart["_id"], sku, _quantity(qty), key=key, scope=f"web:{cart['_id']}")
+        carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
     except SquinneyError as error:
         return _product(request, catalog, inventory, carts, sku, error=error)
     return _keep_cart(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])

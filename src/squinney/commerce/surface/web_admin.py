@@ -20,6 +20,7 @@ from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
+from squinney.transactions import Key
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
 
@@ -111,9 +112,9 @@ def change_stock(
         if not units.removeprefix("-").isascii() or not units.removeprefix("-").isdigit() or len(units) > 13:
             raise Invalid("units must be a whole number", field="units")
         if int(units) > 0:
-            inventory.receive(sku, int(units), reason=reason, key=key, scope="web")
+            inventory.receive(sku, int(units), reason=reason, key=Key(key, "web"))
         else:
-            inventory.adjust(sku, int(units), reason or "written off", key=key, scope="web")
+            inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
 
     return _done_or_told(request, services, change, f"{units} of {sku} booked.")
 
@@ -123,7 +124,7 @@ def add_category(
     request: Request, services: Services, tree: Tree, name: Text, key: Text, parent: Text = ""
 ) -> Response:
     """Add a category; a form sent twice adds one."""
-    add = partial(tree.add, name, parent=parent or None, key=key, scope="web")
+    add = partial(tree.add, name, parent=parent or None, key=Key(key, "web"))
     return _done_or_told(request, services, add, f"“{name}” is added.")
 
 

@@ -23,7 +23,7 @@ from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Busy, Stale, Transactions
+from squinney.transactions import Busy, Key, Stale, Transactions
 
 T = TypeVar("T")
 WAIT_SECONDS = 20
@@ -70,8 +70,7 @@ class Comments:
         text: str,
         reply_to: str | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Comment:
         """Add a comment, or a reply to the comment with the slug `reply_to`; once per `key`.
 
@@ -83,10 +82,8 @@ class Comments:
         """
         who = rules.checked_author(author)
         said = checked_text(text)
-        if key is not None:
-            checks.text(key, "key", least=1, most=200)
-
-        own = discussions.own_slug(_id_of(node), key, scope) if key is not None else None
+        once = Key.of(key)
+        own = discussions.own_slug(_id_of(node), once) if once else None
         tried = False
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
@@ -100,7 +97,7 @@ class Comments:
                 if taken:
                     comment = discussions.new_comment(discussed.node_id, who, said, parent, self._clock())
             tried = True
-            return storage.post(discussed, comment, parent, key, scope)
+            return storage.post(discussed, comment, parent, once)
 
         return self._where_stored(node, attempt, begin=True)
 

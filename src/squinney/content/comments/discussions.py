@@ -17,7 +17,7 @@ from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
-from squinney.transactions import PROTOCOL_FIELDS, KeyReused, Stale, Step
+from squinney.transactions import PROTOCOL_FIELDS, Key, KeyReused, Stale, Step
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -75,9 +75,7 @@ class Storage(Protocol):
         """A comment and what is below it, in threaded order."""
         ...
 
-    def post(
-        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
-    ) -> Comment:
+    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """Add a comment.
 
         Raises: `Stale` where the discussion is not where it was.
@@ -124,12 +122,12 @@ def precise_now() -> datetime:
     return datetime.now(UTC)
 
 
-def own_slug(node_id: str, key: str, scope: str) -> str:
+def own_slug(node_id: str, key: Key) -> str:
     """The slug of what is posted with that key: by it a repeat is known even where the discussion was converted since.
 
     Whoever does not know the key cannot guess it.
     """
-    digest = hashlib.blake2b(json.dumps([node_id, scope, key]).encode(), digest_size=SLUG_LETTERS).digest()
+    digest = hashlib.blake2b(json.dumps([node_id, key.scope, key.text]).encode(), digest_size=SLUG_LETTERS).digest()
     return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest)
 
 

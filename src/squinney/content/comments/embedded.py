@@ -16,7 +16,7 @@ from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
-from squinney.transactions import Busy, Stale
+from squinney.transactions import Busy, Key, Stale
 from squinney.transactions.fair_locks import FairLocks
 
 WAIT_SECONDS = 5
@@ -63,11 +63,9 @@ class Embedded:
         thread = f"{comment['full_slug']}/"
         return [other for other in found if f"{other['full_slug']}/".startswith(thread)]
 
-    def post(
-        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
-    ) -> Comment:
+    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """One update, which requires room for it and, for a reply, the comment that it answers."""
-        stored: Document = {**comment, **({"key": f"{scope}/{key}"} if key else {})}
+        stored: Document = {**comment, **({"key": f"{key.scope}/{key.text}"} if key else {})}
         room = MOST_EMBEDDED_BYTES - len(bson.encode(stored))
         where: Document = {"$expr": {"$lt": [{"$bsonSize": "$$ROOT"}, room]}}
         update: Any = {"$push": {"metadata.comments": stored}, "$inc": {"metadata.num_comments": 1}}
@@ -81,7 +79,7 @@ class Embedded:
         return self._why_not(discussed, stored, parent, key, room)
 
     def _why_not(
-        self, discussed: DiscussedNode, stored: Document, parent: Comment | None, key: str | None, room: int
+        self, discussed: DiscussedNode, stored: Document, parent: Comment | None, key: Key | None, room: int
     ) -> Comment:
         if key and (earlier := self._one(discussed, {"key": stored["key"]})):
             return same(earlier, stored)

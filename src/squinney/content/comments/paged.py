@@ -17,7 +17,7 @@ from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
-from squinney.transactions import Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 from squinney.transactions.fair_locks import FairLocks
 
 SORT = [("page", 1), ("_id", 1)]
@@ -61,24 +61,22 @@ class Paged:
         """Refused: pages know no threads."""
         raise cannot("paged", "discussion")
 
-    def post(
-        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
-    ) -> Comment:
+    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """The node's guard and the last page, or a new page, in one transaction.
 
         Of the threads that find the last page full one makes the next, and the others look again.
         """
         if discussed.pages and not self._is_full(discussed, discussed.pages):
-            return self._run(_push_steps(discussed, comment), comment, key, scope)
+            return self._run(_push_steps(discussed, comment), comment, key)
         with self._fair_locks.of(discussed.node_id) as crowded:
             if crowded:
                 raise Stale("the discussion has a new page")
-            return self._run(self._new_page_steps(discussed, comment), comment, key, scope)
+            return self._run(self._new_page_steps(discussed, comment), comment, key)
 
-    def _run(self, steps: list[Step], comment: Comment, key: str | None, scope: str) -> Comment:
+    def _run(self, steps: list[Step], comment: Comment, key: Key | None) -> Comment:
         arguments = {"node": comment["node_id"], "text": comment["text"]}
         plan = Plan(steps, result=recorded(comment))
-        outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("post-comment", plan, key=key, arguments=arguments)
         return repeated(outcome.result, comment)
 
     def _new_page_steps(self, discussed: DiscussedNode, comment: Comment) -> list[Step]:

@@ -20,7 +20,7 @@ from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cut, keys_of
-from squinney.transactions import Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 
 class Separate:
@@ -48,16 +48,14 @@ class Separate:
         found = queries.DISCUSSION.find(self._db, **discussed.key, full_slug=comment["full_slug"], limit=limit)
         return [plain(comment) for comment in found]
 
-    def post(
-        self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: str | None, scope: str
-    ) -> Comment:
+    def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """The node's guard, the comment, and one more reply for its parent, in one transaction."""
         steps = [node_step(discussed, 1), self._insert(discussed, comment)]
         if parent:
             steps.append(self._step(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=unanswerable))
         arguments = {"node": discussed.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
         plan = Plan(steps, result=recorded(comment))
-        outcome = self._transactions.run("post-comment", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("post-comment", plan, key=key, arguments=arguments)
         return repeated(outcome.result, comment)
 
     def _insert(self, discussed: DiscussedNode, comment: Comment) -> Step:

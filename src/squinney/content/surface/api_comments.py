@@ -30,7 +30,7 @@ from squinney.content.surface.models import As
 from squinney.errors import Forbidden
 from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
@@ -219,13 +219,11 @@ POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, Discuss
 
 
 @router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
-def post_comment(
-    talk: Talk, caller: Caller, viewer: As, node_id: NodeId, body: NewComment, idempotency_key: IdempotencyKey = None
-) -> Any:
+def post_comment(talk: Talk, viewer: As, node_id: NodeId, body: NewComment, key: IdempotencyKey) -> Any:
     """Add a comment or a reply."""
     _require_own_name(viewer, body.author_id)
     author: Any = {"_id": body.author_id, "name": body.author_name}
-    return _out(talk.post(node_id, author, body.text, body.reply_to, key=idempotency_key, scope=caller))
+    return _out(talk.post(node_id, author, body.text, body.reply_to, key=key))
 
 
 @router.get("/nodes/{node_id}", response_model=CommentPage, responses=READ)

@@ -18,7 +18,7 @@ from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.roles import may_act_as
-from squinney.transactions import Busy
+from squinney.transactions import Busy, Key
 
 router = APIRouter(prefix="/site/-")
 
@@ -37,7 +37,7 @@ def post(
     node = tree.by_id(node_id, viewer=viewer_of(request))
     author = author_of(request)
     try:
-        comment = talk.post(node, author, as_typed(text), reply_to or None, key=key, scope=author["_id"])
+        comment = talk.post(node, author, as_typed(text), reply_to or None, key=Key(key, author["_id"]))
     except SquinneyError as error:
         return _again(request, tree, node, text, {"key": key, "reply_to": reply_to}, error)
     return _to(tree, node, comment["slug"])

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from squinney.errors import Conflict
 from squinney.http.bodies import WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.ledger import (
@@ -121,11 +121,9 @@ def _out(document: Any) -> Any:
 
 
 @router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
-def open_account(ledger: Ledger, body: NewAccount, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def open_account(ledger: Ledger, body: NewAccount, key: IdempotencyKey) -> Any:
     """Open an account."""
-    account = ledger.open(
-        body.currency, body.opening, name=body.name, owner=body.owner, key=idempotency_key, scope=caller
-    )
+    account = ledger.open(body.currency, body.opening, name=body.name, owner=body.owner, key=key)
     return _out(account)
 
 
@@ -173,9 +171,9 @@ TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMisma
     response_model=TransferModel,
     responses=responses(*TRANSFER_ERRORS, KeyReused, StillRunning, Busy, Conflict),
 )
-def make_transfer(ledger: Ledger, body: NewTransfer, caller: Caller, idempotency_key: IdempotencyKey = None) -> Any:
+def make_transfer(ledger: Ledger, body: NewTransfer, key: IdempotencyKey) -> Any:
     """Move money from one account to another."""
-    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=idempotency_key, scope=caller))
+    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=key))
 
 
 @router.get("/totals/{currency}", response_model=Total, responses=responses())

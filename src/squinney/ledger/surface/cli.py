@@ -7,14 +7,12 @@ from typing import Annotated, Any, cast
 import typer
 from rich.table import Column, Table
 
-from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
+from squinney.http.commands import Cursor, Json, KeyOption, Limit, console, listed, print_json, ready
 from squinney.ledger import Account, Accounts
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
 app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=True)
-
-Key = Annotated[str | None, typer.Option(help="Repeat the command with the same key and it happens once.")]
 
 
 def _accounts(systems: Assembled) -> Accounts:
@@ -40,12 +38,12 @@ def open_account(
     opening: Annotated[int, typer.Argument(help="Money put in, in minor units.")] = 0,
     name: Annotated[str, typer.Option(help="Whose it is, or what for.")] = "",
     owner: Annotated[str | None, typer.Option(help="The id of the person who sees and moves it on the site.")] = None,
-    key: Key = None,
+    key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
     """Open an account."""
     with ready(context) as systems:
-        account = _accounts(systems).open(currency, opening, name=name, owner=owner, key=key, scope="cli")
+        account = _accounts(systems).open(currency, opening, name=name, owner=owner, key=key)
     _show(account, _describe(account), as_json)
 
 
@@ -56,12 +54,12 @@ def transfer(
     dst: str,
     amount: Annotated[int, typer.Argument(help="In minor units.")],
     memo: Annotated[str, typer.Option(help="What it is for; both statements show it.")] = "",
-    key: Key = None,
+    key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
     """Move money from one account to another."""
     with ready(context) as systems:
-        done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key, scope="cli")
+        done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key)
     _show(done, f"moved {shown(done['amount'], done['currency'])} ({done['_id']})", as_json)
 
 

@@ -20,7 +20,7 @@ from squinney.patterns import money
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
 from squinney.roles import may_act_as
-from squinney.transactions import KeyReused
+from squinney.transactions import Key, KeyReused
 
 router = APIRouter(prefix="/ledger")
 WRITES_NEED = "member"
@@ -100,7 +100,7 @@ def open_account(
         if amount and not _is_admin(request):
             raise Forbidden("only an admin puts money in from outside", field="opening")
         owner = _person_id(request)
-        account = ledger.open(currency, amount, name=name, owner=owner, key=key, scope=f"web:{owner}")
+        account = ledger.open(currency, amount, name=name, owner=owner, key=Key(key, f"web:{owner}"))
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
         return _index(request, ledger, error=error, typed=typed, key=key)
@@ -115,7 +115,7 @@ def transfer(
     """Move money and show where it came from; a form sent twice moves it once."""
     try:
         minor = _amount(amount, _own(request, ledger, src)["currency"], "amount")
-        done = ledger.transfer(src, dst, minor, memo=memo, key=key, scope=f"web:{_person_id(request)}")
+        done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{_person_id(request)}"))
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)

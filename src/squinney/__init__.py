@@ -27,6 +27,7 @@ from squinney.errors import (
     SquinneyError,
     Unavailable,
 )
+from squinney.keys import Key
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -39,6 +40,7 @@ __all__ = [
     "Conflict",
     "Forbidden",
     "Invalid",
+    "Key",
     "LimitReached",
     "NotFound",
     "SquinneyError",

@@ -13,12 +13,13 @@ from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from squinney.analytics import EventLog, Hits, Rollups
-from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEXT
+from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEXT, Bucket, Import, Reject
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.hits.increments import MOST_HITS
 from squinney.analytics.hits.series import Point
 from squinney.analytics.rollups.pipelines import Level
 from squinney.errors import Invalid, LimitReached
+from squinney.http.answers import answer, list_of, page_of, signed_page
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
@@ -129,62 +130,9 @@ class DayAndPath(BaseModel):
     count: int
 
 
-class DayAndPathPage(BaseModel):
-    """Days and paths, in this order."""
-
-    items: list[DayAndPath]
-    next: str | None
-
-
-class BucketModel(BaseModel):
-    """What a key came to in one unit."""
-
-    key: Any
-    at: datetime
-    total: float
-    count: int
-    mean: float
-    min: float
-    max: float
-
-
-class ImportModel(BaseModel):
-    """How far a source was read."""
-
-    id: str
-    name: str
-    site: str
-    format: str
-    lines: int
-    stored: int
-    rejected: int
-    state: str
-    updated_at: datetime
-
-
-class ImportPage(BaseModel):
-    """A page of sources."""
-
-    items: list[ImportModel]
-    next: str | None
-
-
-class RejectModel(BaseModel):
-    """A line that is no event, and why."""
-
-    id: str
-    line_number: int
-    offset: int
-    line: str
-    reason: str
-    at: datetime
-
-
-class RejectPage(BaseModel):
-    """A page of rejects."""
-
-    items: list[RejectModel]
-    next: str | None
+_OURS = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
+ImportModel = answer(Import, without=_OURS)
+RejectModel = answer(Reject, without=["source"])
 
 
 @router.post(
@@ -217,7 +165,7 @@ def _event(event: Any) -> dict[str, Any]:
     return {"id": event["_id"], **{name: value for name, value in event.items() if name not in ours}}
 
 
-@router.get("/events/by-day-and-path", response_model=DayAndPathPage, responses=responses())
+@router.get("/events/by-day-and-path", response_model=page_of(DayAndPath), responses=responses())
 def count_events(
     log: Log,
     signed: Signing,
@@ -228,7 +176,7 @@ def count_events(
 ) -> Any:
     """How often each path was asked for on each day (UTC); paths alike in their first 512 characters are one."""
     page = log.count_by_day_and_path(start, end, cursor=cursor, limit=limit)
-    return {"items": page.items, "next": signed(page.next)}
+    return signed_page(page, signed)
 
 
 @router.get("/events/by-status", response_model=dict[int, int], responses=responses())
@@ -256,7 +204,7 @@ def read_series(
 ) -> Any:
     """The hits of a page, unit by unit, zeros included."""
     points = hits.series(site, page, start, end, by, time_zone=time_zone)
-    return [{"at": point.at, "hits": point.hits} for point in points]
+    return [point._asdict() for point in points]
 
 
 @router.get("/series.csv", response_class=StreamingResponse, responses=responses())
@@ -296,7 +244,7 @@ def read_top(
     return hits.top_pages(site, start, end, limit=limit)
 
 
-@router.get("/rollups/{level}", response_model=list[BucketModel], responses=responses())
+@router.get("/rollups/{level}", response_model=list_of(answer(Bucket)), responses=responses())
 def read_rollup(
     rollups: Rolled,
     level: Annotated[str, Path(examples=["daily"])],
@@ -311,15 +259,13 @@ def read_rollup(
     return rollups.read(level, key, start, end, time_zone=time_zone)  # type: ignore[arg-type]
 
 
-@router.get("/imports", response_model=ImportPage, responses=responses())
+@router.get("/imports", response_model=page_of(ImportModel), responses=responses())
 def read_imports(log: Log, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The imported sources, the last used first."""
-    page = log.imports(cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}
+    return signed_page(log.imports(cursor=cursor, limit=limit), signed)
 
 
-@router.get("/imports/{source}/rejects", response_model=RejectPage, responses=responses(UnknownSource))
+@router.get("/imports/{source}/rejects", response_model=page_of(RejectModel), responses=responses(UnknownSource))
 def read_rejects(log: Log, signed: Signing, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The lines of a source that are no events, and why."""
-    page = log.rejects(source, cursor=cursor, limit=limit)
-    return {"items": [{"id": one["_id"], **one} for one in page.items], "next": signed(page.next)}
+    return signed_page(log.rejects(source, cursor=cursor, limit=limit), signed)

@@ -37,30 +37,27 @@ from squinney.commerce.surface.filters import Filters, Text
 from squinney.commerce.surface.models import (
     Adjustment,
     CartModel,
-    CartPage,
     CategoryModel,
     CategoryMove,
-    CategoryPage,
     CategoryPatch,
     Facets,
     LineModel,
-    MovementPage,
+    MovementModel,
     NewCart,
     NewCategory,
     NewOrder,
     NewProduct,
     OrderLineChange,
     OrderModel,
-    OrderPage,
     PaymentModel,
     ProductModel,
-    ProductPage,
     ProductPatch,
     Quantity,
     Receipt,
     Removed,
     StockModel,
 )
+from squinney.http.answers import page_of, signed_page
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, NeededKey, service
 from squinney.http.problems import responses
@@ -80,18 +77,10 @@ Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "olde
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
 
 
-def _out(document: Any) -> Any:
-    return {"id": document["_id"], **document}
-
-
-def _page(page: Any, signed: Any) -> Any:
-    return {"items": [_out(item) for item in page.items], "next": signed(page.next)}
-
-
 # ---- products ----
 
 
-@router.get("/products", response_model=ProductPage, responses=responses(UnknownCategory))
+@router.get("/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def find_products(
     catalog: Products,
     tree: Tree,
@@ -103,7 +92,7 @@ def find_products(
 ) -> Any:
     """Products that match all filters, in the order asked for."""
     filters = _with_category_id(tree, filters)
-    return _page(catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
+    return signed_page(catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
@@ -133,19 +122,19 @@ def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, An
 )
 def add_product(catalog: Products, body: NewProduct, key: IdempotencyKey) -> Any:
     """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
-    return _out(catalog.add(body.product(), key=key))
+    return catalog.add(body.product(), key=key)
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
 def get_product(catalog: Products, sku: str) -> Any:
     """One product with its categories."""
-    return _out(catalog.get_with_categories(sku))
+    return catalog.get_with_categories(sku)
 
 
 @router.patch("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
 def patch_product(catalog: Products, sku: str, body: ProductPatch) -> Any:
     """Change some fields of a product."""
-    return _out(catalog.patch(sku, body.changes, expected_version=body.expected_version))
+    return catalog.patch(sku, body.changes, expected_version=body.expected_version)
 
 
 @router.delete("/products/{sku:path}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
@@ -157,16 +146,16 @@ def remove_product(catalog: Products, sku: str) -> None:
 # ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
 
 
-@router.get("/stock/{sku:path}/movements", response_model=MovementPage, responses=responses(UnknownProduct))
+@router.get("/stock/{sku:path}/movements", response_model=page_of(MovementModel), responses=responses(UnknownProduct))
 def list_movements(inventory: Stock, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
-    return _page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
+    return signed_page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
 def get_stock(inventory: Stock, sku: str) -> Any:
     """What there is of a SKU."""
-    return _out(inventory.level(sku))
+    return inventory.level(sku)
 
 
 @router.post(
@@ -176,7 +165,7 @@ def get_stock(inventory: Stock, sku: str) -> Any:
 )
 def receive_stock(inventory: Stock, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
     """Add units that arrived."""
-    return _out(inventory.receive(sku, body.qty, reason=body.reason, key=key))
+    return inventory.receive(sku, body.qty, reason=body.reason, key=key)
 
 
 @router.post(
@@ -186,16 +175,16 @@ def receive_stock(inventory: Stock, sku: str, body: Receipt, key: IdempotencyKey
 )
 def adjust_stock(inventory: Stock, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
     """Correct the count."""
-    return _out(inventory.adjust(sku, body.delta, body.reason, key=key))
+    return inventory.adjust(sku, body.delta, body.reason, key=key)
 
 
 # ---- categories ----
 
 
-@router.get("/categories", response_model=CategoryPage, responses=responses(UnknownCategory))
+@router.get("/categories", response_model=page_of(CategoryModel), responses=responses(UnknownCategory))
 def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The categories below one, or the roots, in their order."""
-    return _page(tree.children(parent, cursor=cursor, limit=limit), signed)
+    return signed_page(tree.children(parent, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -206,16 +195,16 @@ def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cu
 )
 def add_category(tree: Tree, body: NewCategory, key: IdempotencyKey) -> Any:
     """Add a category as the last child of its parent."""
-    return _out(tree.add(body.name, body.slug, body.parent, key=key))
+    return tree.add(body.name, body.slug, body.parent, key=key)
 
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
 def get_category(tree: Tree, slug: str) -> Any:
     """One category with its ancestors, nearest first."""
-    return _out(tree.get(slug))
+    return tree.get(slug)
 
 
-@router.get("/categories/{slug}/products", response_model=ProductPage, responses=responses(UnknownCategory))
+@router.get("/categories/{slug}/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def list_subtree(
     catalog: Products,
     signed: Signing,
@@ -226,7 +215,7 @@ def list_subtree(
     limit: Limit = 50,
 ) -> Any:
     """The products in a category or anywhere below it."""
-    return _page(catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
+    return signed_page(catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -236,13 +225,13 @@ def list_subtree(
 )
 def move_category(tree: Tree, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
     """Put a category, with everything below it, elsewhere."""
-    return _out(tree.move(slug, body.parent, body.position, key=key))
+    return tree.move(slug, body.parent, body.position, key=key)
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
 def change_category(tree: Tree, slug: str, body: CategoryPatch) -> Any:
     """Give a category another name, or another slug."""
-    return _out(tree.rename(slug, body.name) if body.name is not None else tree.change_slug(slug, str(body.slug)))
+    return tree.rename(slug, body.name) if body.name is not None else tree.change_slug(slug, str(body.slug))
 
 
 @router.delete(
@@ -258,7 +247,7 @@ def remove_category(tree: Tree, slug: str, children: Literal["refuse", "lift", "
 LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, InadequateInventory, CartLimit]
 
 
-@router.get("/carts", response_model=CartPage, responses=responses())
+@router.get("/carts", response_model=page_of(CartModel), responses=responses())
 def list_carts(
     carts: Baskets,
     signed: Signing,
@@ -267,19 +256,19 @@ def list_carts(
     limit: Limit = 50,
 ) -> Any:
     """Carts in a status, the longest untouched first."""
-    return _page(carts.all(status, cursor=cursor, limit=limit), signed)
+    return signed_page(carts.all(status, cursor=cursor, limit=limit), signed)
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
 def new_cart(carts: Baskets, body: NewCart, key: IdempotencyKey) -> Any:
     """An empty cart."""
-    return _out(carts.new(currency=body.currency, customer=body.customer, key=key))
+    return carts.new(currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
 def get_cart(carts: Baskets, cart_id: str) -> Any:
     """One cart."""
-    return _out(carts.get(cart_id))
+    return carts.get(cart_id)
 
 
 @router.post(
@@ -289,7 +278,7 @@ def get_cart(carts: Baskets, cart_id: str) -> Any:
 )
 def add_item(carts: Baskets, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
     """Reserve units of a product for the cart."""
-    return _out(carts.add_item(cart_id, body.sku, body.qty, key=key))
+    return carts.add_item(cart_id, body.sku, body.qty, key=key)
 
 
 @router.put(
@@ -299,7 +288,7 @@ def add_item(carts: Baskets, cart_id: str, body: LineModel, key: IdempotencyKey)
 )
 def set_quantity(carts: Baskets, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line say so many; 0 removes it."""
-    return _out(carts.set_quantity(cart_id, sku, body.qty, key=key))
+    return carts.set_quantity(cart_id, sku, body.qty, key=key)
 
 
 @router.delete(
@@ -309,13 +298,13 @@ def set_quantity(carts: Baskets, cart_id: str, sku: str, body: Quantity, key: Id
 )
 def remove_item(carts: Baskets, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Give a line's goods back."""
-    return _out(carts.remove_item(cart_id, sku, key=key))
+    return carts.remove_item(cart_id, sku, key=key)
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
 def abandon_cart(carts: Baskets, cart_id: str) -> Any:
     """Give everything back and end the cart."""
-    return _out(carts.abandon(cart_id))
+    return carts.abandon(cart_id)
 
 
 @router.post(
@@ -327,7 +316,7 @@ def abandon_cart(carts: Baskets, cart_id: str) -> Any:
 )
 def check_out(carts: Baskets, cart_id: str, idempotency_key: NeededKey) -> Any:
     """Charge for the cart and make its order, once per key: the same key again gives the same order."""
-    return _out(carts.checkout(cart_id, key=idempotency_key))
+    return carts.checkout(cart_id, key=idempotency_key)
 
 
 @router.post(
@@ -337,7 +326,7 @@ def check_out(carts: Baskets, cart_id: str, idempotency_key: NeededKey) -> Any:
 )
 def settle_payment(carts: Baskets, payment_id: str) -> Any:
     """Ask the provider how a payment stands, and act on it; for its webhook, also after a refund there."""
-    return _out(carts.settle(payment_id))
+    return carts.settle(payment_id)
 
 
 # ---- orders ----
@@ -345,12 +334,12 @@ def settle_payment(carts: Baskets, payment_id: str) -> Any:
 EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused, Busy]
 
 
-@router.get("/orders", response_model=OrderPage, responses=responses())
+@router.get("/orders", response_model=page_of(OrderModel), responses=responses())
 def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Orders, newest first: a customer's, or all."""
     if customer is None:
-        return _page(orders.all(cursor=cursor, limit=limit), signed)
-    return _page(orders.by_customer(customer, cursor=cursor, limit=limit), signed)
+        return signed_page(orders.all(cursor=cursor, limit=limit), signed)
+    return signed_page(orders.by_customer(customer, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -362,20 +351,19 @@ def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: C
 def place_order(orders: Sales, body: NewOrder, key: IdempotencyKey) -> Any:
     """Make an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]
-    placed = orders.place(lines, currency=body.currency, customer=body.customer, key=key)
-    return _out(placed)
+    return orders.place(lines, currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/orders/{order_id}", response_model=OrderModel, responses=responses(UnknownOrder))
 def get_order(orders: Sales, order_id: str) -> Any:
     """One order."""
-    return _out(orders.get(order_id))
+    return orders.get(order_id)
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
 def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
     """Add a line, or to the line that is there."""
-    changed = orders.add_or_increase(
+    return orders.add_or_increase(
         order_id,
         body.sku,
         body.price,
@@ -384,7 +372,6 @@ def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: Ide
         currency=body.currency,
         key=key,
     )
-    return _out(changed)
 
 
 @router.put(
@@ -392,7 +379,7 @@ def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: Ide
 )
 def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line of the order say so many."""
-    return _out(orders.set_quantity(order_id, sku, body.qty, key=key))
+    return orders.set_quantity(order_id, sku, body.qty, key=key)
 
 
 @router.delete(
@@ -400,7 +387,7 @@ def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity, k
 )
 def remove_order_line(orders: Sales, order_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Take a line out of the order."""
-    return _out(orders.remove_item(order_id, sku, key=key))
+    return orders.remove_item(order_id, sku, key=key)
 
 
 @router.post(
@@ -410,7 +397,7 @@ def remove_order_line(orders: Sales, order_id: str, sku: str, key: IdempotencyKe
 )
 def cancel_order(orders: Sales, order_id: str) -> Any:
     """Cancel an order: refund it and restock its goods."""
-    return _out(orders.cancel(order_id))
+    return orders.cancel(order_id)
 
 
 @router.delete("/orders/{order_id}", status_code=204, responses=responses(UnknownOrder, OrderFixed))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from squinney.commerce.catalog.products import Common
-from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
+from squinney.commerce.documents import (
+    CURRENCY,
+    MOST_LINES,
+    MOST_PRICE,
+    MOST_QTY,
+    MOST_STOCK,
+    Cart,
+    Movement,
+    Order,
+    Payment,
+    Stock,
+)
+from squinney.http.answers import answer
 from squinney.http.bodies import WithWhatGetGives
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
@@ -143,7 +154,7 @@ class ProductModel(BaseModel):
     """A product. What varies by type is in `details`."""
 
     model_config = ConfigDict(extra="ignore")
-    id: str
+    id: str = Field(validation_alias="_id")
     type: str
     title: str
     description: str = ""
@@ -186,108 +197,11 @@ class CategoryModel(BaseModel):
         return {**stored, "parent_id": stored["parent"], "parent": above}
 
 
-class StockModel(BaseModel):
-    """received + adjusted = qty (available) + carted + sold."""
-
-    id: str
-    received: int
-    adjusted: int
-    qty: int
-    carted: int
-    sold: int
-
-
-class MovementModel(BaseModel):
-    """Why stock changed."""
-
-    id: str
-    sku: str
-    kind: str
-    qty: int
-    reason: str
-    at: datetime
-
-
-class CartLineModel(BaseModel):
-    """One line of a cart, at the price of the time of adding."""
-
-    sku: str
-    qty: int
-    price: int
-    title: str
-    details: dict[str, Any]
-
-
-class CartModel(BaseModel):
-    """A cart."""
-
-    id: str
-    status: str
-    last_modified: datetime
-    items: list[CartLineModel]
-    currency: str
-    customer: str | None = None
-    version: int
-
-
-class OrderModel(BaseModel):
-    """An order."""
-
-    id: str
-    customer: str | None = None
-    items: list[dict[str, Any]]
-    total: int
-    currency: str
-    status: str
-    placed_at: datetime
-    version: int
-    payment_id: str | None = None
-
-
-class PaymentModel(BaseModel):
-    """A payment attempt."""
-
-    id: str
-    cart_id: str
-    amount: int
-    currency: str
-    state: str
-    at: datetime
-
-
-class ProductPage(BaseModel):
-    """A page of products."""
-
-    items: list[ProductModel]
-    next: str | None
-
-
-class CategoryPage(BaseModel):
-    """A page of categories."""
-
-    items: list[CategoryModel]
-    next: str | None
-
-
-class MovementPage(BaseModel):
-    """A page of a stock's history."""
-
-    items: list[MovementModel]
-    next: str | None
-
-
-class CartPage(BaseModel):
-    """A page of carts."""
-
-    items: list[CartModel]
-    next: str | None
-
-
-class OrderPage(BaseModel):
-    """A page of orders."""
-
-    items: list[OrderModel]
-    next: str | None
+StockModel = answer(Stock, without=["txns", "removed_at"])
+MovementModel = answer(Movement)
+CartModel = answer(Cart, without=["attempt", "key", "txns"])
+OrderModel = answer(Order, items=list[dict[str, Any]])
+PaymentModel = answer(Payment, without=["attempt", "items", "refunding_at", "intent", "reason"])
 
 
 class FacetRow(BaseModel):

@@ -21,17 +21,16 @@ from squinney.content.surface.models import (
     Move,
     NewNode,
     NodeModel,
-    NodePage,
     Publication,
     Rendered,
     Restoration,
-    RevisionPage,
+    RevisionModel,
     TagChange,
-    author_out,
     node_out,
     page_out,
 )
 from squinney.errors import Forbidden, LimitReached
+from squinney.http.answers import page_of
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import service
 from squinney.http.problems import responses
@@ -121,25 +120,25 @@ def remove_node(tree: Tree, by: As, node_id: str) -> None:
     tree.remove(node_id, viewer=by)
 
 
-@content.get("/nodes/{node_id}/children", response_model=NodePage, responses=READ)
+@content.get("/nodes/{node_id}/children", response_model=page_of(NodeModel), responses=READ)
 def list_children(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Everything below a node, or below `root`, by slug."""
     return page_out(tree.children(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
-@content.get("/nodes/{node_id}/recent", response_model=NodePage, responses=READ)
+@content.get("/nodes/{node_id}/recent", response_model=page_of(NodeModel), responses=READ)
 def list_recent(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """What is published below a node, or below `root`, newest first."""
     return page_out(tree.recent(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
-@content.get("/nodes/{node_id}/unpublished", response_model=NodePage, responses=READ)
+@content.get("/nodes/{node_id}/unpublished", response_model=page_of(NodeModel), responses=READ)
 def list_unpublished(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Drafts and scheduled nodes below a node, or below `root`."""
     return page_out(tree.unpublished(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
-@content.get("/tags/{tag}", response_model=NodePage, responses=responses())
+@content.get("/tags/{tag}", response_model=page_of(NodeModel), responses=responses())
 def list_tagged(tree: Tree, by: As, sign: Signing, tag: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """What is published with a tag, newest first."""
     return page_out(tree.tagged(tag, cursor=cursor, limit=limit, viewer=by), sign)
@@ -176,19 +175,11 @@ def set_access(tree: Tree, by: As, node_id: str, body: AccessChange) -> Any:
     return node_out(tree.set_access(node_id, body.access.model_dump() if body.access else None, viewer=by))
 
 
-@content.get("/nodes/{node_id}/history", response_model=RevisionPage, responses=WRITE)
+@content.get("/nodes/{node_id}/history", response_model=page_of(RevisionModel), responses=WRITE)
 def list_history(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The node's versions, newest first."""
     page = tree.history(node_id, cursor=cursor, limit=limit, viewer=by)
-    items = [
-        {
-            **one,
-            "author": author_out(one["author"]),
-            "title": one["metadata"]["title"],
-            "detail": one["metadata"]["detail"],
-        }
-        for one in page.items
-    ]
+    items = [{**one["metadata"], **one} for one in page.items]
     return {"items": items, "next": sign(page.next)}
 
 

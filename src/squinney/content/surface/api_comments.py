@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from itertools import chain
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -24,10 +23,11 @@ from squinney.content import (
     UnknownNode,
     Viewer,
 )
-from squinney.content.documents import MOST_COMMENT, Strategy
+from squinney.content.documents import MOST_COMMENT, Flag, Strategy
 from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden
+from squinney.http.answers import answer, list_of, page_of
 from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
@@ -129,30 +129,8 @@ class Decision(Body):
     verdict: Literal["keep", "remove"]
 
 
-class CommentModel(BaseModel):
-    """A comment; `html` is its text, safe to show."""
-
-    id: str
-    node_id: str
-    parent_id: str | None
-    slug: str
-    posted: datetime
-    author: dict[str, str]
-    text: str
-    html: str
-    num_replies: int
-    edited: datetime | None = None
-    deleted: datetime | None = None
-
-
-ONE = TypeAdapter(CommentModel)
-
-
-class CommentPage(BaseModel):
-    """A page of comments."""
-
-    items: list[CommentModel]
-    next: str | None
+CommentModel = answer(Comment, without=["full_slug", "version"], html=str)
+FlagModel = answer(Flag, without=["_id"], comment=(CommentModel | None, None))
 
 
 class Count(BaseModel):
@@ -160,25 +138,6 @@ class Count(BaseModel):
 
     count: int
     strategy: Strategy
-
-
-class FlagModel(BaseModel):
-    """An entry of the moderators' queue."""
-
-    node_id: str
-    slug: str
-    by: list[str]
-    reasons: list[str]
-    first_at: datetime
-    state: str
-    comment: CommentModel | None = None
-
-
-class FlagPage(BaseModel):
-    """A page of the queue."""
-
-    items: list[FlagModel]
-    next: str | None
 
 
 class Erased(BaseModel):
@@ -190,8 +149,7 @@ class Erased(BaseModel):
 
 
 def _out(comment: Comment) -> Any:
-    author = {"id": comment["author"]["_id"], "name": comment["author"]["name"]}
-    return {**comment, "id": comment["_id"], "author": author, "html": render.comment(comment["text"])}
+    return {**comment, "html": render.comment(comment["text"])}
 
 
 def _require_own_name(viewer: Viewer, user_id: str) -> None:
@@ -226,7 +184,7 @@ def post_comment(talk: Talk, viewer: As, node_id: NodeId, body: NewComment, key:
     return _out(talk.post(node_id, author, body.text, body.reply_to, key=key))
 
 
-@router.get("/nodes/{node_id}", response_model=CommentPage, responses=READ)
+@router.get("/nodes/{node_id}", response_model=page_of(CommentModel), responses=READ)
 def list_comments(
     talk: Talk,
     sign: Signing,
@@ -252,7 +210,7 @@ def get_comment(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
     return _out(talk.get(node_id, slug))
 
 
-@router.get("/nodes/{node_id}/discussion", response_model=list[CommentModel], responses=READ)
+@router.get("/nodes/{node_id}/discussion", response_model=list_of(CommentModel), responses=READ)
 def get_discussion(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
     """A comment and all below it."""
     return [_out(comment) for comment in talk.discussion(node_id, slug)]
@@ -292,7 +250,7 @@ def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Deci
     return queue.decide(node_id, slug, body.verdict, by=body.by, viewer=viewer)
 
 
-@router.get("/queue", response_model=FlagPage, responses=responses())
+@router.get("/queue", response_model=page_of(FlagModel), responses=responses())
 def list_queue(
     queue: Queue,
     sign: Signing,
@@ -306,7 +264,7 @@ def list_queue(
     return {"items": items, "next": sign(page.next)}
 
 
-@router.get("/authors/{author_id}", response_model=CommentPage, responses=responses(StrategyCannot))
+@router.get("/authors/{author_id}", response_model=page_of(CommentModel), responses=responses(StrategyCannot))
 def list_by_author(
     talk: Talk, tree: Tree, sign: Signing, viewer: As, author_id: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
@@ -319,7 +277,7 @@ def list_by_author(
     return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), sign)
 
 
-@router.get("/authors/{author_id}/export", response_model=list[CommentModel], responses=responses(Forbidden))
+@router.get("/authors/{author_id}/export", response_model=list_of(CommentModel), responses=responses(Forbidden))
 def export_person(request: Request, persons: Persons, viewer: As, author_id: str) -> Any:
     """Every comment of a person, from all strategies: one array of any length, sent while it is read.
 
@@ -336,7 +294,7 @@ def export_person(request: Request, persons: Persons, viewer: As, author_id: str
 def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
     before = b"["
     for comment in comments:
-        yield before + ONE.dump_json(ONE.validate_python(_out(comment)))
+        yield before + CommentModel.model_validate(_out(comment)).model_dump_json().encode()
         before = b",\n"
     yield b"[]" if before == b"[" else b"]"
 

@@ -9,7 +9,8 @@ from fastapi import Depends, Header
 from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.content import TRUSTED, Node, Viewer
-from squinney.content.documents import MOST_TAGS
+from squinney.content.documents import MOST_TAGS, Metadata, Revision
+from squinney.http.answers import answer
 from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.patterns.paging import Page
 
@@ -124,50 +125,10 @@ class AccessChange(Change):
     access: AccessModel | None
 
 
-class NodeModel(BaseModel):
-    """A node."""
-
-    id: str
-    nonce: str
-    version: int
-    type: str
-    parent_id: str | None
-    slug: str
-    title: str
-    created: datetime
-    updated: datetime
-    published: datetime | None
-    author: dict[str, str]
-    tags: list[str]
-    detail: dict[str, Any]
-    num_children: int
-    num_comments: int
-    access: dict[str, list[str]] | None = None
-
-
-class NodePage(BaseModel):
-    """A page of nodes."""
-
-    items: list[NodeModel]
-    next: str | None
-
-
-class RevisionModel(BaseModel):
-    """A version of a node."""
-
-    nonce: str
-    version: int
-    at: datetime
-    author: dict[str, str]
-    title: str
-    detail: dict[str, Any]
-
-
-class RevisionPage(BaseModel):
-    """A page of versions."""
-
-    items: list[RevisionModel]
-    next: str | None
+_OURS = ["num_comment_pages", "discussion", "comments"]
+NodeModel = answer(Metadata, called="Node", without=_OURS, _id=str)
+_INSIDE = ["_id", "node_id", "session", "metadata"]
+RevisionModel = answer(Revision, without=_INSIDE, title=str, detail=dict[str, Any])
 
 
 class Rendered(BaseModel):
@@ -176,15 +137,9 @@ class Rendered(BaseModel):
     html: str
 
 
-def author_out(author: Any) -> dict[str, str]:
-    """Who, as answers say it."""
-    return {"id": author["_id"], "name": author["name"]}
-
-
 def node_out(node: Node) -> Any:
     """A node, as answers say it."""
-    metadata = node["metadata"]
-    return {**metadata, "id": node["_id"], "author": author_out(metadata["author"])}
+    return {**node["metadata"], "_id": node["_id"]}
 
 
 def page_out(page: Page[Node], sign: Any) -> Any:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.errors import Conflict
+from squinney.http.answers import answer, page_of, signed_page
 from squinney.http.bodies import WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.ledger import (
+    Account,
     AccountClosed,
     AccountNotEmpty,
     Accounts,
     BalanceLimit,
     CurrencyMismatch,
+    Entry,
     InsufficientFunds,
+    Transfer,
     UnknownAccount,
 )
 from squinney.ledger.accounts import CURRENCY
@@ -58,55 +61,9 @@ class NewTransfer(BaseModel):
     memo: str = Field("", max_length=500, examples=["bread for a week"])
 
 
-class AccountModel(BaseModel):
-    """An account."""
-
-    id: str
-    name: str
-    currency: str
-    balance: int
-    owner: str | None = None
-    opened_at: datetime
-    closed_at: datetime | None = None
-
-
-class EntryModel(BaseModel):
-    """One line of a statement."""
-
-    id: str
-    account_id: str
-    transfer_id: str | None
-    other_id: str | None = None
-    amount: int
-    currency: str
-    at: datetime
-    memo: str
-
-
-class TransferModel(BaseModel):
-    """What a transfer did."""
-
-    id: str
-    src: str
-    dst: str
-    amount: int
-    currency: str
-    at: datetime
-    memo: str
-
-
-class AccountPage(BaseModel):
-    """A page of accounts."""
-
-    items: list[AccountModel]
-    next: str | None
-
-
-class EntryPage(BaseModel):
-    """A page of a statement."""
-
-    items: list[EntryModel]
-    next: str | None
+AccountModel = answer(Account, without=["txns"])
+EntryModel = answer(Entry)
+TransferModel = answer(Transfer)
 
 
 class Total(BaseModel):
@@ -116,18 +73,13 @@ class Total(BaseModel):
     total: int
 
 
-def _out(document: Any) -> Any:
-    return {"id": document["_id"], **document}
-
-
 @router.post("/accounts", status_code=201, response_model=AccountModel, responses=responses(KeyReused, StillRunning))
 def open_account(ledger: Ledger, body: NewAccount, key: IdempotencyKey) -> Any:
     """Open an account."""
-    account = ledger.open(body.currency, body.opening, name=body.name, owner=body.owner, key=key)
-    return _out(account)
+    return ledger.open(body.currency, body.opening, name=body.name, owner=body.owner, key=key)
 
 
-@router.get("/accounts", response_model=AccountPage, responses=responses())
+@router.get("/accounts", response_model=page_of(AccountModel), responses=responses())
 def list_accounts(
     ledger: Ledger, signed: Signing, owner: Owner = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
@@ -136,13 +88,13 @@ def list_accounts(
         page = ledger.all(cursor=cursor, limit=limit)
     else:
         page = ledger.owned_by(owner, cursor=cursor, limit=limit)
-    return {"items": [_out(account) for account in page.items], "next": signed(page.next)}
+    return signed_page(page, signed)
 
 
 @router.get("/accounts/{account_id}", response_model=AccountModel, responses=responses(UnknownAccount))
 def get_account(ledger: Ledger, account_id: str) -> Any:
     """One account."""
-    return _out(ledger.get(account_id))
+    return ledger.get(account_id)
 
 
 @router.post(
@@ -152,14 +104,13 @@ def get_account(ledger: Ledger, account_id: str) -> Any:
 )
 def close_account(ledger: Ledger, account_id: str) -> Any:
     """Close an empty account for good."""
-    return _out(ledger.close(account_id))
+    return ledger.close(account_id)
 
 
-@router.get("/accounts/{account_id}/statement", response_model=EntryPage, responses=responses(UnknownAccount))
+@router.get("/accounts/{account_id}/statement", response_model=page_of(EntryModel), responses=responses(UnknownAccount))
 def read_statement(ledger: Ledger, signed: Signing, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The account's entries, newest first."""
-    page = ledger.statement(account_id, cursor=cursor, limit=limit)
-    return {"items": [_out(entry) for entry in page.items], "next": signed(page.next)}
+    return signed_page(ledger.statement(account_id, cursor=cursor, limit=limit), signed)
 
 
 TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMismatch, InsufficientFunds, BalanceLimit]
@@ -173,7 +124,7 @@ TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMisma
 )
 def make_transfer(ledger: Ledger, body: NewTransfer, key: IdempotencyKey) -> Any:
     """Move money from one account to another."""
-    return _out(ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=key))
+    return ledger.transfer(body.src, body.dst, body.amount, memo=body.memo, key=key)
 
 
 @router.get("/totals/{currency}", response_model=Total, responses=responses())

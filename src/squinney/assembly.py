@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -15,7 +13,7 @@ from squinney.patterns import follow, leases, migrations, queue, sequences
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
 from squinney.system import Assembled, System
-from squinney.transactions import Mode, Transactions
+from squinney.transactions import Mode, Transactions, Tries
 
 
 def system_in(package: str) -> System:
@@ -103,17 +101,15 @@ def load_demo(db: Db, systems: Sequence[System] = SYSTEMS) -> None:
 
     Atomic: each system's own operations.
     After a crash: the next call goes on.
-    Raises: `Conflict` where others are in the way for a minute.
+    Raises: `Busy` where others are in the way for a minute.
     """
-    until = time.monotonic() + DEMO_SECONDS
+    tries = Tries(DEMO_SECONDS, what="the demo data")
     for system in systems:
         while db["demo"].find_one({"_id": system.name}) is None:
             try:
                 system.demo(db)
-            except Conflict:  # another process loads it too: what is left is done by whoever comes first
-                if time.monotonic() > until:
-                    raise
-                time.sleep(random.uniform(0.1, 0.5))
+            except Conflict as error:  # another process loads it too: what is left is done by whoever comes first
+                tries.pause(error)
             else:
                 db["demo"].update_one({"_id": system.name}, {"$set": {"loaded": True}}, upsert=True)
 

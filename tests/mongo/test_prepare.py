@@ -14,7 +14,6 @@ from squinney import commerce, content, ledger, transactions
 from squinney.errors import Invalid, NotPrepared
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
-from squinney.patterns.buckets import Buckets
 from squinney.testing.commands import watched
 
 
@@ -57,14 +56,12 @@ def test_what_has_no_collections_is_refused(db: Db, part: object):
 
 PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==")
 ADA: Any = {"_id": "ada", "name": "Ada"}
-PAGES = Buckets("pages", owner=("node_id",), items="comments", key="slug")
 RESTING_ON_AN_INDEX: list[tuple[Any, Callable[[Db], object]]] = [
     (content, lambda db: content.Nodes(db).create(None, "home", "folder", "Home", ADA)),
     (content, lambda db: content.Photos(db).upload(io.BytesIO(PICTURE), None, "dawn", author=ADA)),
     (commerce, lambda db: commerce.Categories(db).add("Music")),
     (commerce, lambda db: commerce.Categories(db).add_paths([["Music", "Jazz"]])),
     (commerce, lambda db: commerce.Catalog(db).find(words="prairie")),
-    (Collection("pages", indexes=PAGES.indexes()), lambda db: PAGES.append(db, {"node_id": 1}, {"slug": "a"})),
 ]
 
 

@@ -1,6 +1,7 @@
 """Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
 
-from squinney.transactions.attempts import in_transaction
+from squinney.keys import Key
+from squinney.transactions.attempts import Tries, in_transaction
 from squinney.transactions.errors import (
     AlreadyExists,
     Busy,
@@ -12,7 +13,7 @@ from squinney.transactions.errors import (
 )
 from squinney.transactions.keyed import once
 from squinney.transactions.orphans import drop_orphans, find_orphans
-from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Key, Outcome, open_run
+from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, open_run
 from squinney.transactions.runner import Mode, Transactions, find_stuck
 from squinney.transactions.steps import AT_REST, PROTOCOL_FIELDS, Plan, Step, visible
 
@@ -34,6 +35,7 @@ __all__ = [
     "StillRunning",
     "TimedOut",
     "Transactions",
+    "Tries",
     "WriteRefused",
     "drop_orphans",
     "find_orphans",

@@ -102,7 +102,24 @@ def _commit(session: ClientSession) -> None:
             time.sleep(0.02)
 
 
-def pause(number: int, until: float, cause: Exception | None = None) -> None:
+class Tries:
+    """For repeating what others were in the way of, up to a time: call `pause` between two tries."""
+
+    def __init__(self, seconds: float, *, what: str) -> None:
+        self._until = time.monotonic() + seconds
+        self._what = what
+        self._number = 0
+
+    def pause(self, cause: Exception | None = None) -> None:
+        """Wait, a little longer each time.
+
+        Raises: `Busy` where no time is left.
+        """
+        self._number += 1
+        pause(self._number, self._until, cause, what=self._what)
+
+
+def pause(number: int, until: float, cause: Exception | None = None, *, what: str = "the documents") -> None:
     """Wait a little longer each time, at random, so that contenders part.
 
     Raises: `Busy` where no time is left.
@@ -110,5 +127,5 @@ def pause(number: int, until: float, cause: Exception | None = None) -> None:
     if time.monotonic() >= until:
         if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and outlasted_the_server(cause)):
             raise cause
-        raise Busy("the documents stayed in use by other operations; try again") from cause
+        raise Busy(f"{what} stayed in use by other operations; try again") from cause
     time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(number, 10))))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 from bson import ObjectId
 from pymongo.client_session import ClientSession
 
+from squinney.keys import Key
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.transactions import records
@@ -21,7 +22,7 @@ def once(
     kind: str,
     work: Callable[[ClientSession], T],
     *,
-    key: str | records.Key | None,
+    key: str | Key | None,
     arguments: Mapping[str, Any],
     seconds: float = 30,
 ) -> T:

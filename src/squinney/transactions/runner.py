@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from pymongo.errors import PyMongoError
 
 from squinney.errors import SquinneyError
+from squinney.keys import Key
 from squinney.mongo.connect import is_away, operation, seconds_left, server_now
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
@@ -63,7 +64,7 @@ class Transactions:
         kind: str,
         steps: Steps | Callable[[], Steps],
         *,
-        key: str | records.Key | None = None,
+        key: str | Key | None = None,
         arguments: Mapping[str, Any] | None = None,
         prefer: Literal["native", "two-phase"] = "native",
     ) -> Outcome:

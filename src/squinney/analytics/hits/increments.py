@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,7 +21,7 @@ from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE,
 from squinney.errors import LimitReached
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Key, in_transaction, once
+from squinney.transactions import Key, Tries, in_transaction, once
 
 R = TypeVar("R")
 
@@ -187,13 +185,14 @@ def _again_for_upserts(run: Callable[[], R]) -> R:
 
     That ends its transaction like any conflict, but the server does not say so.
     """
+    tries = Tries(seconds_left() - 1, what="the counters")
     while True:
         try:
             return run()
         except OperationFailure as error:
-            if not is_duplicate(error) or seconds_left() < 1:
+            if not is_duplicate(error):
                 raise
-            time.sleep(random.uniform(0, 0.02))
+            tries.pause(error)
 
 
 def is_duplicate(error: OperationFailure) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -23,7 +21,7 @@ from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
-from squinney.transactions import Busy, Key, Stale, Transactions
+from squinney.transactions import Key, Stale, Transactions, Tries
 
 T = TypeVar("T")
 WAIT_SECONDS = 20
@@ -299,17 +297,15 @@ class Comments:
         self, node: Node | str, attempt: Callable[[DiscussedNode, Storage], T], *, begin: bool = False
     ) -> T:
         """Try where the node says its comments are; where that has changed, look again."""
-        until = time.monotonic() + WAIT_SECONDS
+        tries = Tries(WAIT_SECONDS, what="the discussion")
         discussed = self._known_place(node) or self._discussed(_id_of(node), begin=begin)
         while True:
             if discussed is None:
                 raise UnknownComment("the node has no comments")
             try:
                 return attempt(discussed, self._storages[discussed.discussion["strategy"]])
-            except Stale:
-                if time.monotonic() > until:
-                    raise Busy("the discussion stayed in use by other operations; try again") from None
-                time.sleep(random.uniform(0, 0.02))
+            except Stale as stale:
+                tries.pause(stale)
                 discussed = self._discussed(_id_of(node), begin=begin)
             except UnknownComment:  # looked for where the discussion was a moment ago?
                 epoch = discussed.discussion["epoch"]

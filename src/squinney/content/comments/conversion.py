@@ -8,9 +8,7 @@ one that another claim has followed, so copies of an earlier epoch than one's ow
 
 from __future__ import annotations
 
-import random
 import secrets
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -38,9 +36,10 @@ from squinney.content.rules import removal_step
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Busy, Step, Transactions
+from squinney.transactions import AT_REST, Busy, Step, Transactions, Tries
 
 FREEZE_SECONDS = 60
+WAIT_SECONDS = 6
 BATCH = 1_000
 # Readers that know the old one from a node read a moment ago still find everything there for so long.
 KEEP_OLD_SECONDS = 600
@@ -105,13 +104,13 @@ def _freeze(db: Db, discussed: DiscussedNode, epoch: int) -> str:
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
     # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
     mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}
-    for _ in range(600):
+    tries = Tries(WAIT_SECONDS, what="the discussion")
+    while True:
         if db[NODES].update_one({**mine, **AT_REST}, frozen).matched_count:
             return token
         if db[NODES].find_one(mine, {"_id": 1}) is None:
-            break
-        time.sleep(random.uniform(0, 0.02))
-    raise Busy("the discussion is being converted already, or has moved; try again")
+            raise Busy("the discussion is being converted already, or has moved; try again")
+        tries.pause()
 
 
 @operation(5)
@@ -132,6 +131,7 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
     A conversion that copies is kept from switching by one more claim; one that is about to switch is waited for.
     """
     newest = {"metadata.discussion.epoch": {"$lt": epoch}, "metadata.discussion.claimed": epoch}
+    tries = Tries(FREEZE_SECONDS + WAIT_SECONDS, what="the discussion")
     while True:
         where = {"_id": node_id, **newest, "metadata.discussion.frozen": None}
         db[NODES].update_one(where, {"$inc": {"metadata.discussion.claimed": 1}})
@@ -143,7 +143,7 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
             return bool(discussion["epoch"] != epoch)
         if frozen := discussion.get("frozen"):
             thaw_if_expired(db, node_id, frozen, server_now(db))
-        time.sleep(random.uniform(0, 0.02))
+        tries.pause()
 
 
 def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +14,7 @@ from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
-from squinney.transactions import Busy, Key, Stale
+from squinney.transactions import Busy, Key, Stale, Tries
 from squinney.transactions.fair_locks import FairLocks
 
 WAIT_SECONDS = 5
@@ -128,16 +126,14 @@ class Embedded:
 
     def _update(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
         """Whether it was done; waits for a two-phase run that holds the node."""
-        until = time.monotonic() + WAIT_SECONDS
+        tries = Tries(WAIT_SECONDS, what="the node")
         wanted = {**discussed.filter, "$and": [discussed.guard, where]}
         while True:
             if self._update_once(discussed, {**wanted, "txn_lock": None}, update):
                 return True
             if self._db[NODES].find_one({**wanted, "txn_lock": {"$ne": None}}, {"_id": 1}) is None:
                 return False
-            if time.monotonic() > until:
-                raise Busy("the node stayed in use by other operations; try again")
-            time.sleep(random.uniform(0, 0.02))
+            tries.pause()
 
     def _update_once(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
         try:

@@ -6,11 +6,13 @@ import multiprocessing
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
+import squinney
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
@@ -19,7 +21,13 @@ from tests.crash.case import modules
 pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch"]
 
 # What children need at once: those of the crash sweep, and commands.
-PRELOADED = ["squinney.testing.crash.deaths", *modules(), "squinney.service.commands.main"]
+SOURCE = Path(squinney.__file__).parent
+COMMANDS = [*SOURCE.glob("service/commands/*.py"), *SOURCE.glob("*/surface/cli.py")]
+PRELOADED = [
+    "squinney.testing.crash.deaths",
+    *modules(),
+    *(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in COMMANDS if path.stem[0] != "_"),
+]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import typer
 
-from squinney.service.commands.main import app
+from squinney.assembly import SYSTEMS
+from squinney.service.commands.main import command_for
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 INTRODUCTION = """# Commands
@@ -36,7 +37,7 @@ def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Com
 
 def page() -> str:
     """The whole page."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_for(SYSTEMS))
     sections = [_section(name, command) for name, command in commands(root, "squinney")]
     return "\n\n".join([INTRODUCTION, *_options(root), *sections]) + "\n"
 

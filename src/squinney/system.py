@@ -73,10 +73,13 @@ class System:
 
     def surface(self, part: str) -> ModuleType | None:
         """A module of its surface: `api`, `web` or `cli`; None where it has none."""
-        package = f"{self.package}.surface"
-        if find_spec(package) is None or find_spec(f"{package}.{part}") is None:
-            return None
-        return import_module(f"{package}.{part}")
+        return surface(self.package, part)
+
+
+def surface(package: str, part: str) -> ModuleType | None:
+    """The module `package.surface.part`; None where a package, the surface or the part is not there."""
+    names = package, f"{package}.surface", f"{package}.surface.{part}"
+    return import_module(names[-1]) if all(find_spec(name) for name in names) else None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from squinney import assembly
 from squinney.content.rules import TYPES
 from squinney.http.statuses import STATUSES
 from squinney.service.commands.exit_codes import EXIT_CODES
-from squinney.service.commands.main import app, command_for
+from squinney.service.commands.main import command_for
 from squinney.settings import VARIABLES, Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,13 +55,13 @@ def test_the_page_of_commands_is_as_the_commands_are():
 
 
 def test_every_command_says_what_it_does():
-    found = dict(write_commands.commands(typer.main.get_command(app), "squinney"))
+    found = dict(write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney"))
     assert len(found) > 10
     assert [name for name, command in found.items() if not command.help] == []
 
 
 def test_every_option_says_what_it_is_for():
-    found = write_commands.commands(typer.main.get_command(app), "squinney")
+    found = write_commands.commands(typer.main.get_command(command_for(assembly.SYSTEMS)), "squinney")
     options = [(name, option) for name, command in found for option in command.params if option.opts[0].startswith("-")]
     assert [f"{name} {option.opts[0]}" for name, option in options if not getattr(option, "help", None)] == []
 

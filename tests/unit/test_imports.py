@@ -41,6 +41,30 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
     assert set(loaded.split()) & {"pymongo", "bson", "pydantic", *OF_EXTRAS} == set()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["ledger", "--help"], {}),
+        (["--uri", "commerce", "ledger", "--help"], {}),
+        ([], {"_SQUINNEY_COMPLETE": "complete_bash", "COMP_WORDS": "squinney ledger tra", "COMP_CWORD": "2"}),
+    ],
+)
+def test_commands_of_a_group_load_no_other(arguments, environment):
+    program = f"""
+import os, sys
+sys.argv = ["squinney", *{arguments}]
+os.environ.update({environment})
+from squinney.service.commands import start
+try:
+    start.main()
+finally:
+    print(*sorted({{".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("squinney.")}}))
+"""
+    *said, loaded = python(program).stdout.splitlines()
+    assert any("transfer" in line for line in said)
+    assert {"squinney.commerce", "squinney.content", "squinney.assembly"}.isdisjoint(loaded.split())
+
+
 def test_every_system_is_imported_without_the_extras():
     done = python(WITHOUT_EXTRAS + "import squinney.assembly")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,9 +1,11 @@
-"""`squinney`: the command with all its subcommands."""
+"""`squinney`: the command with all its subcommands. Where the first word names one, only that one is loaded."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,36 +13,75 @@ import typer
 from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney import __version__
-from squinney.assembly import SYSTEMS, with_systems
 from squinney.errors import SquinneyError, Unavailable
 from squinney.http.commands import Call, errors
 from squinney.mongo.connect import is_away
-from squinney.service.commands import doctor, indexes, migrate, prove, serve, shell, worker
+from squinney.mongo.schema import Db
 from squinney.service.commands.exit_codes import INTERRUPTED, exit_code_of
-from squinney.service.commands.systems import assemble
 from squinney.settings import Settings
-from squinney.system import System
+from squinney.system import Assembled, System, surface
 
 # By way of its child: typer raises click's, or since some version those of a copy that it keeps for itself.
 UsageError: Any = typer.BadParameter.__base__
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "serve": serve.serve,
-    "demo": serve.demo,
-    "doctor": doctor.doctor,
-    "indexes": indexes.indexes,
-    "migrate": migrate.migrate,
-    "prove": prove.prove,
-    "shell": shell.shell,
-    "worker": worker.worker,
+# In which module each is, as a function of the same name.
+COMMANDS = {
+    "serve": "serve",
+    "demo": "serve",
+    "doctor": "doctor",
+    "indexes": "indexes",
+    "migrate": "migrate",
+    "prove": "prove",
+    "shell": "shell",
+    "worker": "worker",
 }
+WITH_VALUE = ("--uri", "--database", "--data")
 
 
 def command_for(systems: Sequence[System]) -> typer.Typer:
-    """The command with its own subcommands, and those that the systems have in `surface/cli.py`.
+    """The command with all its subcommands: its own, and those that the systems have in `surface/cli.py`.
 
     There `app` is the group of commands named after the system; a system that wants other groups has them in `APPS`.
     """
+    app = _empty()
+    for name in COMMANDS:
+        _add_own(app, name)
+    app.add_typer(_own("worker").jobs_app, name="jobs")
+    for system in systems:
+        if module := system.surface("cli"):
+            groups = module.APPS if hasattr(module, "APPS") else {system.name: module.app}
+            for name, group in groups.items():
+                app.add_typer(group, name=name)
+    return app
+
+
+def _command_asked_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command with the one subcommand or group that the arguments begin with, or with all."""
+    word = _first_word(arguments)
+    app = _empty()
+    if word in COMMANDS:
+        _add_own(app, word)
+        return app
+    module = surface(f"squinney.{word}", "cli") if word.isidentifier() else None
+    if module and hasattr(module, "app"):
+        app.add_typer(module.app, name=word)
+        return app
+    from squinney.assembly import with_systems
+
+    return command_for(with_systems(Settings.from_environment().system_packages))
+
+
+def _first_word(arguments: Sequence[str]) -> str:
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in WITH_VALUE:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return ""
+
+
+def _empty() -> typer.Typer:
     app = typer.Typer(
         name="squinney",
         help="Crash-safe application back ends on MongoDB.",
@@ -48,15 +89,21 @@ def command_for(systems: Sequence[System]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(options)
-    for name, command in COMMANDS.items():
-        app.command(name)(command)
-    app.add_typer(worker.jobs_app, name="jobs")
-    for system in systems:
-        if module := system.surface("cli"):
-            groups = module.APPS if hasattr(module, "APPS") else {system.name: module.app}
-            for name, group in groups.items():
-                app.add_typer(group, name=name)
     return app
+
+
+def _own(module: str) -> Any:
+    return import_module(f"squinney.service.commands.{module}")
+
+
+def _add_own(app: typer.Typer, name: str) -> None:
+    app.command(name)(getattr(_own(COMMANDS[name]), name))
+
+
+def _assemble(db: Db, settings: Settings) -> Assembled:
+    from squinney.service.commands.systems import assemble
+
+    return assemble(db, settings)
 
 
 def _version(asked: bool) -> None:
@@ -76,17 +123,15 @@ def options(
     ] = False,
 ) -> None:
     """Options for all commands; they win over the environment."""
-    context.obj = Call({"uri": uri, "database": database, "data_folder": data}, assemble)
-
-
-app = command_for(SYSTEMS)
+    context.obj = Call({"uri": uri, "database": database, "data_folder": data}, _assemble)
 
 
 def main() -> None:
     """Run the command; an error is one sentence and an exit code, a traceback only with --debug."""
     try:
-        packages = Settings.from_environment().system_packages
-        code = (command_for(with_systems(packages)) if packages else app)(standalone_mode=False)
+        # The shell asks for completions with the words so far in the environment.
+        words = os.environ.get("COMP_WORDS", "").split()[1:] if "_SQUINNEY_COMPLETE" in os.environ else sys.argv[1:]
+        code = _command_asked_for(words)(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (SquinneyError, PyMongoError, OSError) as error:
         if "--debug" in sys.argv:

@@ -16,12 +16,13 @@ def main() -> None:
         return
     try:
         from squinney.service.commands.main import main as run
+
+        run()
     except ModuleNotFoundError as error:
         if (error.name or "squinney").partition(".")[0] == "squinney":
             raise
         print(f"squinney: the command needs {error.name}, which is not installed: {INSTALL}", file=sys.stderr)
         sys.exit(1)
-    run()
 
 
 if __name__ == "__main__":

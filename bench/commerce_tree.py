@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import report
 from bench._commerce_processes import HERE, Peer, fresh, peer
 from squinney.commerce import Categories
-from squinney.commerce.documents import CATEGORY_TREE
+from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
 

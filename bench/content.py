@@ -12,11 +12,12 @@ import bson
 from bench import content_peers, report
 from bench.harness import Contender, Series, compare
 from squinney import transactions
-from squinney.content import COLLECTIONS, Comments, Node, Nodes, queries
-from squinney.content.comments import conversion
+from squinney.content import COLLECTIONS, Comments, Node, Nodes
+from squinney.content.comments import conversion, queries
 from squinney.content.comments.discussions import new_comment
-from squinney.content.documents import NODES, PAGES, WITHOUT_COMMENTS, Strategy
+from squinney.content.comments.documents import PAGES, Strategy
 from squinney.content.nodes import render
+from squinney.content.nodes.documents import NODES, WITHOUT_COMMENTS
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db

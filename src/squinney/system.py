@@ -79,7 +79,12 @@ class System:
 def surface(package: str, part: str) -> ModuleType | None:
     """The module `package.surface.part`; None where a package, the surface or the part is not there."""
     names = package, f"{package}.surface", f"{package}.surface.{part}"
-    return import_module(names[-1]) if all(find_spec(name) for name in names) else None
+    try:
+        return import_module(names[-1]) if find_spec(names[-1]) else None
+    except ModuleNotFoundError as error:
+        if error.name in names:
+            return None
+        raise  # it is there, and needs something that is not
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from tests.systems.content.test_render import dangers
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
-from squinney.content.documents import MOST_TEXT
 from squinney.content.nodes import render
+from squinney.content.nodes.documents import MOST_TEXT
 
 AUTHOR = {"id": "ada", "name": "Ada"}
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from squinney import content
 from squinney.content import Comments, Moderation, Nodes, People, Photos
-from squinney.content.documents import Strategy
+from squinney.content.comments.documents import Strategy
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.files import chunks, uploads
 from squinney.mongo.schema import Db

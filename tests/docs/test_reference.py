@@ -12,7 +12,7 @@ from tools import write_commands
 
 from polls.system import SYSTEM as POLLS
 from squinney import assembly
-from squinney.content.rules import TYPES
+from squinney.content.nodes.rules import TYPES
 from squinney.http.statuses import STATUSES
 from squinney.service.commands.exit_codes import EXIT_CODES
 from squinney.service.commands.main import command_for

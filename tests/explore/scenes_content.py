@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from squinney.content import Comments, Nodes
-from squinney.content.documents import Strategy
+from squinney.content.comments.documents import Strategy
 from squinney.mongo.schema import Db
 from squinney.transactions import Mode
 from tests.explore.scene import Act, Scene, transactions

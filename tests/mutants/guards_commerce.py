@@ -6,7 +6,7 @@ from tests.mutants.guard import guards_of
 
 _GUARDS = "tests/systems/commerce/test_guards.py::"
 
-_rule = guards_of("squinney.commerce.rules", "tests/systems/commerce/test_carts.py")
+_rule = guards_of("squinney.commerce.carts.rules", "tests/systems/commerce/test_carts.py")
 _cart = guards_of("squinney.commerce.carts.carts", "tests/systems/commerce/test_carts.py")
 _expiry = guards_of("squinney.commerce.carts.expiry", "tests/systems/commerce/test_carts.py")
 _checkout = guards_of("squinney.commerce.carts.checkout", "tests/systems/commerce/test_checkout.py")

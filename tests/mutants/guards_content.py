@@ -6,7 +6,7 @@ from tests.mutants.guard import guards_of
 
 _GUARDS = "tests/systems/content/test_guards.py::"
 
-_rule = guards_of("squinney.content.rules", "tests/systems/content/test_nodes.py")
+_rule = guards_of("squinney.content.nodes.rules", "tests/systems/content/test_nodes.py")
 _node = guards_of("squinney.content.nodes.nodes", "tests/systems/content/test_nodes.py")
 _move = guards_of("squinney.content.nodes.moving", "tests/systems/content/test_nodes.py")
 _sweep = guards_of("squinney.content.sweep", "tests/systems/content/test_photos.py")

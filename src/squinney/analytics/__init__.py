@@ -3,33 +3,27 @@
 from typing import Any
 
 from squinney.analytics.demo import demo
-from squinney.analytics.documents import (
-    HIT_COLLECTIONS,
-    LOG_COLLECTIONS,
-    ROLLUP_COLLECTIONS,
-    VISIT_COLLECTIONS,
-    Bucket,
-    Event,
-    Import,
-    Reject,
-    rollup_collections,
-)
+from squinney.analytics.events.documents import LOG_COLLECTIONS, Event, Import, Reject
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.log import EventLog, Recorded
+from squinney.analytics.events.queries import LOG_QUERIES
 from squinney.analytics.events.retention import Retention
 from squinney.analytics.events.shard_advice import Advice, advise_shard_key
 from squinney.analytics.figures import figures
 from squinney.analytics.forgetting import forget
 from squinney.analytics.hits.buffered import BufferedHits
+from squinney.analytics.hits.documents import HIT_COLLECTIONS
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.hits.hits import Hits
+from squinney.analytics.hits.queries import HIT_QUERIES
 from squinney.analytics.hits.series import Point
 from squinney.analytics.jobs import JOBS
-from squinney.analytics.queries import HIT_QUERIES, LOG_QUERIES
 from squinney.analytics.repair import find_problems, repair
+from squinney.analytics.rollups.documents import ROLLUP_COLLECTIONS, Bucket, rollup_collections
 from squinney.analytics.rollups.pipelines import ROLLUP_QUERIES
 from squinney.analytics.rollups.rollups import Ran, Rollups, page_bytes
 from squinney.analytics.rollups.verify import verify
+from squinney.analytics.visits.documents import VISIT_COLLECTIONS
 from squinney.analytics.visits.sessions import Sessions
 from squinney.mongo.schema import Db
 from squinney.transactions import Transactions

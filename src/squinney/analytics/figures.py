@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from squinney.analytics.documents import DAILY_HITS
 from squinney.analytics.events.log import EventLog
+from squinney.analytics.hits.documents import DAILY_HITS
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-from squinney.analytics.documents import Import
+from squinney.analytics.events.documents import Import
 from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.log import EventLog
 from squinney.analytics.events.partitions import EventPartitions

@@ -9,8 +9,8 @@ from functools import partial
 
 from pymongo.client_session import ClientSession
 
-from squinney.analytics import queries
-from squinney.analytics.documents import DAILY_HITS, MONTHLY_HITS
+from squinney.analytics.hits import queries
+from squinney.analytics.hits.documents import DAILY_HITS, MONTHLY_HITS
 from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify

@@ -1,13 +1,18 @@
 """Systems 4 to 7: catalog, categories, carts with inventory, and orders."""
 
+from squinney.commerce.carts import queries as cart_queries
 from squinney.commerce.carts.carts import Carts
+from squinney.commerce.carts.documents import CART_COLLECTIONS, STOCK_COLLECTIONS
 from squinney.commerce.carts.inventory import Inventory
+from squinney.commerce.catalog import queries as catalog_queries
+from squinney.commerce.catalog import search
 from squinney.commerce.catalog.catalog import Catalog
 from squinney.commerce.catalog.kept import KeptFacets
 from squinney.commerce.catalog.search import PRODUCTS
+from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.categories import Categories, breadcrumbs
+from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS
 from squinney.commerce.demo import demo
-from squinney.commerce.documents import CART_COLLECTIONS, CATEGORY_COLLECTIONS, STOCK_COLLECTIONS, TEST_GATEWAY
 from squinney.commerce.errors import (
     CartClosed,
     CartEmpty,
@@ -32,12 +37,20 @@ from squinney.commerce.errors import (
 )
 from squinney.commerce.figures import figures
 from squinney.commerce.jobs import JOBS, gateway_for
+from squinney.commerce.orders import queries as order_queries
+from squinney.commerce.orders.documents import ORDER_COLLECTIONS, TEST_GATEWAY
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.orders.payments import Attempt, Charge, PaymentGateway, TestGateway
-from squinney.commerce.queries import QUERIES
 from squinney.commerce.repair import find_problems, repair
 
-COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, TEST_GATEWAY]
+COLLECTIONS = [PRODUCTS, *CATEGORY_COLLECTIONS, *STOCK_COLLECTIONS, *CART_COLLECTIONS, *ORDER_COLLECTIONS, TEST_GATEWAY]
+QUERIES = [
+    *cart_queries.QUERIES,
+    *order_queries.QUERIES,
+    *category_queries.QUERIES,
+    *catalog_queries.QUERIES,
+    *search.QUERIES,
+]
 
 __all__ = [
     "COLLECTIONS",

@@ -1,12 +1,14 @@
 """Systems 9 and 10: pages, blog entries and photos, and the comments on them."""
 
 from squinney.content.building import build
+from squinney.content.comments import queries as comment_queries
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.discussions import CAPABILITIES
+from squinney.content.comments.documents import COMMENT_COLLECTIONS, Comment
 from squinney.content.comments.moderation import Moderation
 from squinney.content.comments.people import People
 from squinney.content.demo import demo
-from squinney.content.documents import COLLECTIONS, Access, Author, Comment, Node, Revision
+from squinney.content.documents import Author
 from squinney.content.errors import (
     BadMedia,
     DiscussionFull,
@@ -18,13 +20,19 @@ from squinney.content.errors import (
     UploadLost,
 )
 from squinney.content.figures import figures
+from squinney.content.files import queries as file_queries
+from squinney.content.files.documents import FILE_COLLECTIONS
 from squinney.content.files.photos import Photos
+from squinney.content.nodes import queries as node_queries
 from squinney.content.nodes.access import ANYBODY, TRUSTED, Viewer
+from squinney.content.nodes.documents import NODE_COLLECTIONS, Access, Node, Revision
 from squinney.content.nodes.nodes import Nodes
-from squinney.content.queries import QUERIES
 from squinney.content.repair import find_problems, repair
 from squinney.content.sweep import JOBS, sweep_removals, sweep_uploads
 from squinney.patterns.nonces import EditConflict
+
+COLLECTIONS = [*NODE_COLLECTIONS, *FILE_COLLECTIONS, *COMMENT_COLLECTIONS]
+QUERIES = [*node_queries.QUERIES, *file_queries.QUERIES, *comment_queries.QUERIES]
 
 __all__ = [
     "ANYBODY",

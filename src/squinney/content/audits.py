@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.content.documents import CHUNKS, COMMENTS, FILES, NODES, PAGES, REMOVALS, REVISIONS, UPLOADS
+from squinney.content.comments.documents import COMMENTS, PAGES
+from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
+from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible

@@ -7,9 +7,11 @@ from typing import Any
 
 from squinney.clock import utcnow
 from squinney.content.comments.comments import Comments
-from squinney.content.documents import Author, Node, Strategy
+from squinney.content.comments.documents import Strategy
+from squinney.content.documents import Author
 from squinney.content.errors import SlugTaken
 from squinney.content.files.photos import Photos
+from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.mongo.schema import Db
 from squinney.transactions import Key

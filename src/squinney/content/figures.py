@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from squinney.content.documents import FILES, NODES, REVISIONS
+from squinney.content.files.documents import FILES
+from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from squinney import checks
-from squinney.content.documents import MOST_TEXT
+from squinney.content.nodes.documents import MOST_TEXT
 from squinney.errors import Invalid
 
 MARKS = "*_`[]!<>&\\|~#"

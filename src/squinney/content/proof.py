@@ -13,8 +13,10 @@ from typing import Any
 
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.discussions import CAPABILITIES
-from squinney.content.documents import Author, Node, Strategy
+from squinney.content.comments.documents import Strategy
+from squinney.content.documents import Author
 from squinney.content.files.photos import Photos
+from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.proof_checks import promises
 from squinney.content.sweep import sweep_uploads

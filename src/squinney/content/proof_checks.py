@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from squinney.content.comments.comments import Comments
-from squinney.content.documents import CHUNKS, FILES, NODES, REMOVALS, REVISIONS, UPLOADS, WITHOUT_COMMENTS, Comment
+from squinney.content.comments.documents import Comment
+from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
 from squinney.content.files.photos import Photos
+from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS
 from squinney.content.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document

@@ -10,16 +10,13 @@ from typing import cast
 
 from pymongo.errors import DuplicateKeyError
 
-from squinney.content import audits, queries, rules
-from squinney.content.documents import (
-    COMMENTS,
-    NODES,
-    PAGES,
-    REMOVALS,
-    REVISIONS,
-    WITHOUT_COMMENTS,
-    Node,
-)
+from squinney.content import audits
+from squinney.content.comments.documents import COMMENTS, PAGES
+from squinney.content.files import rules as file_rules
+from squinney.content.files.documents import REMOVALS
+from squinney.content.nodes import queries
+from squinney.content.nodes import rules as node_rules
+from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS, Node
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
@@ -57,7 +54,7 @@ def _write_revision(db: Db, found: Document) -> int:
     node = db[NODES].find_one(queries.NODE(node_id=found["_id"]), WITHOUT_COMMENTS)
     if node is None or node["metadata"]["nonce"] != found["nonce"]:
         return 0
-    step = rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
+    step = node_rules.revision_step(cast(Node, node), node["metadata"]["author"], node["metadata"]["updated"])
     try:
         db[REVISIONS].insert_one({"_id": step.id, **(step.insert or {})})
     except DuplicateKeyError:
@@ -72,7 +69,9 @@ def _remove_comments(name: str, db: Db, found: Document) -> int:
 
 def _note_removal(db: Db, found: Document) -> int:
     """A file without an owner is not deleted at once: its upload may have been noted by a reader a moment ago."""
-    step = rules.removal_step("file", found["_id"], server_now(db) + timedelta(seconds=rules.KEEP_FILES_SECONDS))
+    step = file_rules.removal_step(
+        "file", found["_id"], server_now(db) + timedelta(seconds=file_rules.KEEP_FILES_SECONDS)
+    )
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
 

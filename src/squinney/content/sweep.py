@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
-from squinney.content import queries
-from squinney.content.documents import COMMENTS, FLAGS, NODES, PAGES, REMOVALS, REVISIONS, UPLOADS
+from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
+from squinney.content.files import queries as file_queries
+from squinney.content.files.documents import REMOVALS, UPLOADS
+from squinney.content.files.rules import KEEP_FILES_SECONDS, removal_step
 from squinney.content.files.uploads import delete_files
-from squinney.content.rules import KEEP_FILES_SECONDS, removal_step
+from squinney.content.nodes import queries as node_queries
+from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
@@ -34,7 +37,7 @@ def sweep_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Counte
     with operation(300):
         now = server_now(db)
         silent = now - timedelta(seconds=stalled_seconds)
-        for upload in list(queries.STALLED.find(db, before=silent)):
+        for upload in list(file_queries.STALLED.find(db, before=silent)):
             done["uploads given up"] += _give_up(db, upload)
         done += sweep_removals(db)
     return +done
@@ -61,14 +64,14 @@ def sweep_removals(db: Db) -> Counter[str]:
     db = pinned(db)
     done: Counter[str] = Counter()
     with operation(300):
-        for removal in list(queries.DUE_REMOVALS.find(db, now=server_now(db))):
+        for removal in list(file_queries.DUE_REMOVALS.find(db, now=server_now(db))):
             done += DELETIONS[removal["kind"]](db, removal)
             db[REMOVALS].delete_one({"_id": removal["_id"]})
     return +done
 
 
 def _delete_file(db: Db, removal: Document) -> Counter[str]:
-    if db[NODES].find_one(queries.SHOWN_FILE(file_id=removal["target_id"]), {"_id": 1}):
+    if db[NODES].find_one(node_queries.SHOWN_FILE(file_id=removal["target_id"]), {"_id": 1}):
         return Counter()
     return Counter({"files": delete_files(db, removal["target_id"])})
 

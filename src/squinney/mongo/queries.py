@@ -79,6 +79,11 @@ class Pipeline:
         return _explain(db, command)
 
 
+def declared(names: Mapping[str, Any]) -> list[Query | Pipeline]:
+    """The queries of a module, by its `globals()`: one that is defined is declared, too."""
+    return [value for value in names.values() if isinstance(value, Query | Pipeline)]
+
+
 def _explain(db: Db, command: Document) -> Document:
     return db.command({"explain": command, "verbosity": "executionStats"})
 

@@ -16,7 +16,7 @@ from tests.racing import at_once
 
 from squinney.analytics import BufferedHits, Hits
 from squinney.analytics.calendar import floor
-from squinney.analytics.documents import HIT_COLLECTIONS
+from squinney.analytics.hits.documents import HIT_COLLECTIONS
 from squinney.analytics.hits.increments import id_of
 from squinney.errors import Invalid, LimitReached, Unavailable
 from squinney.mongo import schema

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from squinney.analytics import JOBS, Hits, Retention, Rollups, Sessions, demo, figures, find_problems
 from squinney.analytics.demo import SITE
-from squinney.analytics.documents import VISITS
+from squinney.analytics.visits.documents import VISITS
 from squinney.mongo.schema import Db
 
 NOW = datetime(2026, 11, 16, 3, 20, tzinfo=UTC)

@@ -22,7 +22,7 @@ from squinney.commerce import (
     UnknownCategory,
     breadcrumbs,
 )
-from squinney.commerce.documents import CATEGORY_TREE
+from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle

@@ -23,8 +23,8 @@ from squinney.content import (
     UnknownNode,
 )
 from squinney.content.comments.discussions import Order
+from squinney.content.comments.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
 from squinney.content.comments.embedded import NO_ROOM_IN_CACHE
-from squinney.content.documents import MOST_COMMENT, MOST_COMMENT_DEPTH, Strategy
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
 from squinney.transactions import Busy, Key, KeyReused, Mode, Transactions

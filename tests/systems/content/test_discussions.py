@@ -31,9 +31,9 @@ from squinney.content import (
 )
 from squinney.content.comments import conversion
 from squinney.content.comments.discussions import new_comment
+from squinney.content.comments.documents import COMMENTS_A_PAGE, Strategy
 from squinney.content.comments.moderation import Flagged
 from squinney.content.comments.paged import Paged
-from squinney.content.documents import COMMENTS_A_PAGE, Strategy
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.testing.commands import watched

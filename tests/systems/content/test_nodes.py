@@ -10,7 +10,7 @@ import pytest
 from tests.systems.content.conftest import ADA, BEN, Hand
 
 from squinney.content import ANYBODY, EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode, Viewer
-from squinney.content.documents import MOST_DEPTH, MOST_TAGS, MOST_TEXT
+from squinney.content.nodes.documents import MOST_DEPTH, MOST_TAGS, MOST_TEXT
 from squinney.errors import Forbidden, Invalid, LimitReached
 from squinney.mongo.schema import Db
 

@@ -16,9 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.systems.content.vectors import XSS
 
-from squinney.content import markup, rules
+from squinney.content import markup
 from squinney.content.comments.comments import checked_text
-from squinney.content.nodes import nesting, render
+from squinney.content.nodes import nesting, render, rules
 from squinney.content.nodes.kept import Kept
 from squinney.errors import Invalid
 

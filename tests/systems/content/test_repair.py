@@ -13,7 +13,7 @@ from tests.systems.content.pictures import jpeg
 from tests.systems.content.test_comments import STRATEGIES
 
 from squinney.content import Comments, Nodes, Photos, demo, find_problems, repair, sweep_uploads
-from squinney.content.documents import Strategy
+from squinney.content.comments.documents import Strategy
 from squinney.mongo import schema
 from squinney.mongo.connect import server_now
 from squinney.mongo.schema import Db

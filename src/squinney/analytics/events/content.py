@@ -8,7 +8,7 @@ import os
 import tempfile
 from typing import Any, BinaryIO, cast
 
-from squinney.analytics.documents import Chain, Import, Tail
+from squinney.analytics.events.documents import Chain, Import, Tail
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, decompressed, read, read_head
 
 TAIL_BYTES = 1_024

@@ -19,10 +19,10 @@ from pymongo.errors import PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import parsers
-from squinney.analytics.documents import Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
 from squinney.analytics.events.content import Content, chained, tail_of
+from squinney.analytics.events.documents import Import
 from squinney.analytics.events.joined import Joined
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks

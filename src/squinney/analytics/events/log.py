@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from squinney import checks
-from squinney.analytics import parsers, queries, rules
-from squinney.analytics.documents import LONGEST_SITE, Event, Import, Reject
+from squinney.analytics import parsers
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import durability as levels
-from squinney.analytics.events import imports, reports
+from squinney.analytics.events import imports, queries, reports, rules
+from squinney.analytics.events.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.events.durability import Durability
 from squinney.analytics.events.follow import Follower
 from squinney.analytics.events.imports import Imported, Options, Progress

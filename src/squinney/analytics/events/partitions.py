@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
-from squinney.analytics.documents import events_collection
+from squinney.analytics.events.documents import events_collection
 from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.pinned import pinned

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
-from squinney.analytics.documents import Event
+from squinney.analytics.events.documents import Event
 from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
 from squinney.errors import Unavailable
 from squinney.mongo.connect import is_away

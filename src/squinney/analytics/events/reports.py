@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from squinney.analytics import queries
 from squinney.analytics.calendar import floor
+from squinney.analytics.events import queries
 from squinney.analytics.events.readers import Readers
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document

@@ -11,7 +11,6 @@ from bson.timestamp import Timestamp
 from pymongo.errors import OperationFailure
 
 from squinney import checks
-from squinney.analytics.documents import RUNS
 from squinney.analytics.errors import NotRolledUp
 from squinney.analytics.events import moving
 from squinney.analytics.events.partitions import (
@@ -24,6 +23,7 @@ from squinney.analytics.events.partitions import (
     Unit,
     span_of,
 )
+from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now

@@ -11,8 +11,8 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from squinney import checks
-from squinney.analytics import queries
-from squinney.analytics.documents import EVENT_SHARD_KEY
+from squinney.analytics.events import queries
+from squinney.analytics.events.documents import EVENT_SHARD_KEY
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.sources import log_of
 from squinney.errors import Invalid

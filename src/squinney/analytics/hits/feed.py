@@ -14,12 +14,13 @@ from typing import Any, cast
 
 from pymongo.client_session import ClientSession
 
-from squinney.analytics import queries
-from squinney.analytics.documents import LONGEST_PAGE, Import
 from squinney.analytics.errors import UnknownSource
+from squinney.analytics.events import queries
+from squinney.analytics.events.documents import Import
 from squinney.analytics.events.partitions import EventPartitions, Events
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.sources import offset_in
+from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import Hit, Increments, transact
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned

@@ -11,10 +11,11 @@ from typing import Any, cast
 from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
-from squinney.analytics import queries, rules
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
-from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
-from squinney.analytics.hits import increments, series
+from squinney.analytics.events import rules
+from squinney.analytics.events.documents import LONGEST_SITE
+from squinney.analytics.hits import increments, queries, series
+from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
 from squinney.analytics.hits.series import Frame, Point
 from squinney.clock import Clock, utcnow

@@ -16,8 +16,9 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney import checks
-from squinney.analytics import rules
-from squinney.analytics.documents import DAILY_HITS, LONGEST_PAGE, LONGEST_SITE, MONTHLY_HITS
+from squinney.analytics.events import rules
+from squinney.analytics.events.documents import LONGEST_SITE
+from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.errors import LimitReached
 from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast, get_args
 from zoneinfo import ZoneInfo
 
 from squinney.analytics.calendar import DAY, HOUR, MINUTE, Unit, floor, following, is_whole, starts
-from squinney.analytics.documents import DayOfHits, MonthOfHits
+from squinney.analytics.hits.documents import DayOfHits, MonthOfHits
 from squinney.errors import Invalid
 
 Grain = Literal["minute", "hour", "day"]

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST
-from squinney.analytics.documents import RUNS
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines
+from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.pipelines import Step, union
 from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
 from squinney.analytics.rollups.stretches import Stretch, in_any, lookup

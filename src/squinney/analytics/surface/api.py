@@ -13,10 +13,12 @@ from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from squinney.analytics import EventLog, Hits, Rollups
-from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE, LONGEST_TEXT, Bucket, Import, Reject
 from squinney.analytics.errors import UnknownSource
+from squinney.analytics.events.documents import LONGEST_SITE, LONGEST_TEXT, Import, Reject
+from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import MOST_HITS
 from squinney.analytics.hits.series import Point
+from squinney.analytics.rollups.documents import Bucket
 from squinney.analytics.rollups.pipelines import Level
 from squinney.errors import Invalid, LimitReached
 from squinney.http.answers import answer, list_of, page_of, signed_page

@@ -19,7 +19,7 @@ from rich.table import Column, Table
 
 from squinney.analytics import COLLECTIONS, EventLog, feed_hits
 from squinney.analytics import forget as forget_import
-from squinney.analytics.documents import Import
+from squinney.analytics.events.documents import Import
 from squinney.analytics.events.imports import Imported
 from squinney.analytics.events.imports import Progress as ImportProgress
 from squinney.analytics.events.storing import as_text

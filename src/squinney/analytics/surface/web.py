@@ -15,7 +15,8 @@ from starlette.responses import Response
 
 from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, zone
-from squinney.analytics.documents import LONGEST_PAGE, LONGEST_SITE
+from squinney.analytics.events.documents import LONGEST_SITE
+from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service

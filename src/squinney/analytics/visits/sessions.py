@@ -16,9 +16,9 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney import checks
-from squinney.analytics.documents import VISIT_RUNS, VISITS
 from squinney.analytics.events.partitions import DUPLICATE_KEY, EventPartitions, refusals
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Finest, Rollups
+from squinney.analytics.visits.documents import VISIT_RUNS, VISITS
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned

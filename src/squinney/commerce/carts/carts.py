@@ -9,11 +9,12 @@ from typing import cast, get_args
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.commerce import queries, rules
-from squinney.commerce.carts import expiry
+from squinney.commerce.carts import expiry, queries, rules
 from squinney.commerce.carts.checkout import Checkout
-from squinney.commerce.documents import CURRENCY, MOST_QTY, Cart, CartStatus, Line, Order, Payment
+from squinney.commerce.carts.documents import Cart, CartStatus, Line, Payment
+from squinney.commerce.documents import CURRENCY, MOST_QTY
 from squinney.commerce.errors import UnknownCart
+from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.orders.payments import PaymentGateway
 from squinney.errors import Invalid

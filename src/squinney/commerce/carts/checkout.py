@@ -20,8 +20,8 @@ from datetime import timedelta
 from typing import Any, cast
 
 from squinney.clock import Clock
-from squinney.commerce import queries, rules
-from squinney.commerce.documents import Cart, Order, Payment
+from squinney.commerce.carts import queries, rules
+from squinney.commerce.carts.documents import Cart, Payment
 from squinney.commerce.errors import (
     CartEmpty,
     InadequateInventory,
@@ -32,6 +32,7 @@ from squinney.commerce.errors import (
     UnknownOrder,
     UnknownPayment,
 )
+from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.orders.payments import Attempt, Charge, PaymentGateway
 from squinney.errors import SquinneyError

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, cast
 
-from squinney.commerce import queries, rules
-from squinney.commerce.documents import Cart
+from squinney.commerce.carts import queries, rules
+from squinney.commerce.carts.documents import Cart
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document

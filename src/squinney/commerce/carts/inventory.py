@@ -8,8 +8,10 @@ from typing import Any, cast
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.commerce import queries, rules
-from squinney.commerce.documents import MOST_STOCK, STOCK, Movement, Stock
+from squinney.commerce.carts import queries, rules
+from squinney.commerce.carts.documents import STOCK, Movement, Stock
+from squinney.commerce.catalog import queries as catalog_queries
+from squinney.commerce.documents import MOST_STOCK
 from squinney.commerce.errors import UnknownProduct
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -72,7 +74,7 @@ class Inventory:
 
     def _require_product(self, sku: str) -> None:
         """Ask once the stock is read: who removes the product after that marks the stock, and the step is refused."""
-        if self._db["products"].find_one(queries.PRODUCT(sku=sku), {"_id": 1}) is None:
+        if self._db["products"].find_one(catalog_queries.PRODUCT(sku=sku), {"_id": 1}) is None:
             raise UnknownProduct(f"there is no product {sku}", sku=sku)
 
     @operation(reads_only=True)

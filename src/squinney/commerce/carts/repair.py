@@ -13,7 +13,7 @@ from contextlib import suppress
 from pymongo.errors import DuplicateKeyError
 
 from squinney.commerce import problem_queries as queries
-from squinney.commerce import rules
+from squinney.commerce.carts import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.shapes import CART, LINE, fits

@@ -13,14 +13,15 @@ from pymongo.read_preferences import Primary, _ServerMode
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.commerce import queries
+from squinney.commerce.carts import queries as cart_queries
 from squinney.commerce.catalog import imports as catalog_import
-from squinney.commerce.catalog import search, subtree
+from squinney.commerce.catalog import queries, search, subtree
+from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.imports import Existing, Report
 from squinney.commerce.catalog.products import TYPES, product_from
 from squinney.commerce.catalog.search import Filters
+from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.tree import unknown_categories
-from squinney.commerce.documents import Product
 from squinney.commerce.errors import ProductReserved, UnknownProduct
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.mongo.connect import operation, seconds_left
@@ -156,7 +157,7 @@ class Catalog:
     def _removal(self, sku: str) -> Plan:
         at = self._clock()
         nothing = {"received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "txns": [], "removed_at": at}
-        if self._db["stock"].find_one(queries.STOCK(sku=sku), {"_id": 1}) is None:
+        if self._db["stock"].find_one(cart_queries.STOCK(sku=sku), {"_id": 1}) is None:
             mark = Step("stock", sku, insert=nothing, refused=lambda _: Stale("stock has arrived"))
         else:
             mark = Step("stock", sku, guard={"carted": 0}, give={"$set": {"removed_at": at}}, refused=_reserved(sku))
@@ -200,7 +201,8 @@ class Catalog:
         product = self.get(sku)
         ids = product.get("category_ids", [])
         found = {
-            category["_id"]: category for category in queries.CATEGORIES_BY_ID.find(self._reading, category_ids=ids)
+            category["_id"]: category
+            for category in category_queries.CATEGORIES_BY_ID.find(self._reading, category_ids=ids)
         }
         return {**product, "categories": [found[category_id] for category_id in ids if category_id in found]}
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from pymongo import InsertOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
+from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.products import product_from
 from squinney.commerce.categories.tree import unknown_categories
-from squinney.commerce.documents import Product
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db

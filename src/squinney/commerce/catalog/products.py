@@ -11,8 +11,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from squinney import checks
+from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.words import folded, parts_of
-from squinney.commerce.documents import CURRENCY, MOST_PRICE, Product
+from squinney.commerce.documents import CURRENCY, MOST_PRICE
 from squinney.errors import Invalid
 from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes

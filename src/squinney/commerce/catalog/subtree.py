@@ -9,10 +9,10 @@ from itertools import chain, islice
 from typing import Any
 
 from squinney import checks
-from squinney.commerce import queries
 from squinney.commerce.catalog import search
+from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.search import Search
-from squinney.commerce.documents import Product
+from squinney.commerce.categories import queries
 from squinney.commerce.errors import UnknownCategory
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document

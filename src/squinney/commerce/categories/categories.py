@@ -8,10 +8,10 @@ from typing import Any, Literal, cast, get_args
 from pymongo.client_session import ClientSession
 
 from squinney import checks
-from squinney.commerce import queries
+from squinney.commerce.categories import queries
+from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.categories.imports import add_paths
 from squinney.commerce.categories.tree import change_tree, slug_for, take_from_products
-from squinney.commerce.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation

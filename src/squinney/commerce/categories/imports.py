@@ -9,9 +9,9 @@ from typing import Any
 from pymongo.client_session import ClientSession
 
 from squinney import checks
-from squinney.commerce import queries
+from squinney.commerce.categories import queries
+from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.commerce.categories.tree import change_tree, slug_for
-from squinney.commerce.documents import CATEGORY_TREE
 from squinney.commerce.errors import DepthLimit
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document

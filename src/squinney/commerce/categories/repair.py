@@ -10,9 +10,9 @@ from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
 
 from squinney.commerce import problem_queries as queries
+from squinney.commerce.categories.documents import CATEGORY_TREE
+from squinney.commerce.categories.queries import TREE
 from squinney.commerce.categories.tree import change_tree, take_from_products
-from squinney.commerce.documents import CATEGORY_TREE
-from squinney.commerce.queries import TREE
 from squinney.mongo.problems import Check, Problem, malformed, mend, problems
 from squinney.mongo.schema import Db, Document
 

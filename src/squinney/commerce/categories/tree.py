@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError
 
+from squinney.commerce.categories.queries import CATEGORIES_BY_ID
 from squinney.commerce.errors import SlugTaken
-from squinney.commerce.queries import CATEGORIES_BY_ID
 from squinney.mongo.schema import Db
 from squinney.transactions import Key, once
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney import checks
-from squinney.commerce import rules
+from squinney.commerce.carts import rules
 from squinney.commerce.catalog.products import addressable_sku
-from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL, Order, OrderLine
+from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
 from squinney.commerce.errors import OrderFixed, OrderLimit, UnknownLine, WrongCurrency
+from squinney.commerce.orders.documents import Order, OrderLine
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
 

@@ -10,10 +10,14 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.commerce import queries, rules
-from squinney.commerce.documents import CURRENCY, Cart, Order, Payment
+from squinney.commerce.carts import queries as cart_queries
+from squinney.commerce.carts import rules as cart_rules
+from squinney.commerce.carts.documents import Cart, Payment
+from squinney.commerce.documents import CURRENCY
 from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder, UnknownPayment
 from squinney.commerce.orders import lines as order_lines
+from squinney.commerce.orders import queries, rules
+from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, fixed
 from squinney.commerce.orders.payments import Attempt, PaymentGateway
 from squinney.mongo.connect import operation
@@ -67,7 +71,7 @@ class Orders:
         order: Order = {
             "_id": new_id(),
             "items": lines,
-            "total": rules.total(lines),
+            "total": cart_rules.total(lines),
             "currency": checks.text(currency, "currency", most=3, pattern=CURRENCY),
             "status": "placed",
             "placed_at": self._clock(),
@@ -91,12 +95,12 @@ class Orders:
         Raises: `UnknownOrder` where there is no complete cart of that id.
         """
         checks.identifier(cart_id, "cart")
-        cart = cast(Cart | None, self._db["carts"].find_one(queries.CART(cart_id=cart_id)))
+        cart = cast(Cart | None, self._db["carts"].find_one(cart_queries.CART(cart_id=cart_id)))
         if cart is None or cart["status"] != "complete":
             raise UnknownOrder(f"there is no complete cart {cart_id}", cart_id=cart_id)
         if self._db["orders"].find_one(queries.ORDER(order_id=cart_id)) is None:
             payment_id = f"{cart_id}:{cart['attempt']}"
-            payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+            payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
             if payment is None or payment["state"] != "captured":
                 raise UnknownOrder(f"cart {cart_id} was not paid for", cart_id=cart_id)
             order = rules.order_for(cart, cast(Payment, payment), self._clock())
@@ -237,10 +241,10 @@ class Orders:
         if payment["state"] != "captured":
             raise fixed(order)
         owed = {"state": "refunding", "refunding_at": self._clock()}
-        return Plan([order_step(order, {"status": "cancelling"}), rules.payment_step(payment, owed)])
+        return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, owed)])
 
     def _payment(self, payment_id: str) -> Payment:
-        payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+        payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
         if payment is None:
             raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
         return cast(Payment, payment)
@@ -292,7 +296,7 @@ class Orders:
             order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))
             if found["state"] not in ORDER_STATUS:
                 return Plan([])
-            steps = [rules.payment_step(found, {"state": "refunded"})]
+            steps = [cart_rules.payment_step(found, {"state": "refunded"})]
             status = ORDER_STATUS[found["state"]]
             if order and order["status"] == status and order["payment_id"] == payment["_id"]:
                 cancelled = cast(Order, order)

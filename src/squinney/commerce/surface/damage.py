@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from squinney.commerce import Inventory
+from squinney.commerce.carts.documents import Stock
 from squinney.commerce.catalog.products import damage_of
-from squinney.commerce.documents import Stock
 from squinney.commerce.shapes import LINE
 from squinney.errors import Conflict
 from squinney.http.pages import whole

@@ -6,19 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from squinney.commerce.carts.documents import Cart, Movement, Payment, Stock
 from squinney.commerce.catalog.products import Common
-from squinney.commerce.documents import (
-    CURRENCY,
-    MOST_LINES,
-    MOST_PRICE,
-    MOST_QTY,
-    MOST_STOCK,
-    Cart,
-    Movement,
-    Order,
-    Payment,
-    Stock,
-)
+from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
+from squinney.commerce.orders.documents import Order
 from squinney.http.answers import answer
 from squinney.http.bodies import WithWhatGetGives
 

@@ -23,9 +23,9 @@ from squinney.commerce import (
     breadcrumbs,
     gateway_for,
 )
+from squinney.commerce.carts.documents import Cart
+from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
-from squinney.commerce.documents import Cart
-from squinney.commerce.rules import total
 from squinney.commerce.surface import web_admin as commerce_admin
 from squinney.commerce.surface.damage import (
     require_cart,

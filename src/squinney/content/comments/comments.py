@@ -8,14 +8,18 @@ from typing import Any, TypeVar, cast
 
 from squinney import checks
 from squinney.clock import Clock
-from squinney.content import markup, queries, rules
-from squinney.content.comments import conversion, discussions
+from squinney.content import markup
+from squinney.content.comments import conversion, discussions, queries
 from squinney.content.comments.discussions import CAPABILITIES, DiscussedNode, Order, Storage, precise_now
+from squinney.content.comments.documents import MOST_COMMENT, Comment, Strategy
 from squinney.content.comments.embedded import Embedded
 from squinney.content.comments.paged import Paged
 from squinney.content.comments.separate import Separate
-from squinney.content.documents import MOST_COMMENT, NODES, Author, Comment, Node, Strategy
+from squinney.content.documents import Author
 from squinney.content.errors import UnknownComment, UnknownNode
+from squinney.content.nodes import queries as node_queries
+from squinney.content.nodes import rules
+from squinney.content.nodes.documents import NODES, Node
 from squinney.errors import Forbidden, Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
@@ -350,7 +354,7 @@ class Comments:
     def _metadata(self, node_id: str) -> Document:
         names = ("parent_id", "slug", "discussion", "num_comments", "num_comment_pages")
         fields = {f"metadata.{name}": 1 for name in names}
-        found = self._db[NODES].find_one(queries.NODE(node_id=node_id), fields)
+        found = self._db[NODES].find_one(node_queries.NODE(node_id=node_id), fields)
         if found is None:
             raise UnknownNode(f"there is no node {node_id}", node_id=node_id)
         return cast(Document, found["metadata"])

@@ -18,21 +18,14 @@ import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError
 
-from squinney.content import queries
 from squinney.content.comments.discussions import DiscussedNode, Storage
+from squinney.content.comments.documents import COMMENTS, COMMENTS_A_PAGE, MOST_EMBEDDED_BYTES, PAGES, Comment, Strategy
 from squinney.content.comments.paged import page_id
-from squinney.content.documents import (
-    COMMENTS,
-    COMMENTS_A_PAGE,
-    MOST_EMBEDDED_BYTES,
-    NODES,
-    PAGES,
-    REMOVALS,
-    Comment,
-    Strategy,
-)
 from squinney.content.errors import DiscussionFull
-from squinney.content.rules import removal_step
+from squinney.content.files.documents import REMOVALS
+from squinney.content.files.rules import removal_step
+from squinney.content.nodes import queries
+from squinney.content.nodes.documents import NODES
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document

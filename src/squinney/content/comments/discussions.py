@@ -11,8 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Protocol, cast
 
 from squinney import checks
-from squinney.content.documents import MOST_COMMENT_DEPTH, NODES, Author, Comment, Discussion, Strategy
+from squinney.content.comments.documents import MOST_COMMENT_DEPTH, Comment, Discussion, Strategy
+from squinney.content.documents import Author
 from squinney.content.errors import StrategyCannot, UnknownComment, UnknownNode
+from squinney.content.nodes.documents import NODES
 from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET

@@ -8,10 +8,11 @@ from typing import Any
 import bson
 from pymongo.errors import WriteError
 
-from squinney.content import queries
+from squinney.content.comments import queries
 from squinney.content.comments.discussions import SORTS, DiscussedNode, Order, plain, same, unanswerable
-from squinney.content.documents import MOST_EMBEDDED_BYTES, NODES, Comment
+from squinney.content.comments.documents import MOST_EMBEDDED_BYTES, Comment
 from squinney.content.errors import DiscussionFull
+from squinney.content.nodes.documents import NODES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.transactions import Busy, Key, Stale, Tries

@@ -10,12 +10,12 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.content import queries
-from squinney.content.comments import discussions
+from squinney.content.comments import discussions, queries
 from squinney.content.comments.comments import Comments
-from squinney.content.documents import FLAGS, Comment, Flag, Node
+from squinney.content.comments.documents import FLAGS, Comment, Flag
 from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.nodes.access import TRUSTED, Viewer
+from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.nodes.visible import id_of
 from squinney.errors import Invalid

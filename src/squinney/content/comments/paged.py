@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
-from squinney.content import queries
+from squinney.content.comments import queries
 from squinney.content.comments.discussions import DiscussedNode, Order, cannot, node_step, plain, recorded, repeated
-from squinney.content.documents import COMMENTS_A_PAGE, PAGES, Comment
+from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_after, keys_of

@@ -9,12 +9,12 @@ from itertools import islice
 from pymongo.cursor import Cursor
 
 from squinney import checks
-from squinney.content import queries
-from squinney.content.comments import conversion
+from squinney.content.comments import conversion, queries
 from squinney.content.comments.comments import ERASED, Comments
 from squinney.content.comments.discussions import plain
-from squinney.content.documents import COMMENTS, FLAGS, PAGES, Comment
+from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES, Comment
 from squinney.content.errors import UnknownComment, UnknownNode
+from squinney.content.nodes import queries as node_queries
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
@@ -101,9 +101,9 @@ class People:
     def _erase_names(self, author_id: str) -> int:
         """Nodes first, so that no edit copies the name into a new version; all twice, for edits under way."""
         nobody = [
-            (queries.WRITTEN_BY, {"metadata.author": ERASED}),
-            (queries.VERSIONS_WRITTEN_BY, {"metadata.author": ERASED}),
-            (queries.SAVED_BY, {"author": ERASED}),
+            (node_queries.WRITTEN_BY, {"metadata.author": ERASED}),
+            (node_queries.VERSIONS_WRITTEN_BY, {"metadata.author": ERASED}),
+            (node_queries.SAVED_BY, {"author": ERASED}),
             (queries.DECIDED_BY, {"decided_by": ""}),
         ]
         changes = [

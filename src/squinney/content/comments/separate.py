@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from squinney.content import queries
+from squinney.content.comments import queries
 from squinney.content.comments.discussions import (
     DiscussedNode,
     Order,
@@ -15,7 +15,7 @@ from squinney.content.comments.discussions import (
     repeated,
     unanswerable,
 )
-from squinney.content.documents import COMMENTS, Comment
+from squinney.content.comments.documents import COMMENTS, Comment
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document

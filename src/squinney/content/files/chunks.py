@@ -12,7 +12,7 @@ from typing import Any, Self
 from bson.int64 import Int64
 from pymongo.write_concern import WriteConcern
 
-from squinney.content.documents import CHUNKS, FILES
+from squinney.content.files.documents import CHUNKS, FILES
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 

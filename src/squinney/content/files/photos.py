@@ -15,12 +15,15 @@ from pymongo.errors import PyMongoError
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.content import rules
-from squinney.content.documents import ASSETS, COLLECTIONS, NODES, Author, Node
+from squinney.content.documents import Author
 from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.files import rules
 from squinney.content.files.chunks import CHUNK_BYTES
+from squinney.content.files.documents import ASSETS
 from squinney.content.files.uploads import Receiver, Stream, web_id
+from squinney.content.nodes import rules as node_rules
 from squinney.content.nodes.access import TRUSTED, Viewer
+from squinney.content.nodes.documents import NODE_COLLECTIONS, NODES, Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.connect import operation
@@ -103,9 +106,9 @@ class Photos:
         Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`, `NotPrepared`.
         """
         kind = _checked_kind(type)
-        node = rules.new_node(self._clock(), slug, kind, title or slug, author, detail or {}, tags, published)
+        node = node_rules.new_node(self._clock(), slug, kind, title or slug, author, detail or {}, tags, published)
         with operation():
-            require_unique(self._db, NODES, COLLECTIONS)
+            require_unique(self._db, NODES, NODE_COLLECTIONS)
             self._require_free(self._nodes.parent_for(parent, viewer), slug)
         with self._receiving(author["_id"]) as receiver:
             node["metadata"]["detail"].update(receiver.receive(stream, kind, length=length, sha256=sha256))
@@ -113,7 +116,7 @@ class Photos:
             def build() -> Plan:
                 above = self._nodes.parent_for(parent, viewer)
                 node["metadata"]["parent_id"] = above["_id"] if above else None
-                return Plan([*rules.create_steps(node, above), *receiver.finish_steps()], result=node)
+                return Plan([*node_rules.create_steps(node, above), *receiver.finish_steps()], result=node)
 
             return cast(Node, self._transactions.run("upload-photo", build).result)
 
@@ -150,7 +153,7 @@ class Photos:
             before = self._nodes.editable(node, viewer)
             _require_nonce(before, nonce)
             kind = _checked_kind(before["metadata"]["type"])
-        editor = rules.checked_author(by, "by") if by else before["metadata"]["author"]
+        editor = node_rules.checked_author(by, "by") if by else before["metadata"]["author"]
         with self._receiving(editor["_id"]) as receiver:
             received = receiver.receive(stream, kind, length=length, sha256=sha256)
 
@@ -163,8 +166,12 @@ class Photos:
 
     def _swap(self, current: Node, received: Document, receiver: Receiver, by: Author) -> Plan:
         now = self._clock()
-        after = rules.changed(current, {"detail": received}, now, new_nonce())
-        steps = [rules.edit_step(current, after), rules.revision_step(after, by, now), *receiver.finish_steps()]
+        after = node_rules.changed(current, {"detail": received}, now, new_nonce())
+        steps = [
+            node_rules.edit_step(current, after),
+            node_rules.revision_step(after, by, now),
+            *receiver.finish_steps(),
+        ]
         if old := current["metadata"]["detail"].get("file_id"):
             steps.append(rules.old_file_step(old, now))
         return Plan(steps, result=after)

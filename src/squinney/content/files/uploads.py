@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from gridfs import GridFSBucket
 from pymongo.read_concern import ReadConcern
 
-from squinney.content.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
+from squinney.content.files.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.files.locations import WithoutPlace
 from squinney.content.files.webm_notes import WithoutNotes
 from squinney.errors import Invalid

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from squinney import checks
-from squinney.content import queries
-from squinney.content.documents import MOST_DEPTH, Access, Node
+from squinney.content.nodes import queries
+from squinney.content.nodes.documents import MOST_DEPTH, Access, Node
 from squinney.errors import Forbidden, Invalid
 from squinney.mongo.schema import Db, Document
 

@@ -11,8 +11,8 @@ from email.utils import format_datetime
 from typing import cast
 from xml.etree import ElementTree
 
-from squinney.content.documents import Node
 from squinney.content.nodes import render
+from squinney.content.nodes.documents import Node
 from squinney.mongo.schema import Document
 
 ATOM = "http://www.w3.org/2005/Atom"

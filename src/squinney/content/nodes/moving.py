@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from squinney import checks
-from squinney.content import queries, rules
-from squinney.content.documents import MOST_DEPTH, NODES, Author, Node
+from squinney.content.documents import Author
 from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.nodes import queries, rules
 from squinney.content.nodes.access import Viewer
+from squinney.content.nodes.documents import MOST_DEPTH, NODES, Node
 from squinney.content.nodes.visible import VisibleNodes
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db, Document

@@ -10,23 +10,22 @@ from pymongo import ReturnDocument
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.content import queries, rules
 from squinney.content.comments import conversion
-from squinney.content.documents import (
-    COLLECTIONS,
+from squinney.content.documents import Author
+from squinney.content.errors import UnknownNode
+from squinney.content.nodes import access as access_rules
+from squinney.content.nodes import moving, queries, rules, versions
+from squinney.content.nodes.access import DEFAULT_ACCESS, TRUSTED, Viewer
+from squinney.content.nodes.documents import (
     MOST_TAGS,
+    NODE_COLLECTIONS,
     NODES,
     REVISIONS,
     WITHOUT_COMMENTS,
     Access,
-    Author,
     Node,
     Revision,
 )
-from squinney.content.errors import UnknownNode
-from squinney.content.nodes import access as access_rules
-from squinney.content.nodes import moving, versions
-from squinney.content.nodes.access import DEFAULT_ACCESS, TRUSTED, Viewer
 from squinney.content.nodes.visible import VisibleNodes, id_of
 from squinney.errors import Conflict, LimitReached
 from squinney.mongo.connect import operation, server_now
@@ -80,7 +79,7 @@ class Nodes:
         After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
         Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`, `NotPrepared`.
         """
-        require_unique(self._db, NODES, COLLECTIONS)
+        require_unique(self._db, NODES, NODE_COLLECTIONS)
         node = rules.new_node(self._clock(), slug, type, title, author, detail or {}, tags, published)
 
         def build() -> Plan:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from squinney.content import queries, rules
-from squinney.content.documents import REVISIONS, Author, Node
+from squinney.content.documents import Author
+from squinney.content.nodes import queries, rules
+from squinney.content.nodes.documents import REVISIONS, Node
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan

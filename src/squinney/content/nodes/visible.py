@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from squinney import checks
 from squinney.clock import Clock
-from squinney.content import queries, rules
-from squinney.content.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node
 from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
+from squinney.content.nodes import queries, rules
 from squinney.content.nodes.access import Viewer
+from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node
 from squinney.errors import LimitReached
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document

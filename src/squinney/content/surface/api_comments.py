@@ -23,7 +23,7 @@ from squinney.content import (
     UnknownNode,
     Viewer,
 )
-from squinney.content.documents import MOST_COMMENT, Flag, Strategy
+from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
 from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden

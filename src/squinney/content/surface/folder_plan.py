@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from squinney.content import Author, Node, rules
+from squinney.content import Author, Node
 from squinney.content.files import media
+from squinney.content.nodes import rules
 from squinney.content.surface.front_matter import Front, notes_of, read, read_notes
 from squinney.errors import Invalid
 

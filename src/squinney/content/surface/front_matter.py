@@ -13,7 +13,7 @@ import yaml
 
 from squinney.content import Access, Node
 from squinney.content.nodes import access
-from squinney.content.rules import TYPES, checked_tags
+from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.errors import Invalid
 
 TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)

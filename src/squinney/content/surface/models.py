@@ -9,7 +9,7 @@ from fastapi import Depends, Header
 from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.content import TRUSTED, Node, Viewer
-from squinney.content.documents import MOST_TAGS, Metadata, Revision
+from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
 from squinney.http.answers import answer
 from squinney.http.bodies import WithFixedFields, WithWhatGetGives
 from squinney.patterns.paging import Page

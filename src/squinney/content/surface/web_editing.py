@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup
 from squinney.content.nodes import merging, render
-from squinney.content.rules import TYPES, checked_tags
+from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError

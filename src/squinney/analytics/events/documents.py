@@ -1,4 +1,4 @@
-"""The shapes and collections of the event log, the hit counters and the roll-ups."""
+"""The shapes and collections of the event log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from bson.timestamp import Timestamp
 from squinney.mongo.schema import Collection, Index
 
 LONGEST_TEXT = 16_384
-LONGEST_PAGE = 8_192
 LONGEST_SITE = 1_024
 
 
@@ -122,89 +121,4 @@ LOG_COLLECTIONS = [
         shard_key={"_id": "hashed"},
     ),
     Collection("retention", unsharded="one document"),
-]
-
-
-class DayOfHits(TypedDict):
-    """A page's hits of one day (UTC): per hour, and per minute within each hour."""
-
-    _id: str
-    metadata: dict[str, Any]
-    total: int
-    hourly: dict[str, int]
-    minute: dict[str, dict[str, int]]
-
-
-class MonthOfHits(TypedDict):
-    """A page's hits of one month: per day. `metadata.date` is the first of the month."""
-
-    _id: str
-    metadata: dict[str, Any]
-    total: int
-    daily: dict[str, int]
-
-
-DAILY_HITS = "hits.daily"
-MONTHLY_HITS = "hits.monthly"
-_PAGE_AND_DATE = [("metadata.site", 1), ("metadata.page", 1), ("metadata.date", 1)]
-_SITE_AND_DATE = [("metadata.site", 1), ("metadata.date", 1)]
-
-HIT_COLLECTIONS = [
-    Collection(
-        name,
-        indexes=[
-            Index(_PAGE_AND_DATE, why="the series of a page"),
-            Index(_SITE_AND_DATE, why="top_pages() and site_total()"),
-        ],
-        shard_key=dict(_PAGE_AND_DATE),
-    )
-    for name in (DAILY_HITS, MONTHLY_HITS)
-]
-
-
-class Bucket(TypedDict):
-    """What a key came to in one hour, day, week, month or year; `at` is when that begins."""
-
-    key: Any
-    at: datetime
-    total: float
-    count: int
-    mean: float
-    min: float
-    max: float
-
-
-ROLLUPS = "rollups"
-PAGE_BYTES = "page_bytes"
-RUNS = "rollup_runs"
-LEVELS = ("quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly")
-
-
-def rollup_collections(name: str = ROLLUPS) -> list[Collection]:
-    """The levels of the roll-up of that name. An `_id` is {k: key, d: beginning}: in order, a key's series."""
-    begins = Index([("_id.d", 1)], why="recomputing what changed, from the level below")
-    return [Collection(f"{name}.{level}", indexes=[begins], shard_key={"_id": 1}) for level in LEVELS]
-
-
-ROLLUP_COLLECTIONS = [
-    Collection(RUNS, unsharded="one small document per roll-up"),
-    *rollup_collections(),
-    *rollup_collections(PAGE_BYTES),
-]
-
-VISITS = "visit_sessions"
-VISIT_RUNS = "visit_runs"
-
-VISIT_COLLECTIONS = [
-    Collection(
-        VISITS,
-        indexes=[
-            Index([("host", 1), ("ts", 1)], why="deriving a host's sessions anew"),
-            Index([("ts", 1)], why="what roll-ups recompute"),
-            Index([("arrived", 1)], why="what roll-ups have not seen yet"),
-        ],
-        shard_key={"_id": "hashed"},
-    ),
-    Collection(VISIT_RUNS, unsharded="one document"),
-    *rollup_collections("visits"),
 ]

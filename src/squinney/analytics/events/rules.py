@@ -1,4 +1,4 @@
-"""What an event may hold. Nothing here talks to the database."""
+"""What an event may be, and which times may be asked for, without a database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from squinney import checks
 from squinney.analytics.calendar import EARLIEST, LATEST
-from squinney.analytics.documents import LONGEST_TEXT
+from squinney.analytics.events.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 

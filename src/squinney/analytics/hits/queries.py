@@ -1,125 +1,16 @@
-"""Every query of analytics, named once. Those of events are also asked of a day's or month's collection of them."""
+"""Every query of hits, named once."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
 
+from squinney.analytics.events.queries import within
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 _RANGE: dict[str, Any] = {"start": _START, "end": _END}
-# What of a path is told apart in a report: so much fits into a cursor, and a cursor into an address.
-LONGEST_IN_A_REPORT = 512
-_ALL_PATHS = "events of one time are spread over all paths, and so over all shards"
-
-
-def within(start: datetime | None, end: datetime | None) -> Document:
-    """From `start` to before `end`; None leaves a side open."""
-    sides = {"$gte": start, "$lt": end}
-    return {operator: value for operator, value in sides.items() if value is not None}
-
-
-def _in_time(start: datetime | None, end: datetime | None) -> Document:
-    return {"time": within(start, end)} if start or end else {}
-
-
-BY_PATH = Query(
-    "events.by-path",
-    "events",
-    where=lambda path, start=None, end=None: {"path": path, **_in_time(start, end)},
-    example={"path": "/", **_RANGE},
-    sort=[("time", 1)],
-)
-BY_HOST = Query(
-    "events.by-host",
-    "events",
-    where=lambda host, start=None, end=None: {"host": host, **_in_time(start, end)},
-    example={"host": "203.0.113.7", **_RANGE},
-    sort=[("time", 1)],
-    routing="broadcast",
-    reason="a visitor's requests are spread over all paths, and so over all shards",
-)
-BETWEEN = Query(
-    "events.between",
-    "events",
-    where=lambda start=None, end=None: _in_time(start, end),
-    example=_RANGE,
-    sort=[("time", 1)],
-    routing="broadcast",
-    reason=_ALL_PATHS,
-)
-OF_SOURCE = Query(
-    "events.of-source",
-    "events",
-    where=lambda source, after, until: {"_id": {"$gte": f"{source}-{after:012x}", "$lt": f"{source}-{until:012x}"}},
-    example={"source": "5d41402abc4b2a76", "after": 0, "until": 4096},
-    sort=[("_id", 1)],
-    routing="broadcast",
-    reason="an import's events are spread over all paths, and so over all shards",
-)
-
-
-def _by_day_and_path(
-    start: datetime, end: datetime, limit: int, behind: tuple[datetime, str] | None = None
-) -> list[Document]:
-    day = {"$dateTrunc": {"date": "$time", "unit": "day"}}
-    path = {"$substrCP": [{"$ifNull": ["$path", ""]}, 0, LONGEST_IN_A_REPORT]}
-    rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": behind[0], "path": behind[1]}}}}] if behind else []
-    return [
-        {"$match": _in_time(start, end)},
-        {"$group": {"_id": {"day": day, "path": path}, "count": {"$sum": 1}}},
-        *rest,
-        {"$sort": {"_id": 1}},
-        {"$limit": limit},
-    ]
-
-
-BY_DAY_AND_PATH = Pipeline(
-    "events.by-day-and-path",
-    "events",
-    stages=_by_day_and_path,
-    example={**_RANGE, "limit": 1_000, "behind": (_START, "/")},
-    routing="broadcast",
-    reason=_ALL_PATHS,
-)
-BY_STATUS = Pipeline(
-    "events.by-status",
-    "events",
-    stages=lambda start, end, site=None: [
-        {"$match": {**_in_time(start, end), **({} if site is None else {"site": site or None})}},
-        {"$group": {"_id": "$status", "count": {"$sum": 1}}},
-    ],
-    example=_RANGE,
-    routing="broadcast",
-    reason=_ALL_PATHS,
-)
-IMPORTS = Query(
-    "events.imports",
-    "imports",
-    where=dict,
-    sort=[("updated_at", -1), ("_id", 1)],
-)
-REJECTS = Query(
-    "events.rejects",
-    "rejects",
-    where=lambda source: {"source": source},
-    example={"source": "5d41402abc4b2a76"},
-    sort=[("source", 1), ("offset", 1)],
-    routing="broadcast",
-    reason="rejects are few, and read by people",
-)
-LOG_QUERIES: list[Query | Pipeline] = [
-    BY_PATH,
-    BY_HOST,
-    BETWEEN,
-    OF_SOURCE,
-    BY_DAY_AND_PATH,
-    BY_STATUS,
-    IMPORTS,
-    REJECTS,
-]
 
 
 def _of_page(site: str, page: str, start: datetime, end: datetime) -> Document:

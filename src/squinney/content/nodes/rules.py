@@ -1,27 +1,19 @@
-"""What a node may be, and what changing one consists of. Nothing here talks to the database."""
+"""Decisions about nodes, without a database."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from squinney import checks
 from squinney.content import markup
-from squinney.content.documents import (
-    MOST_TAGS,
-    MOST_TEXT,
-    NODES,
-    REMOVALS,
-    REVISIONS,
-    Author,
-    Node,
-    Revision,
-)
+from squinney.content.documents import Author
 from squinney.content.errors import NotEmpty, SlugTaken
+from squinney.content.files.rules import old_file_step, removal_step
+from squinney.content.nodes.documents import MOST_TAGS, MOST_TEXT, NODES, REVISIONS, Node, Revision
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
@@ -30,7 +22,6 @@ from squinney.transactions import Stale, Step
 
 SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 TAG = r"[^\s,/]+(?: [^\s,/]+)*"
-KEEP_FILES_SECONDS = 3600
 # What Photos alone sets in a detail, as one swap; an edit or a restore leaves it as it is.
 FILE_KEYS = ("file_id", "content_type", "length", "sha256", "width", "height", "web")
 # Counters and comments are no part of a version.
@@ -206,9 +197,6 @@ def route(metadata: Mapping[str, Any]) -> Document:
     return {"metadata.parent_id": metadata["parent_id"], "metadata.slug": metadata["slug"]}
 
 
-# ---- steps ----
-
-
 def create_steps(node: Node, parent: Node | None) -> list[Step]:
     """The node, its first revision, and one more child for its parent."""
     taken = SlugTaken(f"{node['metadata']['slug']!r} is taken here", slug=node["metadata"]["slug"])
@@ -328,14 +316,3 @@ def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
     if file_id := node["metadata"]["detail"].get("file_id"):
         steps.append(old_file_step(file_id, now))
     return steps
-
-
-def old_file_step(file_id: str, now: datetime) -> Step:
-    """A file that no node shows any more is deleted an hour later, so that open readers finish."""
-    return removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS))
-
-
-def removal_step(kind: str, target_id: str, due_at: datetime, **more: Any) -> Step:
-    """What the sweep is to delete, and from when on."""
-    removal_id = f"{kind}:{target_id}:{secrets.token_hex(4)}"
-    return Step(REMOVALS, removal_id, insert={"kind": kind, "target_id": target_id, "due_at": due_at, **more})

@@ -1,12 +1,10 @@
-"""Every query of carts, stock, payments and orders, named once."""
+"""Every query of stock, carts and payments, named once."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from squinney.commerce.catalog import search
-from squinney.commerce.documents import CATEGORY_TREE
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
@@ -120,98 +118,5 @@ PAYMENTS_OF_CART = Query(
     routing="broadcast",
     reason="asked for one cart at a time, by people",
 )
-ORDER = Query("commerce.order", "orders", where=lambda order_id: visible({"_id": order_id}), example={"order_id": "c"})
-ORDERS_BY_CUSTOMER = Query(
-    "commerce.orders-by-customer",
-    "orders",
-    where=lambda customer: visible({"customer": customer}),
-    example={"customer": "u"},
-    sort=[("placed_at", -1), ("_id", -1)],
-    routing="broadcast",
-    reason="an order's id is its cart's; a customer's orders live on all shards",
-)
-ORDERS = Query(
-    "commerce.orders",
-    "orders",
-    where=lambda: visible({}),
-    sort=[("placed_at", -1), ("_id", -1)],
-    routing="broadcast",
-    reason="lists orders of all shards, a page at a time",
-)
-CATEGORY = Query("commerce.category", "categories", where=lambda slug: {"slug": slug}, example={"slug": "s"})
-CATEGORIES = Query(
-    "commerce.categories-by-slug",
-    "categories",
-    where=lambda slugs: {"slug": {"$in": slugs}},
-    example={"slugs": ["s", "t"]},
-)
-CATEGORIES_BY_ID = Query(
-    "commerce.categories-by-id",
-    "categories",
-    where=lambda category_ids: {"_id": {"$in": category_ids}},
-    example={"category_ids": ["c", "d"]},
-)
-CHILDREN = Query(
-    "commerce.children",
-    "categories",
-    where=lambda parent: {"parent": parent},
-    example={"parent": "c"},
-    sort=[("position", 1), ("_id", 1)],
-)
-DESCENDANTS = Query(
-    "commerce.descendants",
-    "categories",
-    where=lambda category_id: CATEGORY_TREE.below(category_id),
-    example={"category_id": "c"},
-    sort=[("_id", 1)],
-)
-TREE = Query(
-    "commerce.tree",
-    "categories",
-    where=dict,
-    sort=[("parent", 1), ("position", 1), ("_id", 1)],
-)
-DEEPEST = Pipeline(
-    "commerce.deepest",
-    "categories",
-    stages=CATEGORY_TREE.deepest,
-    example={"node_id": "c"},
-)
-PRODUCT = Query("commerce.product", "products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
-PRODUCTS = Query(
-    "commerce.products-by-sku",
-    "products",
-    where=lambda skus: {"_id": {"$in": skus}},
-    example={"skus": ["s", "t"]},
-    routing="few",
-    reason="the products of a list live on several shards",
-)
-QUERIES: list[Query | Pipeline] = [
-    STOCK,
-    STOCKS,
-    MOVEMENTS,
-    CART,
-    CART_AND_PRODUCT,
-    RESERVED_BY,
-    OLD_RESERVATIONS,
-    IDLE_CARTS,
-    CARTS,
-    LIVING_CARTS,
-    UNFINISHED_PAYMENTS,
-    PAYMENT,
-    OPEN_PAYMENTS,
-    PAYMENTS_OF_CART,
-    ORDER,
-    ORDERS_BY_CUSTOMER,
-    ORDERS,
-    CATEGORY,
-    CATEGORIES,
-    CATEGORIES_BY_ID,
-    CHILDREN,
-    DESCENDANTS,
-    TREE,
-    DEEPEST,
-    PRODUCT,
-    PRODUCTS,
-    *search.QUERIES,
-]
+
+QUERIES = declared(globals())

@@ -1,4 +1,4 @@
-"""What changes to carts and stock are, as guarded steps. Nothing here talks to the database."""
+"""Decisions about carts, and the steps that move stock, without a database."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from squinney.commerce.documents import (
-    MOST_LINES,
-    MOST_QTY,
-    MOST_TOTAL,
-    STOCK,
-    Cart,
-    Line,
-    Movement,
-    Order,
-    OrderLine,
-    Payment,
-)
+from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
+from squinney.commerce.documents import MOST_LINES, MOST_QTY, MOST_TOTAL
 from squinney.commerce.errors import (
     CartClosed,
     CartLimit,
@@ -34,8 +24,6 @@ from squinney.transactions import Stale, Step
 
 MOST_SHOWN = 20
 LONGEST_SHOWN = 200
-
-# ---- lines ----
 
 
 def total(lines: Sequence[Mapping[str, Any]]) -> int:
@@ -91,9 +79,6 @@ def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:
     if len(lines) > MOST_LINES or qty > MOST_QTY or total(lines) > MOST_TOTAL:
         raise CartLimit(f"a cart holds at most {MOST_LINES} lines of {MOST_QTY} units, worth {MOST_TOTAL}")
     return lines
-
-
-# ---- steps of one document each ----
 
 
 def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = ()) -> Step:
@@ -184,9 +169,6 @@ def movement_step(movement: Movement) -> Step:
     return Step("movements", movement["_id"], insert=movement, route={"sku": movement["sku"]})
 
 
-# ---- operations ----
-
-
 def quantity_steps(cart: Cart, line: Line, qty: int, at: datetime) -> tuple[list[Step], Cart]:
     """Set one line of an active cart to `qty`; also the cart as it is then.
 
@@ -248,34 +230,6 @@ def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Ste
     return steps
 
 
-def restock_steps(order: Order, at: datetime) -> list[Step]:
-    """What the order sold becomes available again."""
-    steps = []
-    for line in order["items"]:
-        sku, qty = line["sku"], line["qty"]
-        steps.append(
-            Step(
-                STOCK,
-                sku,
-                guard={"sold": {"$gte": qty}},
-                take={"$inc": {"sold": -qty}},
-                shared=True,
-                give={"$inc": {"qty": qty}},
-                refused=lambda _: Stale("the stock says that less was sold"),
-            )
-        )
-        movement: Movement = {
-            "_id": f"{order['_id']}:{sku}:restocked",
-            "sku": sku,
-            "kind": "restocked",
-            "qty": qty,
-            "reason": order["_id"],
-            "at": at,
-        }
-        steps.append(movement_step(movement))
-    return steps
-
-
 def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
     """Change the payment attempt, if nobody has settled it otherwise."""
     return Step(
@@ -285,25 +239,3 @@ def payment_step(payment: Payment, change: Mapping[str, Any]) -> Step:
         give={"$set": dict(change)},
         refused=lambda _: Stale("the payment attempt has changed"),
     )
-
-
-def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
-    """The order that a captured payment makes."""
-    order: Order = {
-        "_id": cart["_id"],
-        "items": [order_line(line) for line in payment["items"]],
-        "total": payment["amount"],
-        "currency": payment["currency"],
-        "status": "placed",
-        "placed_at": at,
-        "version": 1,
-        "payment_id": payment["_id"],
-    }
-    if customer := cart.get("customer"):
-        order["customer"] = customer
-    return order
-
-
-def order_line(line: Mapping[str, Any]) -> OrderLine:
-    """The part of a cart's line that an order keeps."""
-    return {"sku": line["sku"], "title": line["title"], "price": line["price"], "qty": line["qty"]}

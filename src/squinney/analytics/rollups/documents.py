@@ -1,0 +1,39 @@
+"""The shapes and collections of roll-ups."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypedDict
+
+from squinney.mongo.schema import Collection, Index
+
+
+class Bucket(TypedDict):
+    """What a key came to in one hour, day, week, month or year; `at` is when that begins."""
+
+    key: Any
+    at: datetime
+    total: float
+    count: int
+    mean: float
+    min: float
+    max: float
+
+
+ROLLUPS = "rollups"
+PAGE_BYTES = "page_bytes"
+RUNS = "rollup_runs"
+LEVELS = ("quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly")
+
+
+def rollup_collections(name: str = ROLLUPS) -> list[Collection]:
+    """The levels of the roll-up of that name. An `_id` is {k: key, d: beginning}: in order, a key's series."""
+    begins = Index([("_id.d", 1)], why="recomputing what changed, from the level below")
+    return [Collection(f"{name}.{level}", indexes=[begins], shard_key={"_id": 1}) for level in LEVELS]
+
+
+ROLLUP_COLLECTIONS = [
+    Collection(RUNS, unsharded="one small document per roll-up"),
+    *rollup_collections(),
+    *rollup_collections(PAGE_BYTES),
+]

@@ -1,0 +1,17 @@
+"""Queries of products by SKU; those of searches are made in `search.py`."""
+
+from __future__ import annotations
+
+from squinney.mongo.queries import Query, declared
+
+PRODUCT = Query("commerce.product", "products", where=lambda sku: {"_id": sku}, example={"sku": "s"})
+PRODUCTS = Query(
+    "commerce.products-by-sku",
+    "products",
+    where=lambda skus: {"_id": {"$in": skus}},
+    example={"skus": ["s", "t"]},
+    routing="few",
+    reason="the products of a list live on several shards",
+)
+
+QUERIES = declared(globals())

@@ -1,0 +1,48 @@
+"""Every query of the category tree, named once."""
+
+from __future__ import annotations
+
+from squinney.commerce.categories.documents import CATEGORY_TREE
+from squinney.mongo.queries import Pipeline, Query, declared
+
+CATEGORY = Query("commerce.category", "categories", where=lambda slug: {"slug": slug}, example={"slug": "s"})
+CATEGORIES = Query(
+    "commerce.categories-by-slug",
+    "categories",
+    where=lambda slugs: {"slug": {"$in": slugs}},
+    example={"slugs": ["s", "t"]},
+)
+CATEGORIES_BY_ID = Query(
+    "commerce.categories-by-id",
+    "categories",
+    where=lambda category_ids: {"_id": {"$in": category_ids}},
+    example={"category_ids": ["c", "d"]},
+)
+CHILDREN = Query(
+    "commerce.children",
+    "categories",
+    where=lambda parent: {"parent": parent},
+    example={"parent": "c"},
+    sort=[("position", 1), ("_id", 1)],
+)
+DESCENDANTS = Query(
+    "commerce.descendants",
+    "categories",
+    where=lambda category_id: CATEGORY_TREE.below(category_id),
+    example={"category_id": "c"},
+    sort=[("_id", 1)],
+)
+TREE = Query(
+    "commerce.tree",
+    "categories",
+    where=dict,
+    sort=[("parent", 1), ("position", 1), ("_id", 1)],
+)
+DEEPEST = Pipeline(
+    "commerce.deepest",
+    "categories",
+    stages=CATEGORY_TREE.deepest,
+    example={"node_id": "c"},
+)
+
+QUERIES = declared(globals())

@@ -1,0 +1,48 @@
+"""The shapes and collections of orders."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, NotRequired, TypedDict
+
+from squinney.commerce.documents import _WHOLE
+from squinney.mongo.schema import Collection, Index
+
+
+class OrderLine(TypedDict):
+    """One line of an order."""
+
+    sku: str
+    title: str
+    price: int
+    qty: int
+
+
+class Order(TypedDict):
+    """An order. `payment_id` says that it came from a cart, whose id it has."""
+
+    _id: str
+    customer: NotRequired[str]
+    items: list[OrderLine]
+    total: int
+    currency: str
+    status: Literal["placed", "cancelling", "cancelled"]
+    placed_at: datetime
+    version: int
+    payment_id: NotRequired[str]
+
+
+ORDER_COLLECTIONS = [
+    Collection(
+        "orders",
+        indexes=[
+            Index([("customer", 1), ("placed_at", -1), ("_id", -1)], why="by_customer(), newest first"),
+            Index([("placed_at", -1), ("_id", -1)], why="all(), newest first"),
+            Index([("status", 1), ("placed_at", 1)], why="find_problems() looks for cancellations left half done"),
+        ],
+        shard_key={"_id": "hashed"},
+        validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": _WHOLE}}},
+    ),
+]
+
+TEST_GATEWAY = Collection("test_charges", shard_key={"_id": "hashed"})

@@ -1,0 +1,62 @@
+"""Decisions about orders, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from squinney.commerce.carts.documents import STOCK, Cart, Movement, Payment
+from squinney.commerce.carts.rules import movement_step
+from squinney.commerce.orders.documents import Order, OrderLine
+from squinney.transactions import Stale, Step
+
+
+def restock_steps(order: Order, at: datetime) -> list[Step]:
+    """What the order sold becomes available again."""
+    steps = []
+    for line in order["items"]:
+        sku, qty = line["sku"], line["qty"]
+        steps.append(
+            Step(
+                STOCK,
+                sku,
+                guard={"sold": {"$gte": qty}},
+                take={"$inc": {"sold": -qty}},
+                shared=True,
+                give={"$inc": {"qty": qty}},
+                refused=lambda _: Stale("the stock says that less was sold"),
+            )
+        )
+        movement: Movement = {
+            "_id": f"{order['_id']}:{sku}:restocked",
+            "sku": sku,
+            "kind": "restocked",
+            "qty": qty,
+            "reason": order["_id"],
+            "at": at,
+        }
+        steps.append(movement_step(movement))
+    return steps
+
+
+def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
+    """The order that a captured payment makes."""
+    order: Order = {
+        "_id": cart["_id"],
+        "items": [order_line(line) for line in payment["items"]],
+        "total": payment["amount"],
+        "currency": payment["currency"],
+        "status": "placed",
+        "placed_at": at,
+        "version": 1,
+        "payment_id": payment["_id"],
+    }
+    if customer := cart.get("customer"):
+        order["customer"] = customer
+    return order
+
+
+def order_line(line: Mapping[str, Any]) -> OrderLine:
+    """The part of a cart's line that an order keeps."""
+    return {"sku": line["sku"], "title": line["title"], "price": line["price"], "qty": line["qty"]}

@@ -1,0 +1,170 @@
+"""Every query of comments and their moderation, named once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
+from squinney.content.nodes.documents import NODES
+from squinney.mongo.queries import Pipeline, Query, declared
+from squinney.mongo.schema import Document
+from squinney.transactions import visible
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+COMMENT = Query(
+    "comments.comment",
+    COMMENTS,
+    where=lambda node_id, epoch, slug: visible({"node_id": node_id, "slug": slug, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "slug": "s"},
+)
+CHRONOLOGICAL = Query(
+    "comments.chronological",
+    COMMENTS,
+    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1},
+    sort=[("posted", 1), ("_id", 1)],
+)
+THREADED = Query(
+    "comments.threaded",
+    COMMENTS,
+    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1},
+    sort=[("full_slug", 1)],
+)
+CHRONOLOGICAL_FROM = Query(
+    "comments.chronological-from",
+    COMMENTS,
+    # An `_id` begins with the very time that `posted` is cut from, so one bound on each is one place in the index.
+    where=lambda node_id, epoch, posted, comment_id, inclusive=False: visible(
+        {
+            "node_id": node_id,
+            "epoch": epoch,
+            "posted": {"$gte": posted},
+            "_id": {"$gte" if inclusive else "$gt": comment_id},
+        }
+    ),
+    example={"node_id": "n", "epoch": 1, "posted": _THEN, "comment_id": "2026.01.01.00.00.00.000000:aaaa"},
+    sort=[("posted", 1), ("_id", 1)],
+)
+THREADED_FROM = Query(
+    "comments.threaded-from",
+    COMMENTS,
+    where=lambda node_id, epoch, full_slug, inclusive=False: visible(
+        {"node_id": node_id, "epoch": epoch, "full_slug": {"$gte" if inclusive else "$gt": full_slug}}
+    ),
+    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
+    sort=[("full_slug", 1)],
+)
+
+
+def below(full_slug: str) -> Document:
+    """The comment and all below it. `0` is the character behind `/`, so no sibling with a longer slug is met."""
+    return {"$or": [{"full_slug": full_slug}, {"full_slug": {"$gt": f"{full_slug}/", "$lt": f"{full_slug}0"}}]}
+
+
+DISCUSSION = Query(
+    "comments.discussion",
+    COMMENTS,
+    where=lambda node_id, epoch, full_slug: visible({"node_id": node_id, "epoch": epoch, **below(full_slug)}),
+    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
+    sort=[("full_slug", 1)],
+)
+BY_AUTHOR = Query(
+    "comments.by-author",
+    COMMENTS,
+    where=lambda author_id: visible({"author._id": author_id}),
+    example={"author_id": "a"},
+    sort=[("posted", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="a person comments on nodes of every shard",
+)
+
+
+def _embedded_page(
+    node: Document, sort: str, behind: str | None, limit: int, from_: str | None = None
+) -> list[Document]:
+    """Some of a node's comments, cut out on the server."""
+    items: Any = {"$sortArray": {"input": {"$ifNull": ["$metadata.comments", []]}, "sortBy": {sort: 1}}}
+    operator, bound = ("$gt", behind) if from_ is None else ("$gte", from_)
+    if bound is not None:
+        items = {"$filter": {"input": items, "as": "c", "cond": {operator: [f"$$c.{sort}", {"$literal": bound}]}}}
+    return [
+        {"$match": visible(node)},
+        {"$project": {"items": {"$slice": [items, limit]}}},
+    ]
+
+
+EMBEDDED_PAGE = Pipeline(
+    "comments.embedded-page",
+    NODES,
+    stages=_embedded_page,
+    example={
+        "node": {"_id": "n", "metadata.parent_id": "p", "metadata.slug": "s"},
+        "sort": "_id",
+        "behind": None,
+        "limit": 51,
+    },
+)
+EMBEDDED_BY = Query(
+    "comments.embedded-by",
+    NODES,
+    where=lambda author_id: visible({"metadata.comments.author._id": author_id}),
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person comments on nodes of every shard",
+)
+
+
+PAGE_OF = Query(
+    "comments.page-of",
+    PAGES,
+    where=lambda node_id, epoch, slug: visible({"node_id": node_id, "comments.slug": slug, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "slug": "s"},
+)
+PAGES_FROM = Query(
+    "comments.pages-from",
+    PAGES,
+    where=lambda node_id, epoch, number: visible({"node_id": node_id, "page": {"$gte": number}, "epoch": epoch}),
+    example={"node_id": "n", "epoch": 1, "number": 1},
+    sort=[("page", 1)],
+)
+PAGED_BY = Query(
+    "comments.paged-by",
+    PAGES,
+    where=lambda author_id: visible({"comments.author._id": author_id}),
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person comments on nodes of every shard",
+)
+
+
+QUEUE = Query(
+    "comments.queue",
+    FLAGS,
+    where=lambda: visible({"state": "open"}),
+    sort=[("first_at", 1), ("_id", 1)],
+    routing="broadcast",
+    reason="moderators see the flags of every shard in one list",
+)
+FLAGGED_BY = Query(
+    "comments.flagged-by",
+    FLAGS,
+    where=lambda author_id: {"by": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person flags comments of every shard",
+)
+
+DECIDED_BY = Query(
+    "comments.decided-by",
+    FLAGS,
+    where=lambda author_id: {"decided_by": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a moderator judges comments of every shard",
+)
+
+QUERIES = declared(globals())

@@ -1,0 +1,40 @@
+"""Every query of files and uploads, named once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
+from squinney.mongo.queries import Query, declared
+from squinney.transactions import visible
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+STALLED = Query(
+    "content.stalled-uploads",
+    UPLOADS,
+    where=lambda before: {"seen": {"$lt": before}},
+    example={"before": _THEN},
+    routing="broadcast",
+    reason="the sweep looks on every shard",
+)
+UPLOAD_OF = Query(
+    "content.upload",
+    UPLOADS,
+    where=lambda upload_id: visible({"_id": upload_id}),
+    example={"upload_id": "u"},
+)
+DUE_REMOVALS = Query(
+    "content.due-removals",
+    REMOVALS,
+    where=lambda now: visible({"due_at": {"$lte": now}}),
+    example={"now": _THEN},
+    sort=[("due_at", 1)],
+    routing="broadcast",
+    reason="the sweep looks on every shard",
+)
+FILE = Query("content.file", FILES, where=lambda file_id: {"_id": file_id}, example={"file_id": "f"})
+CHUNKS_OF = Query("content.chunks", CHUNKS, where=lambda file_id: {"files_id": file_id}, example={"file_id": "f"})
+
+QUERIES = declared(globals())

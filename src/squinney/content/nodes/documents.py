@@ -1,0 +1,98 @@
+"""The shapes and collections of nodes and their versions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
+
+from squinney.content.comments.documents import Comment, Discussion
+from squinney.content.documents import WITHOUT_MARKERS, Author
+from squinney.mongo.schema import Collection, Index
+
+NODES = "content.nodes"
+REVISIONS = "content.revisions"
+
+MOST_DEPTH = 20
+MOST_TEXT = 500_000
+MOST_TAGS = 50
+WITHOUT_COMMENTS = {"metadata.comments": 0, **WITHOUT_MARKERS}
+
+
+class Access(TypedDict):
+    """Who may read and who may edit: "everyone", "signed-in", "user:ID", "role:NAME"."""
+
+    read: list[str]
+    edit: list[str]
+
+
+class Metadata(TypedDict):
+    """What a node says of itself."""
+
+    nonce: str
+    version: int
+    type: str
+    parent_id: str | None
+    slug: str
+    title: str
+    created: datetime
+    updated: datetime
+    published: datetime | None
+    author: Author
+    tags: list[str]
+    detail: dict[str, Any]
+    num_children: int
+    num_comments: int
+    num_comment_pages: int
+    access: NotRequired[Access]
+    discussion: NotRequired[Discussion]
+    comments: NotRequired[list[Comment]]
+
+
+class Node(TypedDict):
+    """A page, blog entry, photo, folder..."""
+
+    _id: str
+    metadata: Metadata
+
+
+class Revision(TypedDict):
+    """A node as one edit left it; the newest one is the node as it is."""
+
+    _id: str
+    node_id: str
+    nonce: str
+    version: int
+    at: datetime
+    author: Author
+    session: str | None
+    metadata: dict[str, Any]
+
+
+NODE_COLLECTIONS = [
+    Collection(
+        NODES,
+        indexes=[
+            Index([("metadata.parent_id", 1), ("metadata.slug", 1)], unique=True, why="by_path(), get(), children()"),
+            Index([("metadata.tags", 1), ("metadata.published", -1), ("_id", -1)], why="tagged()"),
+            Index([("metadata.parent_id", 1), ("metadata.published", -1), ("_id", -1)], why="recent() and feeds"),
+            Index([("metadata.author._id", 1)], why="what a person wrote, to erase their name"),
+            Index([("metadata.detail.file_id", 1)], sparse=True, why="whether a file is still shown"),
+            Index(
+                [("metadata.comments.author._id", 1)], sparse=True, why="a person's embedded comments, to erase them"
+            ),
+        ],
+        shard_key={"metadata.parent_id": 1, "metadata.slug": 1},
+        validator={"$jsonSchema": {"required": ["metadata"], "properties": {"metadata": {"bsonType": "object"}}}},
+    ),
+    Collection(
+        REVISIONS,
+        indexes=[
+            Index([("node_id", 1), ("nonce", 1)], unique=True, why="restore(), and the base of a conflict"),
+            Index([("node_id", 1), ("version", -1)], why="history()"),
+            Index([("metadata.parent_id", 1), ("metadata.slug", 1), ("at", -1)], why="moved_to(): what was at a place"),
+            Index([("author._id", 1)], why="what a person saved, to erase their name"),
+            Index([("metadata.author._id", 1)], why="versions of what a person wrote, to erase their name"),
+        ],
+        shard_key={"node_id": 1, "nonce": 1},
+    ),
+]

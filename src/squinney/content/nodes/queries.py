@@ -1,0 +1,145 @@
+"""Every query of nodes and their versions, named once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from squinney.content.nodes.documents import NODES, REVISIONS
+from squinney.mongo.queries import Query, declared
+from squinney.transactions import visible
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+NODE = Query(
+    "content.node",
+    NODES,
+    where=lambda node_id: visible({"_id": node_id}),
+    example={"node_id": "n"},
+    routing="broadcast",
+    reason="only the id is known: the nodes are spread by parent and slug",
+)
+NODES_BY_ID = Query(
+    "content.nodes-by-id",
+    NODES,
+    where=lambda node_ids: visible({"_id": {"$in": node_ids}}),
+    example={"node_ids": ["a", "b"]},
+    routing="broadcast",
+    reason="inherited access is looked up by the parents' ids",
+)
+CHILD = Query(
+    "content.child",
+    NODES,
+    where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
+    example={"parent_id": "p", "slug": "s"},
+)
+CHILDREN = Query(
+    "content.children",
+    NODES,
+    where=lambda parent_id: visible({"metadata.parent_id": parent_id}),
+    example={"parent_id": "p"},
+    sort=[("metadata.slug", 1)],
+)
+FOLDERS = Query(
+    "content.folders",
+    NODES,
+    where=lambda parent_ids: visible({"metadata.parent_id": {"$in": parent_ids}, "metadata.num_children": {"$gt": 0}}),
+    example={"parent_ids": ["a", "b"]},
+    routing="broadcast",
+    reason="a move asks how deep the tree below the node is: folders of many parents",
+)
+RECENT = Query(
+    "content.recent",
+    NODES,
+    where=lambda parent_id, now: visible({"metadata.parent_id": parent_id, "metadata.published": {"$lte": now}}),
+    example={"parent_id": "p", "now": _THEN},
+    sort=[("metadata.published", -1), ("_id", -1)],
+)
+TAGGED = Query(
+    "content.tagged",
+    NODES,
+    where=lambda tag, now: visible({"metadata.tags": tag, "metadata.published": {"$lte": now}}),
+    example={"tag": "t", "now": _THEN},
+    sort=[("metadata.published", -1), ("_id", -1)],
+    routing="broadcast",
+    reason="a tag may be on nodes of any parent",
+)
+UNPUBLISHED = Query(
+    "content.unpublished",
+    NODES,
+    where=lambda parent_id, now: visible(
+        {
+            "metadata.parent_id": parent_id,
+            "$or": [{"metadata.published": None}, {"metadata.published": {"$gt": now}}],
+        }
+    ),
+    example={"parent_id": "p", "now": _THEN},
+    sort=[("metadata.published", -1), ("_id", -1)],
+)
+SHOWN_FILE = Query(
+    "content.shown-file",
+    NODES,
+    where=lambda file_id: {"metadata.detail.file_id": file_id},
+    example={"file_id": "f"},
+    routing="broadcast",
+    reason="the sweep asks whether any node still shows a file",
+)
+
+
+REVISION = Query(
+    "content.revision",
+    REVISIONS,
+    where=lambda node_id, nonce: visible({"node_id": node_id, "nonce": nonce}),
+    example={"node_id": "n", "nonce": "x"},
+)
+HISTORY = Query(
+    "content.history",
+    REVISIONS,
+    where=lambda node_id: visible({"node_id": node_id}),
+    example={"node_id": "n"},
+    sort=[("version", -1)],
+)
+SAVED_SINCE = Query(
+    "content.saved-since",
+    REVISIONS,
+    where=lambda node_id, version: visible({"node_id": node_id, "version": {"$gt": version}}),
+    example={"node_id": "n", "version": 1},
+    sort=[("version", -1)],
+)
+ONCE_AT = Query(
+    "content.once-at",
+    REVISIONS,
+    where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
+    example={"parent_id": "p", "slug": "s"},
+    sort=[("at", -1)],
+    routing="broadcast",
+    reason="an old link names a place, and the versions are spread by node; asked only where nothing is there now",
+)
+
+
+WRITTEN_BY = Query(
+    "content.written-by",
+    NODES,
+    where=lambda author_id: {"metadata.author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person writes nodes of every shard",
+)
+VERSIONS_WRITTEN_BY = Query(
+    "content.versions-written-by",
+    REVISIONS,
+    where=lambda author_id: {"metadata.author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person writes nodes of every shard",
+)
+SAVED_BY = Query(
+    "content.saved-by",
+    REVISIONS,
+    where=lambda author_id: {"author._id": author_id},
+    example={"author_id": "a"},
+    routing="broadcast",
+    reason="a person saves versions of nodes of every shard",
+)
+
+QUERIES = declared(globals())

@@ -39,7 +39,7 @@ def forget(db: Db, source: str) -> Counter[str]:
         db["imports"].update_one({"_id": source}, {"$set": marked})
         known = {**known, **marked}
     done = Counter({"hits": take_back_hits(db, source, partitions=partitions)})
-    done["events"] = sum(place.delete_many(where).deleted_count for place in partitions.spanning())
+    done["events"] = sum(partition.delete_many(where).deleted_count for partition in partitions.spanning())
     done["rejects"] = db["rejects"].delete_many({"source": source}).deleted_count
     for rollups in Rollups.registered(db):
         if known["forgetting"] and rollups.source.collection == EVENTS:
@@ -53,5 +53,5 @@ def _span(partitions: EventPartitions, where: Document) -> list[datetime]:
     """The first and last time of the source's events."""
     group = {"_id": None, "first": {"$min": "$time"}, "last": {"$max": "$time"}}
     stages: list[Document] = [{"$match": where}, {"$group": group}]
-    rows = [row for place in partitions.spanning() for row in place.aggregate(stages)]
+    rows = [row for partition in partitions.spanning() for row in partition.aggregate(stages)]
     return [min(row["first"] for row in rows), max(row["last"] for row in rows)] if rows else []

@@ -20,10 +20,10 @@ def decimals(currency: str) -> int:
 
 def shown(amount: int, currency: str) -> str:
     """`-1234567` cents as `-12,345.67 EUR`, without ever being a float."""
-    places = decimals(currency)
-    whole, part = divmod(abs(amount), 10**places)
+    digits = decimals(currency)
+    whole, part = divmod(abs(amount), 10**digits)
     sign = "-" if amount < 0 else ""
-    fraction = f".{part:0{places}d}" if places else ""
+    fraction = f".{part:0{digits}d}" if digits else ""
     return f"{sign}{whole:,}{fraction} {currency}"
 
 
@@ -33,7 +33,7 @@ def parsed(text: str, currency: str) -> int | None:
     Commas part thousands and nothing else: `12,50` is not taken for a hundred times as much.
     """
     typed = AMOUNT.fullmatch(text.strip())
-    places = decimals(currency)
-    if typed is None or len(part := typed["part"] or "") > places:
+    digits = decimals(currency)
+    if typed is None or len(part := typed["part"] or "") > digits:
         return None
-    return int(typed["whole"].replace(",", "") + part.ljust(places, "0"))
+    return int(typed["whole"].replace(",", "") + part.ljust(digits, "0"))

@@ -57,7 +57,7 @@ class FieldMap:
         Raises: `Malformed`.
         """
         entry = json_object(line)
-        partitions = {name: self._place(entry, name) for name in FIELDS}
+        partitions = {name: self._field_of(entry, name) for name in FIELDS}
         if partitions["site"] == partitions["host"]:
             partitions["site"] = None
         found = {name: entry[partition] for name, partition in partitions.items() if partition is not None}
@@ -77,7 +77,7 @@ class FieldMap:
             event["site"] = site_of(event["site"])
         return event
 
-    def _place(self, entry: Document, name: str) -> str | None:
+    def _field_of(self, entry: Document, name: str) -> str | None:
         return next((theirs for theirs in self._names[name] if entry.get(theirs) not in _NOTHING), None)
 
 

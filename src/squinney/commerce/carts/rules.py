@@ -152,16 +152,18 @@ def _carted_step(sku: str, qty: int, give: Document) -> Step:
 
 def reservation_step(cart_id: str, sku: str, before: int, after: int, at: datetime) -> Step:
     """Make the cart's reservation say `after`, where it says `before`; 0 is none."""
-    place = {"sku": sku, "cart": cart_id}
+    reservation_id = {"sku": sku, "cart": cart_id}
 
     def stale(_: Document | None) -> SquinneyError:
         return Stale("the reservation has changed")
 
     if before == 0:
-        return Step("reservations", place, insert={"qty": after, "at": at, "txns": []}, refused=stale)
+        return Step("reservations", reservation_id, insert={"qty": after, "at": at, "txns": []}, refused=stale)
     if after == 0:
-        return Step("reservations", place, guard={"qty": before}, delete=True, refused=stale)
-    return Step("reservations", place, guard={"qty": before}, give={"$set": {"qty": after, "at": at}}, refused=stale)
+        return Step("reservations", reservation_id, guard={"qty": before}, delete=True, refused=stale)
+    return Step(
+        "reservations", reservation_id, guard={"qty": before}, give={"$set": {"qty": after, "at": at}}, refused=stale
+    )
 
 
 def movement_step(movement: Movement) -> Step:

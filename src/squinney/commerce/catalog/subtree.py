@@ -23,7 +23,7 @@ from squinney.patterns.paths import value_at
 CATEGORIES_AT_ONCE = (
     50  # the server merges up to 200 index ranges in order, two for each null; more it would sort in memory
 )
-Place = tuple[bool, Any, str]
+SortKey = tuple[bool, Any, str]
 
 
 def ids_below(db: Db, slug: str) -> list[str]:
@@ -51,7 +51,7 @@ def page_below(db: Db, ids: list[str], kind: str | None, sort: str, cursor: str 
     last = paging.keys_of(order, cursor) if cursor is not None else None
     chunks = [ids[start : start + CATEGORIES_AT_ONCE] for start in range(0, len(ids), CATEGORIES_AT_ONCE)]
     streams = [_in_categories(db, chunk, kind, sort, last, limit) for chunk in chunks]
-    merged = heapq.merge(*streams, key=lambda product: _place(product, field), reverse=direction < 0)
+    merged = heapq.merge(*streams, key=lambda product: _sort_key(product, field), reverse=direction < 0)
     return paging.cut(list(islice(_distinct(merged), limit + 1)), order, limit=limit)
 
 
@@ -89,7 +89,7 @@ def behind(found: Search, last: Document | None) -> list[Search]:
     return [ties, replace(found, where={**found.where, field: beyond})]
 
 
-def _place(product: Mapping[str, Any], field: str) -> Place:
+def _sort_key(product: Mapping[str, Any], field: str) -> SortKey:
     value = value_at(product, field)
     return value is not None, value if value is not None else 0, str(product["_id"])
 

@@ -52,4 +52,4 @@ def with_parts(words: str) -> str:
 
 
 def _pairs(run: str) -> Iterator[str]:
-    return (run[place : place + 2] for place in range(len(run) - 1))
+    return (run[start : start + 2] for start in range(len(run) - 1))

@@ -166,8 +166,8 @@ class Categories:
             ancestors = CATEGORY_TREE.under(above)
             deepest = self._deepest(node, session) - len(node["ancestors"]) + len(ancestors)
             self._refuse_depth(deepest)
-            place = self._make_room(node, above["_id"] if above else None, position, session)
-            moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": place}
+            slot = self._make_room(node, above["_id"] if above else None, position, session)
+            moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": slot}
             return self._rewrite(node, moved, session)
 
         arguments = {"slug": slug, "parent": new_parent, "position": position}
@@ -256,9 +256,9 @@ class Categories:
         """Close the gap the node leaves among its siblings, and open one where it goes."""
         self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
         count = self._count(parent_id, session, but=node["_id"])
-        place = count if position is None else min(position, count)
-        self._shift(parent_id, {"$gte": place}, 1, session, but=node["_id"])
-        return place
+        slot = count if position is None else min(position, count)
+        self._shift(parent_id, {"$gte": slot}, 1, session, but=node["_id"])
+        return slot
 
     def _shift(
         self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, but: str | None = None

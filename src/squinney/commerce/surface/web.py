@@ -95,18 +95,18 @@ def browse(
     """The tree, a search, facets, and a page of products."""
     chosen = {"category": category, "type": type, "genre": genre, "words": words}
     chosen = {name: value for name, value in chosen.items() if value}
-    place = tree.get(category) if category else None
+    inside = tree.get(category) if category else None
     listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}}
     try:
-        listing = _listing(catalog, inventory, counts, place, chosen, sort, cursor)
+        listing = _listing(catalog, inventory, counts, inside, chosen, sort, cursor)
     except SquinneyError as error:
         listing["error"] = error
     return render(
         request,
         "commerce/index.html",
         status=status_of(listing["error"]) if listing["error"] else 200,
-        place=place,
-        crumbs=breadcrumbs(place) if place else [],
+        inside=inside,
+        crumbs=breadcrumbs(inside) if inside else [],
         children=whole(tree.children(category or None, limit=MOST_CHILDREN).items, slug=str, name=str)[0],
         chosen=chosen,
         sort=sort,
@@ -120,18 +120,18 @@ def _listing(
     catalog: Catalog,
     inventory: Inventory,
     counts: KeptFacets,
-    place: Any,
+    inside: Any,
     chosen: dict[str, str],
     sort: str,
     cursor: str | None,
 ) -> dict[str, Any]:
     """The products, then what is counted beside them: they are shown also where that cannot be had."""
-    if place and chosen.keys() <= {"category", "type"}:
+    if inside and chosen.keys() <= {"category", "type"}:
         kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
-        page = catalog.subtree(place["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
-        facets = counts.subtree_facets(place["slug"], by=["type"], most=12, type=kind)
+        page = catalog.subtree(inside["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
+        facets = counts.subtree_facets(inside["slug"], by=["type"], most=12, type=kind)
     else:
-        filters = {**chosen, "category": place["_id"]} if place else chosen
+        filters = {**chosen, "category": inside["_id"]} if inside else chosen
         order = sort if sort in SORTS and "words" not in chosen else None
         page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = counts.facets(by=["type", "genre"], most=12, **filters)

@@ -133,8 +133,8 @@ def move_category(
     request: Request, services: Services, tree: Tree, slug: Text, parent: Text = "", position: Text = ""
 ) -> Response:
     """Move a category: by the form, or dragged."""
-    place = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_told(request, services, lambda: tree.move(slug, parent or None, place), f"“{slug}” is moved.")
+    number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
+    return _done_or_told(request, services, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)

@@ -105,5 +105,5 @@ def decide(
 
 def _to(tree: Nodes, node: Node, slug: str | None = None) -> Response:
     """Back to the page, at the comment."""
-    place = f"?at={quote(slug, safe='')}#c-{slug.rpartition('/')[2]}" if slug else "#comments"
-    return RedirectResponse(f"/site{tree.path_of(node)}{place}", status_code=303)
+    anchor = f"?at={quote(slug, safe='')}#c-{slug.rpartition('/')[2]}" if slug else "#comments"
+    return RedirectResponse(f"/site{tree.path_of(node)}{anchor}", status_code=303)

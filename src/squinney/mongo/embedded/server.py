@@ -28,7 +28,7 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from squinney.errors import NoServer
 from squinney.mongo.embedded import binary, process
-from squinney.mongo.embedded import folders as places
+from squinney.mongo.embedded import folders as data_folders
 from squinney.mongo.embedded.folders import default_folder
 
 __all__ = ["Embedded", "default_folder"]
@@ -75,7 +75,7 @@ class Embedded:
         Raises: NoServer, with one sentence that says what to do.
         """
         folder = folder.absolute()
-        places.claim(folder)
+        data_folders.claim(folder)
         users, gate = _open_lock(folder, "users"), _open_lock(folder, "gate")
         try:
             with process.gate(gate, folder):
@@ -157,9 +157,9 @@ class Embedded:
             raise NoServer(f"The embedded MongoDB of {self.folder} does not answer ({reason}): try again")
 
     def _launch(self) -> None:
-        places.check_room(self.folder)
+        data_folders.check_room(self.folder)
         found = binary.find(self._mongod, libraries=self.folder / "lib")
-        self.socket = places.socket_for(self.folder, self._runtime)
+        self.socket = data_folders.socket_for(self.folder, self._runtime)
         _record_socket(self.folder, self.socket)
         arguments = ["--bind_ip", str(self.socket), "--nounixsocket", "--replSet", SET_NAME]
         arguments += ["--wiredTigerCacheSizeGB", CACHE_GIGABYTES, "--oplogSize", OPLOG_MEGABYTES]

@@ -152,24 +152,24 @@ class SheddingMiddleware:
         )
 
     async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        place = _Place(self, address_of(scope), sending=_has_body(scope))
+        slot = _Slot(self, address_of(scope), sending=_has_body(scope))
 
         async def begun(message: Message) -> None:
             if message["type"] == "http.response.start":
-                place.leave()
+                slot.leave()
                 self._learn(scope, message["status"])
             await send(message)
 
         async def received() -> Message:
             message = await receive()
             if not message.get("more_body", False):
-                place.has_sent()
+                slot.has_sent()
             return message
 
         try:
             await self._app(scope, received, begun)
         finally:
-            place.leave()
+            slot.leave()
 
     def count(self, address: str, *, sending: int = 0, waiting: int = 0) -> None:
         """One more, or one less, of those who send or wait."""
@@ -186,7 +186,7 @@ class SheddingMiddleware:
             self._away = away
 
 
-class _Place:
+class _Slot:
     """Where one request stands: it sends its body, waits for its answer, or neither any more."""
 
     def __init__(self, shedding: SheddingMiddleware, address: str, *, sending: bool) -> None:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from squinney.errors import Invalid
+
+
+class Body(BaseModel):
+    """What comes in: nothing that is not declared, nothing that has to be guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class WithWhatGetGives(BaseModel):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
-from fastapi import APIRouter, Depends, Path, Query
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from squinney.analytics import EventLog, Hits, Rollups
@@ -17,9 +13,9 @@ from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events.documents import LONGEST_SITE, LONGEST_TEXT, Import, Reject
 from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import MOST_HITS
-from squinney.analytics.hits.series import Point
 from squinney.analytics.rollups.documents import Bucket
 from squinney.analytics.rollups.pipelines import Level
+from squinney.analytics.surface.downloads import series_as_csv
 from squinney.errors import Invalid, LimitReached
 from squinney.http.answers import answer, list_of, page_of, signed_page
 from squinney.http.cursors import Cursor, Signing
@@ -209,7 +205,7 @@ def read_series(
     return [point._asdict() for point in points]
 
 
-@router.get("/series.csv", response_class=StreamingResponse, responses=responses())
+@router.get("/series.csv", response_class=Response, responses=responses())
 def download_series(
     hits: Counters,
     start: Start,
@@ -218,24 +214,9 @@ def download_series(
     page: PageName = "/",
     by: Unit = "day",
     time_zone: Zone = "UTC",
-) -> StreamingResponse:
+) -> Response:
     """The same as CSV."""
-    points = hits.series(site, page, start, end, by, time_zone=time_zone)
-    headers = {"Content-Disposition": f'attachment; filename="hits-by-{by}.csv"'}
-    return StreamingResponse(_csv(points), media_type="text/csv", headers=headers)
-
-
-def _csv(points: list[Point]) -> Iterator[str]:
-    line = io.StringIO()
-    writer = csv.writer(line)
-    writer.writerow(["at", "hits"])
-    for point in points:
-        writer.writerow([point.at.isoformat(), point.hits])
-        if line.tell() > 65_536:
-            yield line.getvalue()
-            line.seek(0)
-            line.truncate()
-    yield line.getvalue()
+    return series_as_csv(hits.series(site, page, start, end, by, time_zone=time_zone), by)
 
 
 @router.get("/top", response_model=list[TopPage], responses=responses())

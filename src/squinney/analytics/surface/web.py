@@ -17,6 +17,7 @@ from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import LONGEST_PAGE
+from squinney.analytics.surface.downloads import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
 from squinney.http.dependencies import service
@@ -204,6 +205,4 @@ def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
 def download(hits: Counters, chosen: Chosen, by: Unit, start: AwareDatetime, end: AwareDatetime) -> Response:
     """A chart's numbers."""
     points = hits.series(chosen.site, chosen.page, start, end, by, time_zone=chosen.time_zone)
-    lines = ["at,hits", *(f"{point.at.isoformat()},{point.hits}" for point in points)]
-    headers = {"Content-Disposition": f'attachment; filename="hits-by-{by}.csv"'}
-    return Response("\r\n".join(lines) + "\r\n", media_type="text/csv", headers=headers)
+    return series_as_csv(points, by)

@@ -11,19 +11,13 @@ from squinney.commerce.catalog.products import Common
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
 from squinney.commerce.orders.documents import Order
 from squinney.http.answers import answer
-from squinney.http.bodies import WithWhatGetGives
+from squinney.http.bodies import Body, WithWhatGetGives
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 Units = Annotated[int, Field(ge=1, le=MOST_QTY, examples=[2])]
 Slug = Annotated[str, Field(min_length=1, max_length=100, examples=["jazz"])]
 Name = Annotated[str, Field(min_length=1, max_length=200, examples=["Jazz"])]
-
-
-class Body(BaseModel):
-    """What comes in: nothing that is not declared, nothing that has to be guessed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ProductPatch(Body):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -28,7 +28,7 @@ from squinney.content.nodes import render
 from squinney.content.surface.models import As
 from squinney.errors import Forbidden
 from squinney.http.answers import answer, list_of, page_of
-from squinney.http.bodies import WithFixedFields, WithWhatGetGives
+from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
@@ -69,12 +69,6 @@ async def editable(node_id: str, tree: Tree, viewer: As) -> str:
 NodeId = Annotated[str, Depends(readable)]
 EditableId = Annotated[str, Depends(editable)]
 By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
-
-
-class Body(BaseModel):
-    """What requests share: nothing unknown."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class NewComment(WithWhatGetGives, Body):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from squinney.content import TRUSTED, Node, Viewer
 from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
 from squinney.http.answers import answer
-from squinney.http.bodies import WithFixedFields, WithWhatGetGives
+from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -36,10 +36,9 @@ async def viewer(
 As = Annotated[Viewer, Depends(viewer)]
 
 
-class AuthorModel(BaseModel):
+class AuthorModel(Body):
     """Who wrote it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     id: Id
     name: str = Field(min_length=1, max_length=100)
 

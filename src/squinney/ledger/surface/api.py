@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from squinney.errors import Conflict
 from squinney.http.answers import answer, page_of, signed_page
-from squinney.http.bodies import WithWhatGetGives
+from squinney.http.bodies import Body, WithWhatGetGives
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
@@ -38,10 +38,9 @@ Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
 
-class NewAccount(WithWhatGetGives):
+class NewAccount(WithWhatGetGives, Body):
     """What opening an account takes. A balance comes from `opening` and transfers alone."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     NOT_SET = frozenset({"id", "balance", "opened_at", "closed_at"})
     currency: Currency
     opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
@@ -51,10 +50,9 @@ class NewAccount(WithWhatGetGives):
     )
 
 
-class NewTransfer(BaseModel):
+class NewTransfer(Body):
     """What a transfer takes."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     src: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9za"])
     dst: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9zb"])
     amount: int = Field(ge=1, le=MOST_AMOUNT, description="In minor units", examples=[1250])

@@ -1,0 +1,54 @@
+"""Response models made of documents' types."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+import pytest
+from pydantic import ValidationError
+
+from squinney.http.answers import answer, page_of
+
+
+class Wheel(TypedDict):
+    """A wheel."""
+
+    _id: str
+    spokes: int
+
+
+class Bike(TypedDict):
+    """A bike. `lock` is for readers of the source alone."""
+
+    _id: str
+    name: str
+    wheels: list[Wheel]
+    bell: NotRequired[str]
+    lock: NotRequired[list[str]]
+
+
+BIKE = answer(Bike, without=["lock"], gears=(int, 1))
+STORED = {"_id": "b", "name": "Red", "wheels": [{"_id": "w", "spokes": 36, "lock": 1}], "lock": ["txn"]}
+
+
+def test_a_document_is_answered_with_id_for_its_id_and_without_what_is_left_out():
+    answered = BIKE.model_validate(STORED).model_dump()
+    wheels = [{"id": "w", "spokes": 36}]
+    assert answered == {"id": "b", "name": "Red", "wheels": wheels, "bell": None, "gears": 1}
+
+
+def test_the_schema_says_what_a_document_must_have():
+    schema = BIKE.model_json_schema(mode="serialization")
+    assert (schema["title"], schema["description"]) == ("Bike", "A bike.")
+    assert {"id", "name", "wheels"} <= set(schema["required"])
+    assert "bell" not in BIKE.model_json_schema()["required"]
+    with pytest.raises(ValidationError, match="wheels"):
+        BIKE.model_validate({"_id": "b", "name": "Red"})
+
+
+def test_a_page_has_items_and_where_the_next_one_begins():
+    page = page_of(BIKE)
+    assert page.__name__ == "BikePage"
+    assert page.model_validate({"items": [STORED], "next": None}).model_dump()["items"][0]["id"] == "b"
+    with pytest.raises(ValidationError, match="next"):
+        page.model_validate({"items": []})

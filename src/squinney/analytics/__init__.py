@@ -8,7 +8,6 @@ from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.log import EventLog, Recorded
 from squinney.analytics.events.queries import LOG_QUERIES
 from squinney.analytics.events.retention import Retention
-from squinney.analytics.events.shard_advice import Advice, advise_shard_key
 from squinney.analytics.figures import figures
 from squinney.analytics.forgetting import forget
 from squinney.analytics.hits.buffered import BufferedHits
@@ -23,6 +22,7 @@ from squinney.analytics.rollups.documents import ROLLUP_COLLECTIONS, Bucket, rol
 from squinney.analytics.rollups.pipelines import ROLLUP_QUERIES
 from squinney.analytics.rollups.rollups import Ran, Rollups, page_bytes
 from squinney.analytics.rollups.verify import verify
+from squinney.analytics.shard_advice import Advice, advise_shard_key
 from squinney.analytics.visits.documents import VISIT_COLLECTIONS
 from squinney.analytics.visits.sessions import Sessions
 from squinney.mongo.schema import Db

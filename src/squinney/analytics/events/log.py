@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from squinney import checks
-from squinney.analytics import parsers
+from squinney.analytics import parsers, rules
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import durability as levels
-from squinney.analytics.events import imports, queries, reports, rules
+from squinney.analytics.events import imports, queries, reports
 from squinney.analytics.events.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.events.durability import Durability
 from squinney.analytics.events.follow import Follower

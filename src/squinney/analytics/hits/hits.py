@@ -11,8 +11,8 @@ from typing import Any, cast
 from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
+from squinney.analytics import rules
 from squinney.analytics.calendar import HOUR, Unit, following, is_whole, zone
-from squinney.analytics.events import rules
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits import increments, queries, series
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS

@@ -16,7 +16,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney import checks
-from squinney.analytics.events import rules
+from squinney.analytics import rules
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.errors import LimitReached

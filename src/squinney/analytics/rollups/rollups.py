@@ -20,9 +20,9 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney import checks
+from squinney.analytics import rules
 from squinney.analytics.calendar import Unit, floor, zone
 from squinney.analytics.errors import Frozen
-from squinney.analytics.events import rules
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines, stretches
 from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket

@@ -1,4 +1,4 @@
-"""What an event may be, and which times may be asked for, without a database."""
+"""What an event may be, and which times may be asked of events, hits and roll-ups, without a database."""
 
 from __future__ import annotations
 

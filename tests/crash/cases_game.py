@@ -10,7 +10,7 @@ from squinney.game import World
 from squinney.game.demo import demo
 from squinney.game.jobs import wander
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode
+from squinney.transactions import Key, Mode
 from tests.crash.case import Case, transactions
 
 Act = Callable[[World], object]
@@ -91,7 +91,7 @@ def _in(world: World, item: str, holder: str) -> bool:
 
 
 def _keyed(method: str, *given: Any, **named: Any) -> Act:
-    return lambda world: getattr(world, method)(*given, **named, key=KEY, scope="sweep")
+    return lambda world: getattr(world, method)(*given, **named, key=Key(KEY, "sweep"))
 
 
 def _said_once(world: World) -> bool:

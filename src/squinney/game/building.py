@@ -25,7 +25,7 @@ from squinney.game.making import character_document, checked_exits, item_documen
 from squinney.game.records import Records
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.transactions import AT_REST, Busy, Plan, Step, Transactions
+from squinney.transactions import AT_REST, Busy, Key, Plan, Step, Transactions
 
 
 class Building:
@@ -44,8 +44,7 @@ class Building:
         description: str,
         name: str = "",
         exits: Mapping[str, str] | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Location:
         """Make a room. An exit may lead to a room that is made later; until then nobody gets through.
 
@@ -56,7 +55,7 @@ class Building:
         room = location_document(id, description=description, name=name, exits=exits)
         arguments = {"id": id, "description": description, "name": name, "exits": room["exits"]}
         plan = Plan([Step(LOCATIONS, room["_id"], insert=room)], result=room)
-        outcome = self._transactions.run("game room", plan, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("game room", plan, key=key, arguments=arguments)
         return cast(Location, outcome.result)
 
     @operation()
@@ -91,8 +90,7 @@ class Building:
         price: int = 0,
         bonus: int = 0,
         description: str = "",
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
         **own: Any,
     ) -> Item:
         """Make a thing in a room, with a character or in a container; with none of them it is nowhere in the world.
@@ -126,7 +124,7 @@ class Building:
             return Plan(draft.steps(), result=made)
 
         arguments = {"id": id, "kind": kind, **given, **own, **where}
-        outcome = self._transactions.run("game thing", build, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("game thing", build, key=key, arguments=arguments)
         return cast(Item, outcome.result)
 
     def _into(self, draft: Draft, moving: Moving, container_id: str) -> None:
@@ -153,8 +151,7 @@ class Building:
         intrinsics: Mapping[str, int] | None = None,
         wanders: bool = False,
         shop: Mapping[str, int] | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Character:
         """Make a character, with gold that the world mints for them.
 
@@ -184,7 +181,7 @@ class Building:
             return Plan(self._birth(born, location), result=born)
 
         arguments = {"id": id, "name": name, "location": location, "gold": gold, "kind": kind, "owner": owner}
-        outcome = self._transactions.run("game character", build, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run("game character", build, key=key, arguments=arguments)
         return cast(Character, outcome.result)
 
     def _birth(self, born: dict[str, Any], location_id: str) -> list[Step]:

@@ -26,7 +26,7 @@ from squinney.game import (
     find_problems,
 )
 from squinney.mongo.schema import Db
-from squinney.transactions import KeyReused
+from squinney.transactions import Key, KeyReused
 
 
 def ids(entries: Any) -> list[str]:
@@ -253,11 +253,11 @@ def test_a_trade_that_cannot_be_is_refused_and_changes_nothing(world: World, gam
 
 def test_an_action_sent_twice_happens_once(world: World, game_db: Db) -> None:
     coins = world.create_item("coin", location="hall", qty=10)["_id"]
-    first = world.pick_up("ann", coins, 2, key="k", scope="ann")
-    assert world.pick_up("ann", coins, 2, key="k", scope="ann") == first
+    first = world.pick_up("ann", coins, 2, key=Key("k", "ann"))
+    assert world.pick_up("ann", coins, 2, key=Key("k", "ann")) == first
     assert world.inventory("ann")[0]["qty"] == 2
     with pytest.raises(KeyReused):
-        world.pick_up("ann", coins, 3, key="k", scope="ann")
+        world.pick_up("ann", coins, 3, key=Key("k", "ann"))
     world.move("ann", "n", key="m")
     world.move("ann", "n", key="m")
     assert world.character("ann")["location"]["id"] == "yard"

@@ -34,7 +34,7 @@ from squinney.game.errors import (
 )
 from squinney.game.records import Records
 from squinney.mongo.connect import operation
-from squinney.transactions import Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 LONGEST_WORDS = 500
 INTRINSICS = ("strength", "dexterity", "intelligence", "charisma")
@@ -43,7 +43,7 @@ INTRINSICS = ("strength", "dexterity", "intelligence", "charisma")
 class Acting:
     """The actions of `World`. Each returns the event that those in the room are told.
 
-    Each takes a `key`, scoped by `scope`: an action sent twice with one key happens once.
+    Each takes a `key`: an action sent twice with one key happens once.
     """
 
     _records: Records
@@ -51,18 +51,18 @@ class Acting:
     _clock: Clock
 
     def _act(
-        self, kind: str, plan: Callable[[Draft], Event], key: str | None, scope: str, arguments: Mapping[str, Any]
+        self, kind: str, plan: Callable[[Draft], Event], key: str | Key | None, arguments: Mapping[str, Any]
     ) -> Event:
         def build() -> Plan:
             draft = Draft(self._clock())
             event = plan(draft)
             return Plan(draft.steps(), result=event)
 
-        outcome = self._transactions.run(f"game {kind}", build, key=key, scope=scope, arguments=arguments)
+        outcome = self._transactions.run(f"game {kind}", build, key=key, arguments=arguments)
         return cast(Event, outcome.result)
 
     @operation()
-    def move(self, character: str, direction: str, *, key: str | None = None, scope: str = "") -> Event:
+    def move(self, character: str, direction: str, *, key: str | Key | None = None) -> Event:
         """Go through an exit.
 
         Atomic: the character, the old room, the new room and both events, in one `Transactions` run.
@@ -71,7 +71,7 @@ class Acting:
         """
         checks.field_name(direction, "direction", most=20)
         arguments = {"character": character, "direction": direction}
-        return self._act("move", lambda draft: self._moved(draft, character, direction), key, scope, arguments)
+        return self._act("move", lambda draft: self._moved(draft, character, direction), key, arguments)
 
     def _moved(self, draft: Draft, character_id: str, direction: str) -> Event:
         who = draft.character(self._records.character(character_id))
@@ -97,9 +97,7 @@ class Acting:
         return draft.tell("arrived", who, f"{who['name']} arrives", location_id=target)
 
     @operation()
-    def pick_up(
-        self, character: str, item: str, qty: int | None = None, *, key: str | None = None, scope: str = ""
-    ) -> Event:
+    def pick_up(self, character: str, item: str, qty: int | None = None, *, key: str | Key | None = None) -> Event:
         """Take a thing that lies in the room, or so many of a stack.
 
         Atomic: the thing, the room, the character and the event, in one `Transactions` run; the thing's holder decides
@@ -121,12 +119,10 @@ class Acting:
             moving.to_character(who)
             return draft.tell("took", who, f"{who['name']} takes {moving.name}", item_id=item)
 
-        return self._act("pick up", plan, key, scope, {"character": character, "item": item, "qty": qty})
+        return self._act("pick up", plan, key, {"character": character, "item": item, "qty": qty})
 
     @operation()
-    def drop(
-        self, character: str, item: str, qty: int | None = None, *, key: str | None = None, scope: str = ""
-    ) -> Event:
+    def drop(self, character: str, item: str, qty: int | None = None, *, key: str | Key | None = None) -> Event:
         """Put down a carried thing, or so many of a stack.
 
         Atomic: the thing, the room, the character and the event, in one `Transactions` run.
@@ -141,7 +137,7 @@ class Acting:
             moving.to_room(who["location"]["id"])
             return draft.tell("dropped", who, f"{who['name']} drops {moving.name}", item_id=item)
 
-        return self._act("drop", plan, key, scope, {"character": character, "item": item, "qty": qty})
+        return self._act("drop", plan, key, {"character": character, "item": item, "qty": qty})
 
     def _from_hands(self, draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Moving]:
         who = draft.character(self._records.character(character_id))
@@ -160,8 +156,7 @@ class Acting:
         item: str,
         qty: int | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Event:
         """Put a carried thing into a container that is carried or stands in the room.
 
@@ -181,7 +176,7 @@ class Acting:
             return draft.tell("put in", who, text, item_id=item, other_id=container)
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}
-        return self._act("put in", plan, key, scope, arguments)
+        return self._act("put in", plan, key, arguments)
 
     @operation()
     def take_out(
@@ -191,8 +186,7 @@ class Acting:
         item: str,
         qty: int | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Event:
         """Take a thing out of a container that is carried or stands in the room.
 
@@ -217,7 +211,7 @@ class Acting:
             return draft.tell("took out", who, text, item_id=item, other_id=container)
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}
-        return self._act("take out", plan, key, scope, arguments)
+        return self._act("take out", plan, key, arguments)
 
     def _reach(self, who: Character, container_id: str) -> tuple[list[Item], Holder]:
         """The container with those around it, and who or what holds them: the character, or the room they are in."""
@@ -230,7 +224,7 @@ class Acting:
 
     @operation()
     def give(
-        self, character: str, to: str, item: str, qty: int | None = None, *, key: str | None = None, scope: str = ""
+        self, character: str, to: str, item: str, qty: int | None = None, *, key: str | Key | None = None
     ) -> Event:
         """Give a carried thing to somebody in the same room.
 
@@ -250,10 +244,10 @@ class Acting:
             text = f"{who['name']} gives {moving.name} to {other['name']}"
             return draft.tell("gave", who, text, item_id=item, other_id=to)
 
-        return self._act("give", plan, key, scope, {"character": character, "to": to, "item": item, "qty": qty})
+        return self._act("give", plan, key, {"character": character, "to": to, "item": item, "qty": qty})
 
     @operation()
-    def split(self, character: str, item: str, qty: int, *, key: str | None = None, scope: str = "") -> Event:
+    def split(self, character: str, item: str, qty: int, *, key: str | Key | None = None) -> Event:
         """Make two stacks of a carried one; the event names the new one as `other_id`.
 
         Atomic: both stacks, the character and the event, in one `Transactions` run.
@@ -272,10 +266,10 @@ class Acting:
             made = who["inventory"][-1]["id"]
             return draft.tell("split", who, f"{who['name']} sorts their things", item_id=item, other_id=made)
 
-        return self._act("split", plan, key, scope, {"character": character, "item": item, "qty": qty})
+        return self._act("split", plan, key, {"character": character, "item": item, "qty": qty})
 
     @operation()
-    def stack(self, character: str, item: str, onto: str, *, key: str | None = None, scope: str = "") -> Event:
+    def stack(self, character: str, item: str, onto: str, *, key: str | Key | None = None) -> Event:
         """Put one carried stack onto another of the same things.
 
         Atomic: both stacks, the character and the event, in one `Transactions` run.
@@ -299,12 +293,12 @@ class Acting:
             moving.onto(entry)
             return draft.tell("stacked", who, f"{who['name']} sorts their things", item_id=item, other_id=onto)
 
-        return self._act("stack", plan, key, scope, {"character": character, "item": item, "onto": onto})
+        return self._act("stack", plan, key, {"character": character, "item": item, "onto": onto})
 
     # ---- what is worn, wielded and used ----
 
     @operation()
-    def wear(self, character: str, item: str, *, key: str | None = None, scope: str = "") -> Event:
+    def wear(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
         """Put on a carried piece of armor: one for each region, and any number for the body.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
@@ -324,12 +318,10 @@ class Acting:
             who["armor"] = [*who["armor"], {"id": item, "region": region}]
             return draft.tell("wore", who, f"{who['name']} puts on {rules.described(thing)}", item_id=item)
 
-        return self._act("wear", plan, key, scope, {"character": character, "item": item})
+        return self._act("wear", plan, key, {"character": character, "item": item})
 
     @operation()
-    def wield(
-        self, character: str, item: str, hand: str = "right", *, key: str | None = None, scope: str = ""
-    ) -> Event:
+    def wield(self, character: str, item: str, hand: str = "right", *, key: str | Key | None = None) -> Event:
         """Take a carried weapon into a hand, or into both where it needs them.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
@@ -350,10 +342,10 @@ class Acting:
             who["weapons"] = [*who["weapons"], {"id": item, "hand": taken}]
             return draft.tell("wielded", who, f"{who['name']} wields {rules.described(thing)}", item_id=item)
 
-        return self._act("wield", plan, key, scope, {"character": character, "item": item, "hand": hand})
+        return self._act("wield", plan, key, {"character": character, "item": item, "hand": hand})
 
     @operation()
-    def remove(self, character: str, item: str, *, key: str | None = None, scope: str = "") -> Event:
+    def remove(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
         """Take off what is worn, or put away what is wielded; it is still carried.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
@@ -369,10 +361,10 @@ class Acting:
             who["weapons"] = [wielded for wielded in who["weapons"] if wielded["id"] != item]
             return draft.tell("removed", who, f"{who['name']} puts away {rules.described(thing)}", item_id=item)
 
-        return self._act("remove", plan, key, scope, {"character": character, "item": item})
+        return self._act("remove", plan, key, {"character": character, "item": item})
 
     @operation()
-    def use(self, character: str, item: str, *, key: str | None = None, scope: str = "") -> Event:
+    def use(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
         """Drink a carried potion, which is then gone.
 
         Atomic: the character, the potion and the event, in one `Transactions` run.
@@ -398,7 +390,7 @@ class Acting:
                 entry["weight"] -= thing["weight"]
             return draft.tell("used", who, f"{who['name']} drinks {thing['name']}", item_id=item)
 
-        return self._act("use", plan, key, scope, {"character": character, "item": item})
+        return self._act("use", plan, key, {"character": character, "item": item})
 
     def _in_hands(self, draft: Draft, character_id: str, item_id: str) -> tuple[Character, Item]:
         """A character and what they carry; the thing is guarded too, or it could be gone by then."""
@@ -416,8 +408,7 @@ class Acting:
         health: int = 0,
         mana: int = 0,
         intrinsics: Mapping[str, int] | None = None,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Event:
         """Add to a character's values, or take from them; each stays within its bounds.
 
@@ -437,14 +428,12 @@ class Acting:
             return draft.tell("changed", who, f"{who['name']} looks different")
 
         arguments = {"character": character, "health": health, "mana": mana, "intrinsics": more}
-        return self._act("adjust", plan, key, scope, arguments)
+        return self._act("adjust", plan, key, arguments)
 
     # ---- trade and talk ----
 
     @operation()
-    def buy(
-        self, character: str, shopkeeper: str, item: str, qty: int = 1, *, key: str | None = None, scope: str = ""
-    ) -> Event:
+    def buy(self, character: str, shopkeeper: str, item: str, qty: int = 1, *, key: str | Key | None = None) -> Event:
         """Buy so many of a thing from a shopkeeper in the same room.
 
         Atomic: the thing, both purses and the event, in one `Transactions` run.
@@ -469,12 +458,10 @@ class Acting:
             return draft.tell("bought", who, text, item_id=item, other_id=shopkeeper)
 
         arguments = {"character": character, "shopkeeper": shopkeeper, "item": item, "qty": qty}
-        return self._act("buy", plan, key, scope, arguments)
+        return self._act("buy", plan, key, arguments)
 
     @operation()
-    def sell(
-        self, character: str, shopkeeper: str, item: str, qty: int = 1, *, key: str | None = None, scope: str = ""
-    ) -> Event:
+    def sell(self, character: str, shopkeeper: str, item: str, qty: int = 1, *, key: str | Key | None = None) -> Event:
         """Sell so many of a carried thing to a shopkeeper in the same room.
 
         Atomic: the thing, both purses and the event, in one `Transactions` run.
@@ -496,7 +483,7 @@ class Acting:
             return draft.tell("sold", who, text, item_id=item, other_id=shopkeeper)
 
         arguments = {"character": character, "shopkeeper": shopkeeper, "item": item, "qty": qty}
-        return self._act("sell", plan, key, scope, arguments)
+        return self._act("sell", plan, key, arguments)
 
     def _traders(self, draft: Draft, character_id: str, shopkeeper_id: str) -> tuple[Character, Character]:
         who = draft.character(self._records.character(character_id))
@@ -507,7 +494,7 @@ class Acting:
         return who, keeper
 
     @operation()
-    def say(self, character: str, text: str, *, key: str | None = None, scope: str = "") -> Event:
+    def say(self, character: str, text: str, *, key: str | Key | None = None) -> Event:
         """Say something to those in the room.
 
         Atomic: the event, with a guard on where the speaker is, in one `Transactions` run.
@@ -522,7 +509,7 @@ class Acting:
             draft.add(Step(CHARACTERS, character, guard=here, refused=Stale))
             return draft.tell("said", who, text)
 
-        return self._act("say", plan, key, scope, {"character": character, "text": text})
+        return self._act("say", plan, key, {"character": character, "text": text})
 
 
 def _check_qty(qty: int | None) -> None:

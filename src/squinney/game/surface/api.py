@@ -25,7 +25,7 @@ from squinney.game import (
 )
 from squinney.game.surface import models
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import AlreadyExists, Busy, KeyReused, StillRunning
@@ -35,7 +35,6 @@ router = APIRouter(prefix="/api/game", tags=["game"], route_class=OneThreadRoute
 TheWorld = Annotated[World, Depends(service("game", "world", World))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Owner = Annotated[str, Query(min_length=1, max_length=200)]
-Key = IdempotencyKey
 F = TypeVar("F", bound=Callable[..., Any])
 _ONCE: list[type[Any]] = [Busy, KeyReused, StillRunning]
 _ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, *_ONCE]
@@ -56,9 +55,9 @@ def _page(page: Any, signed: Any) -> Any:
 @router.post(
     "/locations", status_code=201, response_model=models.LocationModel, responses=responses(AlreadyExists, *_ONCE)
 )
-def create_location(world: TheWorld, body: models.NewLocation, caller: Caller, idempotency_key: Key = None) -> Any:
+def create_location(world: TheWorld, body: models.NewLocation, key: IdempotencyKey) -> Any:
     """Make a room."""
-    return _out(world.create_location(**body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.create_location(**body.model_dump(), key=key))
 
 
 @router.get("/locations", response_model=models.LocationPage, responses=responses())
@@ -99,11 +98,11 @@ def list_events(world: TheWorld, location_id: str, limit: Limit = 20) -> Any:
         UnknownLocation, UnknownCharacter, UnknownThing, AlreadyExists, NotMadeForThat, *_LIMITS, *_ONCE
     ),
 )
-def create_item(world: TheWorld, body: models.NewItem, caller: Caller, idempotency_key: Key = None) -> Any:
+def create_item(world: TheWorld, body: models.NewItem, key: IdempotencyKey) -> Any:
     """Make a thing."""
     own = {"hands", "region", "heals", "mana", "capacity"}
     given = {name: value for name, value in body.model_dump().items() if value is not None or name not in own}
-    return _out(world.create_item(**given, key=idempotency_key, scope=caller))
+    return _out(world.create_item(**given, key=key))
 
 
 @router.get("/items/{item_id}", response_model=models.ItemModel, responses=responses(UnknownThing))
@@ -127,9 +126,9 @@ def read_gold(world: TheWorld) -> Any:
     response_model=models.CharacterModel,
     responses=responses(UnknownLocation, NameTaken, AlreadyExists, *_ONCE),
 )
-def create_character(world: TheWorld, body: models.NewCharacter, caller: Caller, idempotency_key: Key = None) -> Any:
+def create_character(world: TheWorld, body: models.NewCharacter, key: IdempotencyKey) -> Any:
     """Make a character."""
-    return _out(world.create_character(**body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.create_character(**body.model_dump(), key=key))
 
 
 @router.get("/characters", response_model=models.CharacterPage, responses=responses())
@@ -199,102 +198,96 @@ def _action(path: str, *errors: type[Any]) -> Callable[[F], F]:
 
 
 @_action("move", NoExit, UnknownLocation)
-def move(world: TheWorld, character_id: str, body: models.Move, caller: Caller, idempotency_key: Key = None) -> Any:
+def move(world: TheWorld, character_id: str, body: models.Move, key: IdempotencyKey) -> Any:
     """Go through an exit."""
-    return _out(world.move(character_id, body.direction, key=idempotency_key, scope=caller))
+    return _out(world.move(character_id, body.direction, key=key))
 
 
 @_action("pick-up", *_LIMITS)
-def pick_up(world: TheWorld, character_id: str, body: models.Some, caller: Caller, idempotency_key: Key = None) -> Any:
+def pick_up(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
     """Take a thing that lies in the room."""
-    return _out(world.pick_up(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.pick_up(character_id, **body.model_dump(), key=key))
 
 
 @_action("drop", InUse)
-def drop(world: TheWorld, character_id: str, body: models.Some, caller: Caller, idempotency_key: Key = None) -> Any:
+def drop(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
     """Put down a carried thing."""
-    return _out(world.drop(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.drop(character_id, **body.model_dump(), key=key))
 
 
 @_action("put-in", InUse, NotMadeForThat, IntoItself, *_LIMITS)
-def put_in(
-    world: TheWorld, character_id: str, body: models.InContainer, caller: Caller, idempotency_key: Key = None
-) -> Any:
+def put_in(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
     """Put a carried thing into a container."""
-    return _out(world.put_in(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.put_in(character_id, **body.model_dump(), key=key))
 
 
 @_action("take-out", *_LIMITS)
-def take_out(
-    world: TheWorld, character_id: str, body: models.InContainer, caller: Caller, idempotency_key: Key = None
-) -> Any:
+def take_out(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
     """Take a thing out of a container."""
-    return _out(world.take_out(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.take_out(character_id, **body.model_dump(), key=key))
 
 
 @_action("give", InUse, *_LIMITS)
-def give(world: TheWorld, character_id: str, body: models.Gift, caller: Caller, idempotency_key: Key = None) -> Any:
+def give(world: TheWorld, character_id: str, body: models.Gift, key: IdempotencyKey) -> Any:
     """Give a carried thing to somebody in the same room."""
-    return _out(world.give(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.give(character_id, **body.model_dump(), key=key))
 
 
 @_action("split", InUse, *_LIMITS)
-def split(world: TheWorld, character_id: str, body: models.Split, caller: Caller, idempotency_key: Key = None) -> Any:
+def split(world: TheWorld, character_id: str, body: models.Split, key: IdempotencyKey) -> Any:
     """Make two stacks of a carried one."""
-    return _out(world.split(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.split(character_id, **body.model_dump(), key=key))
 
 
 @_action("stack", InUse, NotMadeForThat)
-def stack(world: TheWorld, character_id: str, body: models.Stack, caller: Caller, idempotency_key: Key = None) -> Any:
+def stack(world: TheWorld, character_id: str, body: models.Stack, key: IdempotencyKey) -> Any:
     """Put one carried stack onto another."""
-    return _out(world.stack(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.stack(character_id, **body.model_dump(), key=key))
 
 
 @_action("wear", InUse, NotMadeForThat)
-def wear(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+def wear(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Put on a carried piece of armor."""
-    return _out(world.wear(character_id, body.item, key=idempotency_key, scope=caller))
+    return _out(world.wear(character_id, body.item, key=key))
 
 
 @_action("wield", InUse, NotMadeForThat)
-def wield(world: TheWorld, character_id: str, body: models.Wield, caller: Caller, idempotency_key: Key = None) -> Any:
+def wield(world: TheWorld, character_id: str, body: models.Wield, key: IdempotencyKey) -> Any:
     """Take a carried weapon into a hand."""
-    return _out(world.wield(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.wield(character_id, **body.model_dump(), key=key))
 
 
 @_action("remove")
-def remove(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+def remove(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Take off what is worn, or put away what is wielded."""
-    return _out(world.remove(character_id, body.item, key=idempotency_key, scope=caller))
+    return _out(world.remove(character_id, body.item, key=key))
 
 
 @_action("use", NotMadeForThat)
-def use(world: TheWorld, character_id: str, body: models.OfItem, caller: Caller, idempotency_key: Key = None) -> Any:
+def use(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Drink a carried potion."""
-    return _out(world.use(character_id, body.item, key=idempotency_key, scope=caller))
+    return _out(world.use(character_id, body.item, key=key))
 
 
 @_action("adjust")
-def adjust(
-    world: TheWorld, character_id: str, body: models.Adjustment, caller: Caller, idempotency_key: Key = None
-) -> Any:
+def adjust(world: TheWorld, character_id: str, body: models.Adjustment, key: IdempotencyKey) -> Any:
     """Add to a character's values, within their bounds."""
-    return _out(world.adjust(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.adjust(character_id, **body.model_dump(), key=key))
 
 
 @_action("buy", NotForSale, NotEnoughGold, *_LIMITS)
-def buy(world: TheWorld, character_id: str, body: models.Trade, caller: Caller, idempotency_key: Key = None) -> Any:
+def buy(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
     """Buy from a shopkeeper in the same room."""
-    return _out(world.buy(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.buy(character_id, **body.model_dump(), key=key))
 
 
 @_action("sell", InUse, NotForSale, NotEnoughGold, *_LIMITS)
-def sell(world: TheWorld, character_id: str, body: models.Trade, caller: Caller, idempotency_key: Key = None) -> Any:
+def sell(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
     """Sell to a shopkeeper in the same room."""
-    return _out(world.sell(character_id, **body.model_dump(), key=idempotency_key, scope=caller))
+    return _out(world.sell(character_id, **body.model_dump(), key=key))
 
 
 @_action("say")
-def say(world: TheWorld, character_id: str, body: models.Words, caller: Caller, idempotency_key: Key = None) -> Any:
+def say(world: TheWorld, character_id: str, body: models.Words, key: IdempotencyKey) -> Any:
     """Say something to those in the room."""
-    return _out(world.say(character_id, body.text, key=idempotency_key, scope=caller))
+    return _out(world.say(character_id, body.text, key=key))

@@ -26,6 +26,7 @@ from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.roles import may_act_as
+from squinney.transactions import Key
 
 
 @asynccontextmanager
@@ -113,8 +114,7 @@ def create_character(request: Request, world: TheWorld, name: Text, character_cl
             owner=owner,
             character_class=character_class,
             intrinsics=CLASSES[character_class],
-            key=key or None,
-            scope=f"web:{owner}",
+            key=Key(key, f"web:{owner}") if key else None,
         )
     except SquinneyError as error:
         return _index(request, world, error=error, name=name, character_class=character_class)
@@ -195,7 +195,7 @@ class Given:
 
     def __init__(self, fields: dict[str, str], key: str, scope: str) -> None:
         self._fields = fields
-        self.once: dict[str, Any] = {"key": key or None, "scope": scope}
+        self.key = Key(key, scope) if key else None
 
     def text(self, name: str) -> str:
         """Raises: `Invalid` where it is missing."""
@@ -215,19 +215,19 @@ class Given:
 
 
 ACTS: dict[str, Act] = {
-    "move": lambda w, me, f: w.move(me, f.text("direction"), **f.once),
-    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.number(), **f.once),
-    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.number(), **f.once),
-    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.number(), **f.once),
-    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.number(), **f.once),
-    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.number(), **f.once),
-    "wear": lambda w, me, f: w.wear(me, f.text("item"), **f.once),
-    "wield": lambda w, me, f: w.wield(me, f.text("item"), f.text("hand"), **f.once),
-    "remove": lambda w, me, f: w.remove(me, f.text("item"), **f.once),
-    "use": lambda w, me, f: w.use(me, f.text("item"), **f.once),
-    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.number() or 1, **f.once),
-    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.number() or 1, **f.once),
-    "say": lambda w, me, f: w.say(me, f.text("text"), **f.once),
+    "move": lambda w, me, f: w.move(me, f.text("direction"), key=f.key),
+    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.number(), key=f.key),
+    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.number(), key=f.key),
+    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.number(), key=f.key),
+    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.number(), key=f.key),
+    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.number(), key=f.key),
+    "wear": lambda w, me, f: w.wear(me, f.text("item"), key=f.key),
+    "wield": lambda w, me, f: w.wield(me, f.text("item"), f.text("hand"), key=f.key),
+    "remove": lambda w, me, f: w.remove(me, f.text("item"), key=f.key),
+    "use": lambda w, me, f: w.use(me, f.text("item"), key=f.key),
+    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.number() or 1, key=f.key),
+    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.number() or 1, key=f.key),
+    "say": lambda w, me, f: w.say(me, f.text("text"), key=f.key),
 }
 
 

@@ -10,6 +10,7 @@ from squinney.mongo.schema import Db
 from squinney.social.documents import CIRCLES, PUBLIC
 from squinney.social.errors import AlreadyJoined
 from squinney.social.network import Network
+from squinney.transactions import Key
 
 PEOPLE: dict[str, tuple[str, str, str]] = {
     "ada": ("Ada Brandt", "Repairs looms, plays second viola.", "Lübeck"),
@@ -102,10 +103,10 @@ def demo(db: Db) -> None:
     for number, (hours, by, circle, to, kind, detail, comments) in enumerate(POSTS):
         past.back(hours)
         wall = None if to is None else f"demo-{to}"
-        once = {"key": f"post {number}", "scope": "social demo"}
-        post = network.post(f"demo-{by}", kind, detail, [circle], wall, **once)["id"]
+        once = Key(f"post {number}", "social demo")
+        post = network.post(f"demo-{by}", kind, detail, [circle], wall, key=once)["id"]
         for later, (author, text) in enumerate(comments, 1):
             past.back(hours - later * hours / 8)
-            once = {"key": f"comment {number} {later}", "scope": "social demo"}
-            network.comment(f"demo-{author}", post, text, **once)
+            once = Key(f"comment {number} {later}", "social demo")
+            network.comment(f"demo-{author}", post, text, key=once)
     network.deliver()

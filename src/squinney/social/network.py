@@ -24,7 +24,7 @@ from squinney.social.errors import UnknownUser
 from squinney.social.relations import member, relations
 from squinney.social.tasks import erasing
 from squinney.social.tasks.delivery import Delivery
-from squinney.transactions import Transactions, in_transaction, once
+from squinney.transactions import Key, Transactions, in_transaction, once
 
 T = TypeVar("T")
 
@@ -356,8 +356,7 @@ class Network:
         circles: list[str],
         to: str | None = None,
         *,
-        key: str | None = None,
-        scope: str = "",
+        key: str | Key | None = None,
     ) -> Post:
         """Write a post for `["*public*"]`, `["*circles*"]` (everybody in mine) or circles by name; `to` puts it on
         somebody's wall. With a `key` it happens once.
@@ -376,11 +375,11 @@ class Network:
             return cast(str, made["_id"])
 
         arguments = {"me": me, "type": type, "detail": checked, "circles": list(circles), "to": to}
-        made = self._once("social.post", work, key, scope, arguments)
+        made = self._once("social.post", work, key, arguments)
         return reading.get_post(self._db, me, made)
 
     @operation()
-    def comment(self, me: str, post: str, text: str, *, key: str | None = None, scope: str = "") -> str:
+    def comment(self, me: str, post: str, text: str, *, key: str | Key | None = None) -> str:
         """Write below a post that one may see; returns the comment's id. With a `key` it happens once.
 
         Atomic: the comment, the last three and the count on the post, and the notices are one transaction.
@@ -396,7 +395,7 @@ class Network:
         def work(session: ClientSession) -> str:
             return cast(str, posting.write_comment(self._db, me, post, text, self._clock, session)["_id"])
 
-        return self._once("social.comment", work, key, scope, {"me": me, "post": post, "text": text})
+        return self._once("social.comment", work, key, {"me": me, "post": post, "text": text})
 
     @operation()
     def delete_post(self, me: str, post: str) -> None:
@@ -519,13 +518,10 @@ class Network:
         self,
         kind: str,
         work: Callable[[ClientSession], str],
-        key: str | None,
-        scope: str,
+        key: str | Key | None,
         arguments: Mapping[str, Any],
     ) -> str:
-        if key is None:
-            return self._do(work)
-        return once(self._db, kind, work, key=key, scope=scope, arguments=arguments, seconds=10)
+        return once(self._db, kind, work, key=key, arguments=arguments, seconds=10)
 
     @staticmethod
     def _two(me: str, other: str, field: str = "other") -> None:

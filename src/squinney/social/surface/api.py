@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import Caller, IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
@@ -225,9 +225,9 @@ def see_notices(network: Network, me: str) -> Any:
     response_model=PostModel,
     responses=responses(UnknownUser, Blocked, TooFast, Busy, KeyReused),
 )
-def write_post(network: Network, body: NewPost, caller: Caller, key: IdempotencyKey = None) -> Any:
+def write_post(network: Network, body: NewPost, key: IdempotencyKey) -> Any:
     """Write a post."""
-    return network.post(body.me, body.type, body.detail, list(body.circles), body.to, key=key, scope=caller)
+    return network.post(body.me, body.type, body.detail, list(body.circles), body.to, key=key)
 
 
 @router.get("/posts/{post}", response_model=PostModel, responses=responses(UnknownPost, UnknownUser))
@@ -249,9 +249,9 @@ def delete_post(network: Network, post: str, me: Me) -> Any:
     response_model=Made,
     responses=responses(UnknownPost, UnknownUser, TooFast, Busy, KeyReused),
 )
-def write_comment(network: Network, post: str, body: NewComment, caller: Caller, key: IdempotencyKey = None) -> Any:
+def write_comment(network: Network, post: str, body: NewComment, key: IdempotencyKey) -> Any:
     """Write below a post."""
-    return {"id": network.comment(body.me, post, body.text, key=key, scope=caller)}
+    return {"id": network.comment(body.me, post, body.text, key=key)}
 
 
 @router.get("/posts/{post}/comments", response_model=Comments, responses=responses(UnknownPost, UnknownUser))

@@ -11,6 +11,7 @@ from squinney.errors import Conflict
 from squinney.service.post_photos import PostPhotos, post_photos
 from squinney.social import PUBLIC, Network
 from squinney.system import Assembled
+from squinney.transactions import Key
 
 Colour = tuple[int, int, int]
 Paint = Callable[[float, float], Colour]
@@ -36,7 +37,7 @@ def load_demo_photos(systems: Assembled) -> None:
 
 def _show(network: Network, store: PostPhotos, author: str, name: str, text: str, alt: str, paint: Paint) -> None:
     detail = {"text": text, "alt": alt, "file": store.keep(io.BytesIO(_drawn(paint)), author, name)}
-    network.post(author, "photo", detail, [PUBLIC], key=f"photo {author}", scope="social demo")
+    network.post(author, "photo", detail, [PUBLIC], key=Key(f"photo {author}", "social demo"))
 
 
 def _drawn(paint: Paint) -> bytes:

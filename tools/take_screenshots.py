@@ -17,7 +17,14 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-PICTURES = {"home": "/", "ledger": "/ledger", "analytics": "/analytics", "shop": "/shop", "site": "/site/blog", "ads": "/ads"}
+PICTURES = {
+    "home": "/",
+    "ledger": "/ledger",
+    "analytics": "/analytics",
+    "shop": "/shop",
+    "site": "/site/blog",
+    "ads": "/ads",
+}
 SIZE = (1200, 800)
 
 

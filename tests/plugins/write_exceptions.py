@@ -18,7 +18,6 @@ ONE_AT_A_TIME: dict[str, str] = {
     "Comments.page_showing": _READS,
     "Moderation.queue": _READS,
     "Follower.follow": "it saves its place, one update each; tests/patterns/test_follow.py kills it again and again",
-    "AdNetwork.explain": "it begins a follower without a name, which saves nothing",
     "Copies.start": "it begins a follower, which refreshes each copy by itself, as tests/systems/game shows",
     "Feed.read": "it begins a follower, which saves nothing",
     "Queue.take": "each update is all that happens to one task",

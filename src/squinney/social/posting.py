@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+from pymongo import DeleteOne
 from pymongo.client_session import ClientSession
 
 from squinney.mongo.schema import Db, Document
@@ -125,8 +126,9 @@ def remove_comment(db: Db, found: Document, post: Document, session: ClientSessi
     where = {**queries.COMMENT(comment=found["_id"]), "post_id": found["post_id"], "ts": found["ts"]}
     db["social.comments"].delete_one(where, session=session)
     told = {post["by"], *found.get("mentions", ())}
-    ids = [{"u": one, "t": found["ts"], "n": found["_id"]} for one in sorted(told)]
-    db["social.notices"].delete_many({"_id": {"$in": ids}}, session=session)
+    # One by one: for a list of ids the server reads the whole of a clustered collection.
+    deletes = [DeleteOne({"_id": {"u": one, "t": found["ts"], "n": found["_id"]}}) for one in sorted(told)]
+    db["social.notices"].bulk_write(deletes, session=session)
     change = {"$set": {"comments": last_comments(db, post["_id"], session)}, "$inc": {"comment_count": -1}}
     db["social.posts"].update_one(queries.POST(post=post["_id"]), change, session=session)
 

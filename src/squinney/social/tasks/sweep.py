@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pymongo import DeleteOne
+
 from squinney.mongo.schema import Db, Document
 from squinney.social import queries, rules
 
@@ -25,7 +27,9 @@ def sweep(db: Db, what: str, *, batches: int) -> int:
         entries = list(queries.ENTRIES_AFTER[what].find(db, after=place.get("after", FIRST), limit=BATCH))
         useless = _useless_news(db, entries) if what == "news" else _useless_notices(db, entries)
         if useless:
-            removed += collection.delete_many({"_id": {"$in": useless}}).deleted_count
+            # One by one: for a list of ids the server reads the whole of a clustered collection.
+            deletes = [DeleteOne({"_id": one}) for one in useless]
+            removed += collection.bulk_write(deletes, ordered=False).deleted_count
         more = len(entries) == BATCH
         after = entries[-1]["_id"] if more else FIRST
         db["social.places"].update_one(queries.PLACE(sweep=what), {"$set": {"after": after}}, upsert=True)

@@ -58,7 +58,7 @@ def test_a_worker_that_dies_in_the_middle_loses_and_doubles_nothing(social_db: D
                 with pytest.raises(Killed):
                     Network(social_db).deliver()
                 social_db["tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
-        at_once(2, lambda _: Network(social_db, visibility_seconds=0.01).deliver())
+        at_once(2, lambda _: Network(social_db, visibility_seconds=0.5).deliver())
     entries = [entry["_id"] for entry in social_db["social.news"].find()]
     assert sorted(entry["u"] for entry in entries) == readers
     assert {entry["p"] for entry in entries} == {post}

@@ -14,7 +14,7 @@ from typing import Any
 import bson
 import pytest
 from tests.racing import at_once
-from tests.sizes import a_tenth_of, heavy
+from tests.sizes import IN_FULL, a_tenth_of, heavy
 from tests.systems.game.conftest import world_in
 
 import squinney
@@ -93,6 +93,7 @@ def test_a_purse_is_not_spent_twice(game_db: Db, mode: Mode) -> None:
 
 
 @heavy
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", MODES)
 def test_in_a_crowded_room_everybody_gets_a_turn(game_db: Db, mode: Mode) -> None:
     """Nobody is refused for the crowd, and neither the room nor a copy of it grows beyond its bounds."""
@@ -143,7 +144,7 @@ def crowd(game_db: Db, mongod: Embedded) -> Iterator[Any]:
 
 
 @heavy
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 def test_a_world_full_of_characters_with_kills_stays_whole(game_db: Db, crowd: Any) -> None:
     """In full 200 characters in 8 processes; else in two, one of which is killed and comes back."""
     proof.prepare(game_db)
@@ -151,7 +152,7 @@ def test_a_world_full_of_characters_with_kills_stays_whole(game_db: Db, crowd: A
     wanted, kills = a_tenth_of(3_000), a_tenth_of(20)
     running = [crowd(MODES[number % 2], number) for number in range(processes)]
     chance = random.Random(1)
-    until = time.monotonic() + 300
+    until = time.monotonic() + (900 if IN_FULL else 240)
     for kill in range(kills):
         goal = wanted * (kill + 1) // kills
         while proof.progress(game_db) < goal:

@@ -1,0 +1,253 @@
+"""Loading a character and acting, spread out and in one crowded room, in both modes; and Evennia in the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.content_peers import _environment
+from bench.harness import Contender, Series, compare
+from squinney import assembly, game
+from squinney.errors import Conflict
+from squinney.game import World
+from squinney.game.documents import EVENTS
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db
+from squinney.patterns.follow import Feed
+from squinney.transactions import Mode, Transactions
+
+PLAYERS = (1, 8, 32)
+MODES: tuple[Mode, ...] = ("native", "two-phase")
+CROWD = 200
+NOTICED = 50
+SCRIPT = Path(__file__).parent / "_game_evennia.py"
+
+
+def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
+    """Measure, and write the page."""
+    db = connection.client["bench_game"]
+    connection.client.drop_database(db.name)
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *game.COLLECTIONS])
+    world = World(db)
+    _build(world)
+    loads = compare(_loading(db, world), threads=1, rounds=rounds, seconds=seconds)
+    spread = {players: compare(_walking(db), threads=players, rounds=rounds, seconds=seconds) for players in PLAYERS}
+    kinds = compare(_kinds(world), threads=1, rounds=rounds, seconds=seconds)
+    crowded = compare(_crowded(db), threads=8, rounds=rounds, seconds=seconds)
+    noticed = _noticed(db, world)
+    version = connection.client.admin.command("buildInfo")["version"]
+    connection.client.drop_database(db.name)
+    parts = [
+        report.machine(version),
+        f"One process; {rounds} interleaved rounds of {seconds:g} s. Every action is journaled by a majority before it "
+        "is acknowledged. Only the ratios count."
+        f" Load average at the end {os.getloadavg()[0]:.0f}: above the number of cores, others were at work too.",
+        "## Loading a character",
+        report.table(["how", "per second", "p50 ms", "times `find_one`"], [_load_row(one, loads[0]) for one in loads]),
+        "## Actions by the number of players, each in rooms of their own (move, pick up, drop in turn)",
+        report.table(
+            ["players", "mode", "actions/s", "p50 ms", "p99 ms"],
+            [[str(players), *_row(one)] for players, series in spread.items() for one in series],
+        ),
+        "## Actions by kind, one player, native",
+        report.table(["action", "per second", "p50 ms", "p99 ms"], [_row(one) for one in kinds]),
+        f"## One room with {CROWD} in it, 8 of whom pick up and drop without a pause",
+        report.table(["mode", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
+        f"A neighbour hears what is said {noticed:.0f} ms after it was sent, by the change stream (the median of "
+        f"{NOTICED}).",
+        _evennia(seconds, kinds),
+    ]
+    report.write_page("game", "World", parts)
+
+
+def _row(one: Series) -> list[str]:
+    return [one.name, f"{one.rate:,.0f}", f"{one.percentile(0.5):.2f}", f"{one.percentile(0.99):.2f}"]
+
+
+def _load_row(one: Series, plain: Series) -> list[str]:
+    return [one.name, f"{one.rate:,.0f}", f"{one.percentile(0.5):.3f}", f"{one.ratio_to(plain):.2f}x"]
+
+
+def _build(world: World) -> None:
+    """For each player two rooms and a lamp; and a square where everybody else stands."""
+    for number in range(max(PLAYERS)):
+        for mode in MODES:
+            name = f"{mode} {number}"
+            world.create_location(f"a {name}", description="bench", exits={"n": f"b {name}"})
+            world.create_location(f"b {name}", description="bench", exits={"s": f"a {name}"})
+            world.create_character(name, id=name, location=f"a {name}")
+            world.create_item("lamp", id=f"lamp {name}", location=f"a {name}")
+    world.create_location("square", description="bench")
+    for number in range(CROWD):
+        world.create_character(f"crowd {number}", id=f"crowd {number}", location="square")
+    for mode in MODES:
+        for number in range(8):
+            world.create_item(f"lamp {mode}", id=f"square {mode} {number}", location="square")
+    world.create_location("shop", description="bench")
+    world.create_character("buyer", id="buyer", location="shop", gold=10**9)
+    world.create_character("keeper", id="keeper", location="shop", kind="shopkeeper", gold=10**9, shop={"buys_at": 100})
+    world.create_item("rope", id="rope", character="keeper", price=5)
+    world.create_item("sack", id="sack", kind="container", character="buyer")
+    world.create_item("gem", id="gem", character="buyer")
+    world.create_item("bead", id="bead", location="shop")
+
+
+def _world(db: Db, mode: Mode) -> World:
+    return World(db, transactions=Transactions(db, mode))
+
+
+def _loading(db: Db, world: World) -> list[Contender]:
+    characters = pinned(db)["game.characters"]
+    return [
+        Contender("`find_one`", lambda _: characters.find_one({"_id": "native 0"}) and None),
+        Contender("`character`", lambda _: world.character("native 0") and None),
+    ]
+
+
+def _in_turn(*acts: Callable[[], object]) -> Callable[[], None]:
+    place = [0]
+
+    def act() -> None:
+        acts[place[0] % len(acts)]()
+        place[0] += 1
+
+    return act
+
+
+def _walking(db: Db) -> list[Contender]:
+    def contender(mode: Mode) -> Contender:
+        world = _world(db, mode)
+        for number in range(max(PLAYERS)):
+            _reset(world, f"{mode} {number}", f"lamp {mode} {number}")
+        turns = [_script_of(world, f"{mode} {number}", f"lamp {mode} {number}") for number in range(max(PLAYERS))]
+        return Contender(mode, lambda thread: turns[thread]())
+
+    return [contender(mode) for mode in MODES]
+
+
+def _reset(world: World, who: str, lamp: str) -> None:
+    """Back to the first room, with the lamp on the floor."""
+    if world.item(lamp)["holder"]["kind"] == "character":
+        world.drop(who, lamp)
+    place = str(world.item(lamp)["holder"]["id"])
+    if world.character(who)["location"]["id"] != place:
+        world.move(who, "n" if place.startswith("b") else "s")
+    if place.startswith("b"):
+        world.pick_up(who, lamp)
+        world.move(who, "s")
+        world.drop(who, lamp)
+
+
+def _script_of(world: World, who: str, lamp: str) -> Callable[[], None]:
+    """Take the lamp, carry it over, put it down; and back."""
+    return _in_turn(
+        lambda: world.pick_up(who, lamp),
+        lambda: world.move(who, "n"),
+        lambda: world.drop(who, lamp),
+        lambda: world.pick_up(who, lamp),
+        lambda: world.move(who, "s"),
+        lambda: world.drop(who, lamp),
+    )
+
+
+def _kinds(world: World) -> list[Contender]:
+    _reset(world, "native 1", "lamp native 1")
+    pairs = {
+        "move": _in_turn(lambda: world.move("native 1", "n"), lambda: world.move("native 1", "s")),
+        "pick up, drop": _in_turn(lambda: world.pick_up("buyer", "bead"), lambda: world.drop("buyer", "bead")),
+        "put in, take out": _in_turn(
+            lambda: world.put_in("buyer", "sack", "gem"), lambda: world.take_out("buyer", "sack", "gem")
+        ),
+        "buy, sell": _in_turn(
+            lambda: world.buy("buyer", "keeper", "rope"), lambda: world.sell("buyer", "keeper", "rope")
+        ),
+        "say": lambda: world.say("buyer", "hello"),
+    }
+    return [Contender(name, lambda _, act=act: act() and None) for name, act in pairs.items()]  # type: ignore[misc]
+
+
+def _crowded(db: Db) -> list[Contender]:
+    def contender(mode: Mode) -> Contender:
+        world = _world(db, mode)
+
+        def turn(number: int) -> Callable[[], None]:
+            who, lamp = f"crowd {number}", f"square {mode} {number}"
+            return _in_turn(lambda: world.pick_up(who, lamp), lambda: world.drop(who, lamp))
+
+        turns = [turn(number) for number in range(8)]
+
+        def work(thread: int) -> None:
+            try:
+                turns[thread]()
+            except Conflict as error:
+                raise RuntimeError(f"{mode}: {error}") from error
+
+        return Contender(mode, work)
+
+    return [contender(mode) for mode in MODES]
+
+
+def _noticed(db: Db, world: World) -> float:
+    feed = Feed(db, [EVENTS])
+    waits: list[float] = []
+    with feed.read(lambda change: change.kind == "insert") as reader:
+        for number in range(NOTICED):
+            said = time.perf_counter()
+            world.say("buyer", f"{number}")
+            while (change := reader.next(10.0)) and (change.document or {}).get("text") != f"{number}":
+                pass
+            waits.append(max(0.0, time.perf_counter() - said))
+    feed.close()
+    return sorted(waits)[len(waits) // 2] * 1000
+
+
+def _evennia(seconds: float, kinds: list[Series]) -> str:
+    title = "## Evennia, in the same run\n\n"
+    python = _environment("evennia", ["evennia"])
+    if python is None:
+        return title + "Missing: it cannot be installed here."
+    with tempfile.TemporaryDirectory(prefix="sqb-") as folder:
+        try:
+            found = _play_evennia(python, Path(folder), max(2.0, seconds))
+        except (subprocess.SubprocessError, OSError, RuntimeError, ValueError) as error:
+            return title + f"Missing: {str(error)[-300:]!r}"
+    ours = {one.name: one for one in kinds}
+    rows = []
+    for what in [what for what in found if what in ours]:
+        theirs, rate = found[what], ours[what].rate
+        times = f"{rate / theirs['rate']:.2f}x"
+        rows.append([what, f"{theirs['rate']:,.0f}", f"{theirs['p50']:.2f}", f"{rate:,.0f}", times])
+    head = ["what", f"Evennia {found['version']} per second", "p50 ms", "ours per second", "ours is"]
+    return (
+        title
+        + report.table(head, rows)
+        + "\n\nEvennia moves objects in its own process, by `move_to`, on SQLite, and saves one column of one row: no "
+        "journal of a replica set, no second writer, nothing guarded, no event kept. Ours is one transaction over four "
+        "to five documents. This places the figures; it is not the same promise."
+    )
+
+
+def _play_evennia(python: str, folder: Path, seconds: float) -> Any:
+    command = Path(python).parent / "evennia"
+    made = subprocess.run([str(command), "--init", "mygame"], cwd=folder, capture_output=True, text=True, timeout=120)
+    if made.returncode:
+        raise RuntimeError(made.stderr)
+    done = subprocess.run(
+        [python, "-P", "-W", "ignore", str(SCRIPT), str(seconds)],
+        cwd=folder / "mygame",
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,5 +1,7 @@
 """What may be answered without an index, each with its reason. Keep this short."""
 
+# How modules of the product end that compare everything after a proof.
+PROOFS = (".proof", ".proof_checks")
 # How functions of the product end that read everything on purpose, when a person asks for it.
 READS_EVERYTHING = (
     *(".find_problems", ".repair", ".find_stuck", ".find_orphans", ".drop_orphans"),

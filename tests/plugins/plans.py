@@ -15,7 +15,7 @@ from pymongo.monitoring import CommandStartedEvent
 
 from squinney import assembly
 from squinney.testing.plans import Command, explainable, explained_fault, shape_of
-from tests.plugins.plan_exceptions import EXCEPTIONS, READS_EVERYTHING
+from tests.plugins.plan_exceptions import EXCEPTIONS, PROOFS, READS_EVERYTHING
 
 TIMES_EACH = 3
 
@@ -92,7 +92,7 @@ def _is_the_products() -> bool:
         if not found and module.startswith(("squinney.testing", "tests")) and not module.startswith("tests.plugins"):
             return False  # what proves the product; or a callback of a test's, which the product only calls
         if module.startswith("squinney."):
-            if f"{module}.{frame.f_code.co_name}".endswith(READS_EVERYTHING):
+            if module.endswith(PROOFS) or f"{module}.{frame.f_code.co_name}".endswith(READS_EVERYTHING):
                 return False
             found = True
         frame = frame.f_back  # type: ignore[assignment]

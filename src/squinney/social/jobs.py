@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.jobs import Job
@@ -20,6 +21,7 @@ def deliver_posts(db: Db) -> dict[str, int]:
     return Network(db).deliver()
 
 
+@operation(60)
 def sweep_entries(db: Db) -> dict[str, int]:
     """Remove entries of news and notices that can never be shown again, some thousands at a time.
 

@@ -1,5 +1,8 @@
 # What ./serve, ./test and .ci/run share: a virtual environment with the pinned packages, made once.
 
+# Some machines forbid it; but then each of a run's many processes would compile all modules again, for seconds.
+unset PYTHONDONTWRITEBYTECODE
+
 find_python() {
     local candidate
     for candidate in ${PYTHON:-} python3.13 python3.12 python3.11 python3; do

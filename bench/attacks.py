@@ -289,7 +289,7 @@ def _write(measured: dict[str, Measured], rounds: int, seconds: float, version: 
         "as soon as they are answered; uploads that are announced and whose bytes never come; a member who has ten "
         "large tables rendered, which is refused, or one that is as large as is allowed.",
         report.table(head, rows),
-        f"Above the aim: {', '.join(above) or 'none'}. What is rendered holds the interpreter that pages need too.",
+        f"Above the aim: {', '.join(above) or 'none'}.",
         report.machine(version),
     ]
     report.write_page("attacks", "What attackers cost a visitor", parts)

@@ -8,13 +8,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 from tests.systems.content.pictures import jpeg
 from tests.systems.content.vectors import XSS
 
 from squinney import assembly
 from squinney.content import demo
-from squinney.content.nodes import merging
+from squinney.content.nodes import merging, render
 
 
 def field(page: str, name: str) -> str:
@@ -337,6 +338,36 @@ def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
         node = pages.get("/api/content/by-path", params={"path": f"/x{number}"}).json()
         rendered = pages.get(f"/api/content/nodes/{node['id']}/html").json()
         assert pages.post("/site/-/preview", data={"text": text}).json() == rendered
+
+
+LARGE_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
+
+
+def test_what_takes_long_to_render_is_rendered_in_another_process(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_page(pages, slug="large", text=LARGE_TABLE)
+    new_page(pages, slug="small", text="a *b*")
+    large, small = (pages.get("/api/content/by-path", params={"path": path}).json() for path in ("/large", "/small"))
+    pages.post(f"/site/-/comments/{small['id']}", data={"text": "*c* " * 900, "key": "k"})
+    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    elsewhere = []
+
+    def compute(function: Any, *args: Any) -> str:
+        elsewhere.append(function.__name__)
+        return "<p>from elsewhere</p>"
+
+    assert isinstance(pages.app, FastAPI)
+    monkeypatch.setattr(pages.app.state, "processes", compute)
+    for shown in [
+        pages.get("/site/large"),
+        pages.get(f"/api/content/nodes/{large['id']}/html"),
+        pages.post("/site/-/preview", data={"text": f"other\n\n{LARGE_TABLE}"}),
+        pages.get("/site/small"),
+        pages.get(f"/api/content/feeds/{pages.get('/api/content/by-path?path=/blog').json()['id']}.rss"),
+    ]:
+        assert (shown.status_code, "from elsewhere" in shown.text) == (200, not shown.url.path.endswith(".rss"))
+    assert elsewhere == ["_markdown", "_markdown", "_comment"], "kept by its text, and small texts stay here"
 
 
 @pytest.mark.parametrize("text", ["x" * 500_001, "|a|b|\n|-|-|\n" * 9_000, "[" * 60_000])

@@ -92,6 +92,27 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def renderers() -> set[str]:
+    """The processes that render, whoever started them, by their ids."""
+    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return {line.split()[0] for line in listed.splitlines() if "squinney.service.processes" in line}
+
+
+def test_a_page_that_takes_long_is_rendered_beside_it_and_nothing_of_that_stays(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "large.md").write_text("---\ntitle: Large\n---\n" + "- an *item*\n" * 400)
+    before = renderers()
+    with Serving(tmp_path / "data", "--no-demo") as serving:
+        squinney = [sys.executable, "-m", "squinney.service.commands.main", "--data", str(tmp_path / "data")]
+        subprocess.run([*squinney, "content", "import", str(tmp_path / "pages")], check=True, timeout=60)
+        assert not renderers() - before, "none is started before it is needed"
+        assert "<em>item</em>" in fetch(f"{serving.url}/site/large")
+        ours = renderers() - before
+        assert ours
+        serving.interrupt(signal.SIGTERM)
+    assert not renderers() & ours
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_request_that_computes_for_ever_does_not_keep_the_process_alive(sign: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.cli.endless"]

@@ -28,6 +28,8 @@ class Most:
 
 PAGE = Most(lines=20_000, marks=50_000, cells=5_000)
 COMMENT = Most(lines=2_500, marks=2_000, cells=0)
+# Marks and cells, each of which takes 10 to 20 us, and lines, which count three times.
+COSTLY = 1_000
 
 
 def checked_page(text: object, field: str) -> str:
@@ -56,6 +58,12 @@ def _checked(text: str, field: str, most: Most) -> str:
 def is_simple(text: str, most: Most) -> bool:
     """Whether a text, checked or not, can be rendered in reasonable time."""
     return len(text) <= MOST_TEXT and all(found <= limit for _, limit, found in _counts(text, most))
+
+
+def is_costly(text: str) -> bool:
+    """Whether rendering it would hold the interpreter for more than some ten milliseconds."""
+    lines, marks, cells = (found for _, _, found in _counts(text, PAGE))
+    return 3 * lines + marks + cells > COSTLY
 
 
 def _counts(text: str, most: Most) -> Iterator[tuple[str, int, int]]:

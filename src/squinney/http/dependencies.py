@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 
@@ -19,6 +19,11 @@ async def assembled(request: Request) -> Assembled:
     Dependencies that only look something up are `async`: the framework would send a plain one to another thread.
     """
     return cast(Assembled, request.app.state.assembled)
+
+
+def processes_of(request: Request) -> Callable[..., Any] | None:
+    """What calls a function where its work holds nobody up (`service/processes.py`); None where it is done here."""
+    return cast("Callable[..., Any] | None", request.app.state.processes)
 
 
 def service(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:

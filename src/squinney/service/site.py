@@ -36,6 +36,7 @@ from squinney.service.middleware.refusals import RefusalMiddleware
 from squinney.service.middleware.security import SecurityMiddleware
 from squinney.service.middleware.visitors import VisitorMiddleware
 from squinney.service.post_photos import post_photos
+from squinney.service.processes import Processes
 from squinney.system import Assembled
 
 STATIC = Path(pages.__file__).parent / "static"
@@ -47,9 +48,13 @@ MESSAGES = {404: "There is no such page.", 405: "That cannot be done here."}
 home = APIRouter(include_in_schema=False)
 
 
-def create_site(systems: Assembled, *, options: Options | None = None) -> FastAPI:
-    """The application that `squinney serve` runs: the API, and the pages of each system that has some."""
+def create_site(systems: Assembled, *, options: Options | None = None, processes: Processes | None = None) -> FastAPI:
+    """The application that `squinney serve` runs: the API, and the pages of each system that has some.
+
+    With `processes`, what takes long to compute holds nobody up; whoever gives them closes them.
+    """
     app = application(systems, options or Options())
+    app.state.processes = processes
     found = surfaces(systems.systems, "web")
     app.include_router(home, dependencies=[known_queries_only])
     app.include_router(beside.router, dependencies=[csrf_checked, known_queries_only])

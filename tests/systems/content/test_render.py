@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from squinney.content import markup
 from squinney.content.comments.comments import checked_text
 from squinney.content.nodes import nesting, render, rules
 from squinney.content.nodes.kept import Kept
-from squinney.errors import Invalid
+from squinney.errors import Invalid, Unavailable
 
 ADDRESSES = {"href", "src"}
 
@@ -174,6 +176,39 @@ def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: 
         render.markdown(f"{number} " * 500)
     render.markdown("*a* [b](c)")
     assert len(calls) == 55
+
+
+def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that many open when it is new is rendered once; what fails is tried again by the next."""
+    monkeypatch.setattr(render, "KEPT", Kept(1 << 20))
+    text, go, calls = "- a\n" * 500, threading.Event(), []
+
+    def slow(*asked: Any) -> str:
+        calls.append(asked)
+        go.wait(30)
+        if len(calls) == 1:
+            raise Unavailable("too much at once")
+        return "made"
+
+    with ThreadPoolExecutor(4) as pool:
+        crowd = [pool.submit(render.markdown, text, elsewhere=slow) for _ in range(4)]
+        go.set()
+        assert {str(one.exception()) for one in crowd} <= {"too much at once", "None"}
+    assert render.markdown(text, elsewhere=slow) == "made"
+    assert calls[-1] == (render._markdown, text, None)
+    assert render.KEPT._making == {}
+
+
+def test_what_takes_long_is_told_without_a_parser() -> None:
+    assert not markup.is_costly("A page of *prose* with a [link](x).\n\n" * 60)
+    for costly in ("|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200, "*a* " * 600, "- a\n" * 400, "[" * 1_001):
+        assert markup.is_costly(costly)
+
+
+def test_the_first_words_of_a_text_never_cost_what_its_table_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "_pages", lambda: pytest.fail("its cells are made"))
+    table = "Words first.\n\n" + "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
+    assert render.plain(table).startswith("Words first.")
 
 
 def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ ElementTree.register_namespace("dc", DUBLIN_CORE)
 class Feed:
     """What a feed is about: its title, where it is read, where it comes from, and each entry with its address.
 
-    `asset_url` says where a photo's or video's bytes are.
+    `asset_url` says where a photo's or video's bytes are, `elsewhere` where long texts are rendered.
     """
 
     title: str
@@ -36,6 +36,7 @@ class Feed:
     feed_url: str
     entries: Sequence[tuple[Node, str]]
     asset_url: Callable[[Node], str] = lambda node: f"urn:squinney:node:{node['_id']}"
+    elsewhere: render.Elsewhere | None = None
 
     @property
     def updated(self) -> datetime:
@@ -113,7 +114,8 @@ def _written(root: ElementTree.Element) -> bytes:
 
 def _html(feed: Feed, node: Node, url: str) -> str:
     """The picture, if it is one, and the text. Read elsewhere, so its links name the site."""
-    return _picture(feed, node) + render.markdown(node["metadata"]["detail"].get("text", ""), base_url=url)
+    text = node["metadata"]["detail"].get("text", "")
+    return _picture(feed, node) + render.markdown(text, base_url=url, elsewhere=feed.elsewhere)
 
 
 def _picture(feed: Feed, node: Node) -> str:

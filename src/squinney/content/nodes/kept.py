@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 
 Key = tuple[tuple[str, str], bytes]
 
@@ -13,12 +14,14 @@ Key = tuple[tuple[str, str], bytes]
 class Kept:
     """What was made of texts, the least recently used forgotten first.
 
-    A text that changes is another text, so nothing here can be out of date. Several threads may use it.
+    A text that changes is another text, so nothing here can be out of date. Several threads may use it:
+    those who want the same at once wait for one of them.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._made: OrderedDict[Key, str] = OrderedDict()
+        self._making: dict[Key, Future[str]] = {}
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -29,14 +32,24 @@ class Kept:
             if (known := self._made.get(key)) is not None:
                 self._made.move_to_end(key)
                 return known
-        made = make()  # not under the lock: who waits for another text need not wait for this one
+            is_first = key not in self._making
+            making = self._making.setdefault(key, Future())
+        if is_first:  # not under the lock: who waits for another text need not wait for this one
+            self._make(key, making, make)
+        return making.result()
+
+    def _make(self, key: Key, making: Future[str], make: Callable[[], str]) -> None:
+        """Make it for all who ask for it meanwhile."""
+        try:
+            making.set_result(make())
+        except BaseException as error:
+            making.set_exception(error)
         with self._lock:
-            self._keep(key, made)
-        return made
+            del self._making[key]
+            if not making.exception():
+                self._keep(key, making.result())
 
     def _keep(self, key: Key, made: str) -> None:
-        if key in self._made:
-            return
         self._made[key] = made
         self._bytes += _size(made)
         while self._bytes > self._most:

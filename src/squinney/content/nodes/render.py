@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import html
 import re
+from collections.abc import Callable
 from urllib.parse import urljoin
 
 import nh3
@@ -29,6 +30,8 @@ MOST_STEPS = 1_000_000
 SCHEMES = {"http", "https", "mailto"}
 MOST_KEPT_BYTES = 32 << 20
 KEPT = Kept(MOST_KEPT_BYTES)
+# Calls a function with its arguments where it holds nobody up, such as `squinney.service.processes.Processes`.
+Elsewhere = Callable[..., str]
 LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
 
 
@@ -41,6 +44,12 @@ def _pages() -> MarkdownIt:
 def _flat_pages() -> MarkdownIt:
     """Without what nests to any depth."""
     return _ready(MarkdownIt("commonmark", {"html": False}).enable("table").disable(["emphasis"]))
+
+
+@functools.cache
+def _without_tables() -> MarkdownIt:
+    """For the first words of a text: its tables may have thousands of cells."""
+    return _ready(MarkdownIt("commonmark"))
 
 
 @functools.cache
@@ -71,9 +80,16 @@ def _as_typed(text: str) -> str:
     return f"<pre>{html.escape(text)}</pre>"
 
 
-def markdown(text: str, *, base_url: str | None = None) -> str:
-    """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it."""
-    return KEPT.get(("page", base_url or ""), text, lambda: _markdown(text, base_url))
+def markdown(text: str, *, base_url: str | None = None, elsewhere: Elsewhere | None = None) -> str:
+    """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it.
+
+    A text that takes long is rendered `elsewhere`, where that is given.
+    """
+    return KEPT.get(("page", base_url or ""), text, lambda: _made(elsewhere, _markdown, text, base_url))
+
+
+def _made(elsewhere: Elsewhere | None, make: Callable[..., str], text: str, *args: str | None) -> str:
+    return elsewhere(make, text, *args) if elsewhere and markup.is_costly(text) else make(text, *args)
 
 
 def _markdown(text: str, base_url: str | None) -> str:
@@ -87,9 +103,9 @@ def _markdown(text: str, base_url: str | None) -> str:
     )
 
 
-def comment(text: str) -> str:
+def comment(text: str, *, elsewhere: Elsewhere | None = None) -> str:
     """A comment's text as HTML that can be shown; links carry no weight with search engines."""
-    return KEPT.get(("comment", ""), text, lambda: _comment(text))
+    return KEPT.get(("comment", ""), text, lambda: _made(elsewhere, _comment, text))
 
 
 def _comment(text: str) -> str:
@@ -111,7 +127,8 @@ def plain(text: str, most: int = 300) -> str:
 
 
 def _plain(text: str, most: int) -> str:
-    words = html.unescape(nh3.clean(_page(text), tags=set())).split()
+    rendered = _without_tables().render(text) if markup.is_costly(text) else _page(text)
+    words = html.unescape(nh3.clean(rendered, tags=set())).split()
     short = " ".join(words)
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 

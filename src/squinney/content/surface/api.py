@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import RedirectResponse
 
 from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode
@@ -32,7 +32,7 @@ from squinney.content.surface.models import (
 from squinney.errors import Forbidden, LimitReached
 from squinney.http.answers import page_of
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import service
+from squinney.http.dependencies import processes_of, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
@@ -91,9 +91,10 @@ def get_node(tree: Tree, by: As, node_id: str) -> Any:
 
 
 @content.get("/nodes/{node_id}/html", response_model=Rendered, responses=READ)
-def get_html(tree: Tree, by: As, node_id: str) -> Any:
+def get_html(request: Request, tree: Tree, by: As, node_id: str) -> Any:
     """The node's text, rendered and sanitised."""
-    return {"html": render.markdown(tree.by_id(node_id, viewer=by)["metadata"]["detail"].get("text", ""))}
+    text = tree.by_id(node_id, viewer=by)["metadata"]["detail"].get("text", "")
+    return {"html": render.markdown(text, elsewhere=processes_of(request))}
 
 
 @content.patch("/nodes/{node_id}", response_model=NodeModel, responses={**WRITE, **responses(EditConflict)})

@@ -14,7 +14,7 @@ from squinney.content.nodes import feeds
 from squinney.content.surface.assets import Body, asset_response, feed_response
 from squinney.content.surface.models import As, NodeModel, node_out
 from squinney.errors import Forbidden
-from squinney.http.dependencies import service
+from squinney.http.dependencies import processes_of, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.http.work import UPLOADS
@@ -96,6 +96,7 @@ def feed_for(request: Request, tree: Nodes, node: Node, kind: Literal["rss", "at
         str(request.url),
         entries,
         asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
+        elsewhere=processes_of(request),
     )
     body = feeds.rss(feed) if kind == "rss" else feeds.atom(feed)
     return feed_response(request, body, f"application/{kind}+xml", feed.updated)

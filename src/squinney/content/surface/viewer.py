@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from squinney.content import Author, Viewer
 from squinney.content.nodes import render
+from squinney.http.dependencies import processes_of
 from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
@@ -37,11 +38,11 @@ def as_typed(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def page_html(text: str) -> Markup:
+def page_html(request: Request, text: str) -> Markup:
     """A page's text; sanitised, so a template may show it as it is."""
-    return Markup(render.markdown(text))  # noqa: S704
+    return Markup(render.markdown(text, elsewhere=processes_of(request)))  # noqa: S704
 
 
-def comment_html(text: str) -> Markup:
+def comment_html(request: Request, text: str) -> Markup:
     """A comment's text; sanitised, so a template may show it as it is."""
-    return Markup(render.comment(text))  # noqa: S704
+    return Markup(render.comment(text, elsewhere=processes_of(request)))  # noqa: S704

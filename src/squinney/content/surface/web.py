@@ -106,7 +106,7 @@ def show_node(
     about: dict[str, Any] = {
         "node": node,
         "metadata": node["metadata"],
-        "html": page_html(node["metadata"]["detail"].get("text", "")),
+        "html": page_html(request, node["metadata"]["detail"].get("text", "")),
         "crumbs": _crumbs(tree, node, viewer),
         "may_edit": tree.may_edit(node, viewer),
         "here": f"/site/{path.strip('/')}",
@@ -115,7 +115,7 @@ def show_node(
     }
     if template := LISTED.get(node["metadata"]["type"]):
         return render_page(request, template, **about, **_below(tree, node, cursor, viewer))
-    return render_page(request, "content/page.html", **about, talk=_talk(talk, node, cursor, order, at), at=at)
+    return render_page(request, "content/page.html", **about, talk=_talk(request, talk, node, cursor, order, at), at=at)
 
 
 def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response:
@@ -131,7 +131,9 @@ def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[
     return {"items": [(child, _summary(child)) for child in page.items], "next": page.next, "drafts": drafts}
 
 
-def _talk(talk: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None) -> dict[str, Any] | None:
+def _talk(
+    request: Request, talk: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None
+) -> dict[str, Any] | None:
     """A page of comments, in threads where the strategy has them."""
     if node["metadata"]["type"] not in TALKED_ABOUT:
         return None
@@ -140,7 +142,7 @@ def _talk(talk: Comments, node: Node, cursor: str | None, order: Order | None, a
     # A link may be older than the last conversion of the discussion.
     shown = order if order in can else "threaded" if "threaded" in can else "chronological"
     page, is_lost = _comments(talk, node, cursor, shown, at)
-    comments = [(comment, comment_html(comment["text"])) for comment in page.items]
+    comments = [(comment, comment_html(request, comment["text"])) for comment in page.items]
     return {
         "comments": comments,
         "next": page.next,

@@ -87,7 +87,7 @@ def show_queue(request: Request, queue: Queue, cursor: str | None = None) -> Res
     """What waits for a decision."""
     page = queue.queue(cursor=cursor, viewer=viewer_of(request))
     items = [
-        (entry.flag, entry.comment, comment_html(entry.comment["text"]) if entry.comment else "")
+        (entry.flag, entry.comment, comment_html(request, entry.comment["text"]) if entry.comment else "")
         for entry in page.items
     ]
     return render_page(request, "content/queue.html", items=items, next=page.next)

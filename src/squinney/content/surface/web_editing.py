@@ -17,7 +17,7 @@ from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
-from squinney.http.dependencies import service
+from squinney.http.dependencies import processes_of, service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.statuses import status_of
@@ -204,7 +204,8 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 @COMPUTING
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it; what could not be saved is refused with the same words."""
-    return JSONResponse({"html": render.markdown(markup.checked_page(as_typed(text), "detail.text"))})
+    checked = markup.checked_page(as_typed(text), "detail.text")
+    return JSONResponse({"html": render.markdown(checked, elsewhere=processes_of(request))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)

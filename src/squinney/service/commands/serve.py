@@ -25,6 +25,7 @@ from squinney.mongo.connect import Connection
 from squinney.service import logs
 from squinney.service.commands.systems import systems_of
 from squinney.service.jobs import Worker
+from squinney.service.processes import Processes
 from squinney.service.secret import secret_for
 from squinney.settings import Settings
 from squinney.system import Assembled
@@ -62,13 +63,15 @@ def serve(
         systems = assembly.assemble(connection.db, mode=settings.transaction_mode, systems=chosen)
         if demo:
             load_demo_photos(systems)
-        site = create_site(systems, options=_options(settings, connection))
+        processes = Processes()
+        site = create_site(systems, options=_options(settings, connection), processes=processes)
         jobs = Worker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
         jobs.start()
         try:
             _say_where(listener, systems)
             _run(site, listener, end=connection.close)
         finally:
+            processes.close()
             jobs.stop()
             systems.close()
 

@@ -1,4 +1,4 @@
-"""Formats that users have; the examples are those of the formats' own documentation."""
+"""Formats that users have. Above each line stands the page of the format's own documentation that its shape is from."""
 
 from __future__ import annotations
 
@@ -9,43 +9,84 @@ import pytest
 from squinney.analytics.parsers import DETECTED, Malformed, detect, parse_any, parser_for
 from squinney.errors import Invalid
 
+# https://httpd.apache.org/docs/2.4/logs.html#accesslog
 CLF = '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326'
 AGENT = '"http://www.example.com/start.html" "Mozilla/4.08 [en] (Win98; I ;Nav)"'
 COMBINED = f"{CLF} {AGENT}"
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/LogFormat.html; fields were added at the end several times
 S3 = (
     "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be amzn-s3-demo-bucket1"
     " [06/Feb/2019:00:00:38 +0000] 192.0.2.3 79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be"
     ' 3E57427F3EXAMPLE REST.GET.VERSIONING - "GET /amzn-s3-demo-bucket1?versioning HTTP/1.1" 200 - 113 - 7 - "-"'
     ' "S3Console/0.4" - s9lzHYrFp76ZVxRcpX9+5cjAnEH2ROuNkd2BHfIa6UkFVdtjf5mKR3/eTPFvsiP/XV/VLi31234= SigV4'
     " ECDHE-RSA-AES128-GCM-SHA256 AuthHeader amzn-s3-demo-bucket1.s3.us-west-1.amazonaws.com TLSV1.2"
-    " arn:aws:s3:us-west-1:123456789012:accesspoint/example-AP Yes"
+    " arn:aws:s3:us-west-1:123456789012:accesspoint/example-AP Yes us-east-1"
 )
+S3_UP_TO_2018 = S3[: S3.index(" s9lzHYrFp76")]
+S3_EXPIRED = (
+    f"{S3[:64]} amzn-s3-demo-bucket1 [06/Feb/2019:00:00:38 +0000] - AmazonS3 3E57427F3EXAMPLE S3.EXPIRE.OBJECT"
+    ' a/b "-" - - - 12 - - "-" "-" - s9lzHYrFp76= - - - - - - - us-east-1'
+)
+# https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html
 ALB = (
     "http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000"
     ' 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - -'
     " arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067"
     ' "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-"'
-    ' "10.0.0.1:80" "200" "-" "-"'
+    ' "10.0.0.1:80" "200" "-" "-" TID_1234abcd5678ef90'
 )
+ALB_WITHOUT_TRACE = ALB.removesuffix(" TID_1234abcd5678ef90")
 # The fields up to the user agent are those that differ between the kinds of listener.
 ALB_REST = ALB.partition('"curl/7.46.0" ')[2]
 ALB_H2 = (
     "h2 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 10.0.1.252:48160 10.0.0.66:9000 0.000 0.002"
     f' 0.000 200 200 5 257 "GET https://10.0.2.105:773/ HTTP/2.0" "curl/7.46.0" {ALB_REST}'
 )
+ALB_HTTPS = (
+    "https 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.086"
+    ' 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/ HTTP/1.1" "curl/7.46.0"'
+    " ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2"
+    " arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067"
+    ' "Root=1-58337281-1d84f3d73c47ec4e58577259" "www.example.com"'
+    ' "arn:aws:acm:us-east-2:123456789012:certificate/12345678-1234-1234-1234-123456789012"'
+    ' 1 2018-07-02T22:22:48.364000Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1234abcd5678ef90'
+)
+ALB_OF_2016 = ALB[: ALB.index(' "-" "-" 0 2018-')]
+ALB_LAMBDA = (
+    "http 2018-11-30T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 - 0.000 0.001 0.000"
+    ' 502 - 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - -'
+    " arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067"
+    ' "Root=1-58337364-23a8c76965a2ef7629b185e3" "-" "-" 0 2018-11-30T22:22:48.364000Z "forward" "-"'
+    ' "LambdaInvalidResponse" "-" "-" "-" "-" TID_1234abcd5678ef90'
+)
 ALB_WS = (
     "ws 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 10.0.0.140:40914 10.0.1.192:8010 0.001 0.003"
     f' 0.000 101 101 218 587 "GET http://10.0.0.30:80/ HTTP/1.1" "-" {ALB_REST}'
 )
+# https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/access-log-collection.html
 ELB = (
     "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200"
     ' 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -'
 )
 OLD_ELB = ELB.removesuffix(' "curl/7.38.0" - -')
+ELB_HTTPS = (
+    "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000086 0.001048 0.001337 200 200"
+    ' 0 57 "GET https://www.example.com:443/ HTTP/1.1" "curl/7.38.0" DHE-RSA-AES128-SHA TLSv1.2'
+)
+ELB_TCP = (
+    "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.001069 0.000028 0.000041 - -"
+    ' 82 305 "- - - " "-" - -'
+)
+ELB_SSL = (
+    "2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.001065 0.000015 0.000023 - -"
+    ' 57 502 "- - - " "-" ECDHE-ECDSA-AES128-GCM-SHA256 TLSv1.2'
+)
+# https://nginx.org/en/docs/http/ngx_http_log_module.html, and `main` as nginx's packages configure it
 MAIN = (
     "$remote_addr - $remote_user [$time_local] "
     '"$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for"'
 )
+# https://doc.traefik.io/traefik/observability/access-logs/
 TRAEFIK_CLF = (
     '192.168.0.1 - - [01/Nov/2020:10:00:00 +0000] "GET /whoami HTTP/1.1" 200 342 "-" "curl/7.64.1" 3'
     ' "whoami@docker" "http://172.18.0.3:80" 1ms'
@@ -72,13 +113,21 @@ TRAEFIK_CLF = (
         ),
         (S3, "s3", {"site": "amzn-s3-demo-bucket1", "host": "192.0.2.3", "query": "versioning", "bytes": 113}),
         (ALB, "alb", {"site": "www.example.com", "host": "192.168.131.39", "path": "/", "bytes": 366, "status": 200}),
-        (f"{ALB} TID_1234abcd5678ef90", "alb", {"site": "www.example.com", "bytes": 366}),
-        (f'{ALB} TID_1234abcd5678ef90 "-" "-" "-"', "alb", {"site": "www.example.com", "bytes": 366}),
+        (S3_UP_TO_2018, "s3", {"host": "192.0.2.3", "bytes": 113, "user_agent": "S3Console/0.4"}),
+        (S3_EXPIRED, "s3", {"site": "amzn-s3-demo-bucket1", "host": None, "user": "AmazonS3", "path": None}),
+        (ALB_WITHOUT_TRACE, "alb", {"site": "www.example.com", "bytes": 366}),
+        (f'{ALB} "-" "-" "-"', "alb", {"site": "www.example.com", "bytes": 366}),
+        (ALB_OF_2016, "alb", {"site": "www.example.com", "bytes": 366}),
+        (ALB_HTTPS, "alb", {"site": "www.example.com", "bytes": 57, "user_agent": "curl/7.46.0"}),
+        (ALB_LAMBDA, "alb", {"host": "192.168.131.39", "status": 502, "bytes": 366}),
         (ALB.replace("10.0.0.1:80 0.000", "- 0.000"), "alb", {"host": "192.168.131.39", "status": 200}),
         (ALB_H2, "alb", {"site": "10.0.2.105", "host": "10.0.1.252", "protocol": "HTTP/2.0", "bytes": 257}),
         (ALB_WS, "alb", {"site": "10.0.0.30", "host": "10.0.0.140", "status": 101}),
         (ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29, "user_agent": "curl/7.38.0"}),
         (OLD_ELB, "elb", {"site": "www.example.com", "path": "/", "bytes": 29}),
+        (ELB_HTTPS, "elb", {"site": "www.example.com", "path": "/", "bytes": 57, "status": 200}),
+        (ELB_TCP, "elb", {"host": "192.168.131.39", "path": None, "status": None, "bytes": 305}),
+        (ELB_SSL, "elb", {"host": "192.168.131.39", "path": None, "status": None, "bytes": 502}),
     ],
 )
 def test_a_line_is_told_and_read(line, format, wanted):
@@ -224,6 +273,15 @@ def test_what_is_in_no_format_says_what_was_tried():
 
 # ---- the W3C's ----
 
+# https://www.w3.org/TR/WD-logfile.html, section "Example": the day is in the header alone
+DRAFT = [
+    "#Version: 1.0",
+    "#Date: 12-Jan-1996 00:00:00",
+    "#Fields: time cs-method cs-uri",
+    "00:34:23 GET /foo/bar.html",
+    "12:45:52 GET /foo/bar.html?a=b",
+]
+# https://learn.microsoft.com/windows/win32/http/w3c-logging for names and order
 IIS = [
     "#Software: Microsoft Internet Information Services 6.0",
     "#Version: 1.0",
@@ -232,6 +290,7 @@ IIS = [
     "2002-05-02 17:42:15 172.22.255.255 - 172.30.255.255 80 GET /images/picture.jpg - 200"
     " Mozilla/4.0+(compatible;MSIE+5.5;+Windows+2000+Server)",
 ]
+# https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html
 CLOUDFRONT = [
     "#Version: 1.0",
     "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer)"
@@ -268,13 +327,36 @@ def test_iis():
 def test_iis_with_the_fields_that_it_logs_by_default():
     lines = [
         "#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) cs(Referer)"
-        " cs-host sc-status sc-substatus sc-win32-status time-taken",
-        "2024-05-17 08:05:03 10.0.0.4 GET /a.aspx b=c 443 DOMAIN\\ann 203.0.113.7 Mozilla/5.0+(X11)"
-        " - example.org 304 0 0 9",
+        " sc-status sc-substatus sc-win32-status time-taken",
+        "2024-05-17 08:05:03 10.0.0.4 GET /a.aspx b=c 443 DOMAIN\\ann 203.0.113.7 Mozilla/5.0+(X11) - 304 0 0 9",
     ]
     (event,) = read(lines)
-    assert (event["site"], event["host"], event["user"]) == ("example.org", "203.0.113.7", "DOMAIN\\ann")
+    assert ("site" in event, event["host"], event["user"]) == (False, "203.0.113.7", "DOMAIN\\ann")
     assert (event["path"], event["query"], event["status"]) == ("/a.aspx", "b=c", 304)
+
+
+def test_iis_with_all_fields_of_a_shared_server():
+    lines = [
+        "#Fields: date time s-sitename cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent)"
+        " cs(Cookie) cs(Referer) cs-host sc-status sc-substatus sc-win32-status sc-bytes cs-bytes time-taken",
+        "2014-01-01 02:01:09 SAMPLEWEBSITE GET /step2.png X-ARR-LOG-ID=2ec4b8ad 80 - 1.54.23.196"
+        " Mozilla/5.0+(Windows+NT+6.3;+WOW64) - http://weblogs.example/a.aspx www.example.com 200 0 0 53175 871 46",
+    ]
+    (event,) = read(lines)
+    assert (event["site"], event["bytes"], event["status"]) == ("www.example.com", 53175, 200)
+    assert event["referer"] == "http://weblogs.example/a.aspx"
+
+
+def test_a_day_that_is_in_the_header_alone():
+    days = [event["time"] for event in read([*DRAFT, "#Date: 1996-01-13 00:00:00", "00:00:01 GET /b"])]
+    assert days == [
+        datetime(1996, 1, 12, 0, 34, 23, tzinfo=UTC),
+        datetime(1996, 1, 12, 12, 45, 52, tzinfo=UTC),
+        datetime(1996, 1, 13, 0, 0, 1, tzinfo=UTC),
+    ]
+    assert parser_for(detect(DRAFT))(DRAFT[3])["time"] == days[0], "whoever goes on behind the header knows the day"
+    with pytest.raises(Malformed, match="no date"):
+        parser_for(DRAFT[2])(DRAFT[3])
 
 
 def test_cloudfront():

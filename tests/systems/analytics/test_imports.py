@@ -432,3 +432,13 @@ def test_the_fields_of_a_log_may_change_between_chunks(log: EventLog, analytics_
     (source,) = log.imports().items
     assert (source["rejected"], source["blank"]) == (0, 2)
     assert source["format"] == second[0]
+
+
+def test_the_day_of_a_log_may_be_in_a_line_of_another_chunk(log: EventLog, analytics_db: Db) -> None:
+    lines = ["#Date: 2015-05-17 00:00:00", "#Fields: time cs-uri-stem", *(f"10:00:00 /a{n}" for n in range(100))]
+    content = "\n".join([*lines, "#Date: 2015-05-18 00:00:00", *(f"10:00:00 /b{n}" for n in range(100))]) + "\n"
+    options = imports.Options(chunk_bytes=500)
+    for stream in (content, content + "11:00:00 /c\n"):
+        imports.import_stream(EventPartitions(analytics_db), io.BytesIO(stream.encode()), options)
+    days = Counter((event["time"].day, event["path"][:2]) for event in log.between(MAY, JUNE))
+    assert days == {(17, "/a"): 100, (18, "/b"): 100, (18, "/c"): 1}

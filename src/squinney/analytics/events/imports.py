@@ -29,6 +29,7 @@ from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chun
 from squinney.analytics.events.storing import Counts, as_text
 from squinney.analytics.events.workers import Given, ImportWorkers, Job
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
+from squinney.analytics.parsers.w3c import W3C
 from squinney.clock import Clock, utcnow
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
@@ -316,9 +317,10 @@ class _Run:
 
 
 def last_header(chunk: Chunk) -> str:
-    """The line that says which fields come behind a chunk: its last such line, or the one before it."""
-    _, found, rest = f"\n{as_text(chunk.lines)}".rpartition(f"\n{W3C_FIELDS}")
-    return W3C_FIELDS + rest.partition("\n")[0].rstrip() if found else chunk.header
+    """The lines that say which fields come behind a chunk: its last such lines, or those before it."""
+    parser = W3C(chunk.header)
+    parser.read_directives(as_text(chunk.lines))
+    return parser.header or chunk.header
 
 
 def _followed_by(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:

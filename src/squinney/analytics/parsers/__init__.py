@@ -59,11 +59,10 @@ def parser_for(format: str, field_map: Mapping[str, str] | None = None) -> Parse
 def detect(lines: Iterable[str]) -> str | None:
     """The first format that understands any of these lines; None where none does.
 
-    Of the W3C's it is the `#Fields:` line.
+    Of the W3C's it is the `#Fields:` line, and where lines have no date, the `#Date:` line.
     """
     sample = list(lines)
-    header = next((line.rstrip() for line in sample if line.startswith(W3C_FIELDS)), None)
-    return header or next(
+    return W3C("\n".join(sample)).header or next(
         (name for name in DETECTED if any(_understands(FORMATS[name], line) for line in sample)), None
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote
 
 from squinney.analytics.parsers.fields import as_count, as_time
-from squinney.analytics.parsers.lines import Malformed, put_target, site_of
+from squinney.analytics.parsers.lines import MONTHS, Malformed, put_target, site_of
 from squinney.mongo.schema import Document
 
 FIELDS = "#Fields:"
+_DIRECTIVE = re.compile(r"^#(?:Fields|Date):.*", re.MULTILINE)
+_DATE = re.compile(r"#Date:\s*(?:(\d{4})-(\d\d)-(\d\d)|(\d{1,2})-([A-Z][a-z]{2})-(\d{4}))\b")
 # Ours, and where it is: the first of these that the log has.
 _PLACES = {
     "host": ("c-ip",),
@@ -22,10 +25,26 @@ _PLACES = {
 
 
 class W3C:
-    """A parser that goes by the last `#Fields:` line it has read; directives themselves are no events."""
+    """A parser that goes by the last `#Fields:` line it has read; directives themselves are no events.
 
-    def __init__(self, format: str = "") -> None:
-        self._fields = _fields(format) if format.startswith(FIELDS) else []
+    Lines that have a time and no date are of the day of the last `#Date:` line.
+    """
+
+    def __init__(self, header: str = "") -> None:
+        self._fields: list[str] = []
+        self._day = ""
+        self.read_directives(header)
+
+    def read_directives(self, lines: str) -> None:
+        """Go by what these say from here on."""
+        for line in _DIRECTIVE.findall(lines):
+            self(line)
+
+    @property
+    def header(self) -> str:
+        """What a parser has to know that reads on from here; empty where no `#Fields:` line was read."""
+        day = f"\n#Date: {self._day}" if self._day and "date" not in self._fields else ""
+        return f"{FIELDS} {' '.join(self._fields)}{day}" if self._fields else ""
 
     def __call__(self, line: str) -> Document | None:
         """The event of one line; None for a directive.
@@ -35,7 +54,8 @@ class W3C:
         line = line.rstrip("\r\n")
         if line.startswith("#"):
             if line.startswith(FIELDS):
-                self._fields = _fields(line)
+                self._fields = line.removeprefix(FIELDS).lower().split()
+            self._day = _day(line) or self._day
             return None
         if not self._fields:
             raise Malformed(f"not the w3c format: no {FIELDS} line comes before it")
@@ -44,15 +64,20 @@ class W3C:
         if len(values) != len(self._fields):
             raise Malformed(f"it has {len(values)} fields, and its {FIELDS} line {len(self._fields)}")
         found = {name: value for name, value in zip(self._fields, values, strict=True) if value not in ("-", "")}
-        return _event(found, tabs)
+        return _event({"date": self._day, **found}, tabs)
 
 
-def _fields(line: str) -> list[str]:
-    return line.removeprefix(FIELDS).lower().split()
+def _day(line: str) -> str:
+    """The day of a `#Date:` line as 2002-05-02; some write it as 12-Jan-1996."""
+    match = _DATE.match(line)
+    if match is None:
+        return ""
+    year, month, day, own_day, name, own_year = match.groups()
+    return f"{year}-{month}-{day}" if year else f"{own_year}-{MONTHS.get(name, 0):02}-{int(own_day):02}"
 
 
 def _event(found: dict[str, str], tabs: bool) -> Document:
-    if "date" not in found or "time" not in found:
+    if not found["date"] or "time" not in found:
         raise Malformed("it has no date or no time")
     event: Document = {"time": as_time(f"{found['date']}T{found['time']}+00:00")}
     for ours, partitions in _PLACES.items():

@@ -114,7 +114,7 @@ def _gone_or_there(db: Db, state: Any) -> None:
 
 def _deliver(db: Db, mode: Mode, state: Any) -> None:
     """In small steps, so that it can die between any two of them."""
-    with patch.object(delivery, "BATCH", 2), patch.object(delivery, "BATCHES_A_TURN", 1):
+    with patch.object(delivery, "BATCH", 2):
         _network(db, merge_above=3, settle_seconds=0).deliver()
 
 
@@ -143,7 +143,7 @@ def _erased_or_not(db: Db, state: Any) -> None:
 def _erase(db: Db, mode: Mode, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).erase("ann")
-    with patch.object(delivery, "BATCH", 2):
+    with patch.object(delivery, "ERASED_A_TURN", 2):
         _network(db).deliver()
 
 

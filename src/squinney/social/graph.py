@@ -195,6 +195,8 @@ def load(db: Db, pairs: Sequence[tuple[str, str]], circle: str, now: datetime, s
             edges[tuple(one["_id"].values())] = touched[tuple(one["_id"].values())] = one
         users[me]["circles"] = counted(users[me]["circles"], circle, 1)
         users[me]["circled"] += int(first)
+        if "merging" in users[other] and other not in users[me]["merged"]:
+            users[me]["merged"].append(other)
         more[me] += 1
         rules.at_most(users[me]["circled"] - 1, rules.MOST_CIRCLED, "people in circles")
     writes: list[Any] = [
@@ -203,10 +205,8 @@ def load(db: Db, pairs: Sequence[tuple[str, str]], circle: str, now: datetime, s
     ]
     if writes:
         db["social.edges"].bulk_write(writes, session=session)
-        counts = [
-            UpdateOne({"_id": me}, {"$set": {"circles": users[me]["circles"], "circled": users[me]["circled"]}})
-            for me in more
-        ]
+        changed = ("circles", "circled", "merged")
+        counts = [UpdateOne({"_id": me}, {"$set": {name: users[me][name] for name in changed}}) for me in more]
         db["social.users"].bulk_write(counts, session=session)
     return sum(more.values())
 

@@ -21,8 +21,8 @@ from squinney.patterns.queue import Queue
 from squinney.social import graph, members, posting, queries, reading, rules
 from squinney.social.documents import Circled, Comment, Listed, Notice, Post, Profile, User
 from squinney.social.errors import UnknownUser
+from squinney.social.export import everything_of
 from squinney.social.relations import member, relations
-from squinney.social.tasks import erasing
 from squinney.social.tasks.delivery import Delivery
 from squinney.transactions import Key, Transactions, in_transaction, once
 
@@ -178,7 +178,7 @@ class Network:
         """
         user = checks.identifier(me, "me")
         self.get(user)
-        return ({"what": what, **document} for what, document in erasing.everything_of(self._db, user))
+        return ({"what": what, **document} for what, document in everything_of(self._db, user))
 
     @operation()
     def erase(self, me: str) -> None:
@@ -367,6 +367,7 @@ class Network:
         """
         checks.identifier(me, "me")
         checked = rules.detail(type, detail)
+        circles = rules.audience(circles)
         if to is not None:
             self._two(me, to, "to")
 
@@ -374,7 +375,7 @@ class Network:
             made = posting.write_post(self._db, self._queue, me, type, checked, circles, to, self._clock, session)
             return cast(str, made["_id"])
 
-        arguments = {"me": me, "type": type, "detail": checked, "circles": list(circles), "to": to}
+        arguments = {"me": me, "type": type, "detail": checked, "circles": circles, "to": to}
         made = self._once("social.post", work, key, arguments)
         return reading.get_post(self._db, me, made)
 

@@ -33,14 +33,14 @@ def write_post(
     me: str,
     kind: str,
     detail: Document,
-    circles: Any,
+    circles: list[str],
     to: str | None,
     clock: Clock,
     session: ClientSession,
 ) -> Document:
     """Write a post, count it, tell those whom it mentions or is addressed to, and have it delivered."""
     user = member(db, me, session)
-    audience = rules.audience(circles, [one["name"] for one in user["circles"]])
+    rules.known_circles(circles, user)
     if to is not None:
         member(db, to, session)
         if Pair(db, me, to, session).is_blocked:
@@ -50,12 +50,12 @@ def write_post(
         "_id": new_id(),
         "by": me,
         "to": to,
-        "circles": audience,
+        "circles": circles,
         "type": kind,
         "ts": now,
         "detail": detail,
         "mentions": mentioned(db, detail.get("text", ""), session),
-        "merged": PUBLIC in audience and user.get("merging") is True,
+        "merged": PUBLIC in circles and user.get("merging") is True,
         "comments": [],
         "comment_count": 0,
     }

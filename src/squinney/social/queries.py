@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,25 +91,33 @@ BLOCKED = _list_of("blocked", "blocked_at")
 
 
 def _receivers(field: str) -> Any:
-    def where(owner: str, until: datetime, **more: Any) -> Document:
-        return {"_id.owner": owner, field: {"$lte": until}, **more}
+    def stages(
+        owner: str, until: datetime, limit: int, place: Place | None = None, circles: Sequence[str] | None = None
+    ) -> list[Document]:
+        """As one list of ids: edge by edge, to decode them would cost more than to insert the entries."""
+        where: Document = {"_id.owner": owner, field: {"$lte": until}}
+        if place is not None:
+            same_moment = {field: place[0], "_id.other": {"$gt": place[1]}}
+            where = {"_id.owner": owner, "$or": [same_moment, {field: {"$gt": place[0], "$lte": until}}]}
+        if circles is not None:
+            where["circles"] = {"$elemMatch": {"name": {"$in": circles}, "at": {"$lte": until}}}
+        found = {"_id": None, "readers": {"$push": "$_id.other"}, "at": {"$last": f"${field}"}}
+        return [{"$match": where}, {"$sort": {field: 1, "_id.other": 1}}, {"$limit": limit}, {"$group": found}]
 
-    return where
+    return stages
 
 
-FOLLOWERS_UNTIL = Query(
+FOLLOWERS_UNTIL = Pipeline(
     "social.followers-until",
     "social.edges",
-    where=_receivers("follower_at"),
-    example={"owner": "a", "until": _DAY},
-    sort=[("follower_at", 1), ("_id.other", 1)],
+    stages=_receivers("follower_at"),
+    example={"owner": "a", "until": _DAY, "limit": 100, "place": (_DAY, "b")},
 )
-CIRCLED_UNTIL = Query(
+CIRCLED_UNTIL = Pipeline(
     "social.circled-until",
     "social.edges",
-    where=_receivers("circled_at"),
-    example={"owner": "a", "until": _DAY},
-    sort=[("circled_at", 1), ("_id.other", 1)],
+    stages=_receivers("circled_at"),
+    example={"owner": "a", "until": _DAY, "limit": 100},
 )
 POST = Query("social.post", "social.posts", where=lambda post: {"_id": post}, example={"post": "p"})
 SOME_POSTS = Query(
@@ -227,24 +236,24 @@ PLACE = Query("social.place", "social.places", where=lambda sweep: {"_id": sweep
 
 
 def _news(user: str, limit: int, place: Place | None = None) -> list[Document]:
-    """A member with the newest entries of their news, the posts of these, and the newest posts of those authors whose
-    posts are not delivered but merged in."""
+    """A member with the newest entries of their news, the newest posts of those authors whose posts are not delivered
+    but merged in, both without what they say, and then the posts."""
     entries = [{"$match": NEWS_OF(user=user, place=place)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
-    newest: list[Document] = [
-        {"$match": {"merged": True, **_behind(place)}},
-        {"$sort": {"ts": -1, "_id": -1}},
-        {"$limit": limit},
-    ]
-    posts = {"from": "social.posts", "localField": "_id", "foreignField": "by", "pipeline": newest, "as": "posts"}
-    merged = [{"$project": {"_id": 1}}, {"$lookup": posts}]
+    newest: list[Document] = [{"$sort": {"ts": -1, "_id": -1}}, {"$limit": limit}]
+    of_author = [{"$match": {"merged": True, **_behind(place)}}, *newest, {"$project": {"ts": 1}}]
+    posts = {"from": "social.posts", "localField": "_id", "foreignField": "by", "pipeline": of_author, "as": "posts"}
+    # Only the newest of all authors' leave this stage: five thousand authors' would be no document any more.
+    of_all = [{"$unwind": "$posts"}, {"$replaceWith": "$posts"}, *newest]
+    merged = [{"$project": {"_id": 1}}, {"$lookup": posts}, *of_all]
     authors = {"from": "social.users", "localField": "merged", "foreignField": "_id", "pipeline": merged}
     return [
         {"$match": {"_id": user}},
         {"$project": {"muted": 1, "merged": 1, "left_at": 1}},
         {"$lookup": {"from": "social.news", "pipeline": entries, "as": "entries"}},
-        # Once for all entries: one by one it would be a query for each.
-        {"$lookup": {"from": "social.posts", "localField": "entries._id.p", "foreignField": "_id", "as": "posts"}},
-        {"$lookup": {**authors, "as": "authors"}},
+        {"$lookup": {**authors, "as": "newest"}},
+        {"$set": {"ids": {"$concatArrays": ["$entries._id.p", "$newest._id"]}, "merged": "$$REMOVE"}},
+        # Once for all of them: one by one it would be a query for each.
+        {"$lookup": {"from": "social.posts", "localField": "ids", "foreignField": "_id", "as": "posts"}},
     ]
 
 

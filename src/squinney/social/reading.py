@@ -45,9 +45,7 @@ def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
 def newest(reader: Document) -> list[Document]:
     """Delivered and merged posts, newest first; of a post that is gone only its place is left."""
     found = {entry["_id"]["p"]: {"_id": entry["_id"]["p"], "ts": entry["_id"]["t"]} for entry in reader["entries"]}
-    found.update({post["_id"]: post for post in reader["posts"]})
-    for author in reader.get("authors", ()):
-        found.update({post["_id"]: post for post in author["posts"]})
+    found.update({post["_id"]: post for post in (*reader["newest"], *reader["posts"])})
     return sorted(found.values(), key=lambda post: (post["ts"], post["_id"]), reverse=True)
 
 
@@ -60,7 +58,7 @@ def wall(db: Db, viewer: str | None, owner: str, cursor: str | None, limit: int)
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]
         wanted = viewer != owner or post["by"] == owner or author.follows_since is not None
-        return wanted and rules.may_see(viewer, post, author)
+        return wanted and people[owner].shows and rules.may_see(viewer, post, author)
 
     return _posts(db, viewer, read, keep, cursor, limit, owner)
 

@@ -36,6 +36,8 @@ DETAILS: dict[str, dict[str, tuple[int, bool]]] = {
 }
 MENTION = re.compile(r"(?<![\w@])@([a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
 MOST_HANDLE = 32
+# Without a width of their own: emoji are made of several with the one, names in some scripts have the other.
+JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
 
 
 # ---- who may see what ----
@@ -124,23 +126,26 @@ def audience_of(post: Mapping[str, Any]) -> str:
 
 def name(value: Any, field: str = "name") -> str:
     """A person's name: something that can be seen, on one line."""
-    checks.text(value, field, least=1, most=MOST_NAME)
-    if not value.strip() or not value.isprintable():
-        raise Invalid(f"{field} must be visible characters on one line", field=field)
-    return str(value.strip())
+    return _visible(value, field, MOST_NAME)
 
 
 def circle(value: Any, field: str = "circle") -> str:
     """A circle's name. Names of the form `*...*` are ours."""
-    checks.text(value, field, least=1, most=MOST_CIRCLE_NAME)
-    if not value.strip() or not value.isprintable():
-        raise Invalid(f"{field} must be visible characters on one line", field=field)
-    if value.startswith("*"):
+    found = _visible(value, field, MOST_CIRCLE_NAME)
+    if found.startswith("*"):
         raise Invalid(f"{field} must not begin with *", field=field)
+    return found
+
+
+def _visible(value: Any, field: str, most: int) -> str:
+    checks.text(value, field, least=1, most=most)
+    seen = value.translate(JOINERS)
+    if not seen.strip() or not seen.isprintable():
+        raise Invalid(f"{field} must be visible characters on one line", field=field)
     return str(value.strip())
 
 
-def audience(value: Any, known: Iterable[str]) -> list[str]:
+def audience(value: Any) -> list[str]:
     """Whom a post is for: everybody, everybody in the author's circles, or some of those by name."""
     if not isinstance(value, list | tuple) or not value:
         raise Invalid(f"circles must be a list: {PUBLIC}, {CIRCLES}, or names of circles", field="circles")
@@ -151,12 +156,15 @@ def audience(value: Any, known: Iterable[str]) -> list[str]:
             if len(value) > 1:
                 raise Invalid(f"{wide} stands alone", field="circles")
             return [wide]
-    mine = set(known)
-    wanted = sorted({circle(one, "circles") for one in value})
+    return sorted({circle(one, "circles") for one in value})
+
+
+def known_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
+    """Raises: `Invalid` where a post is for a circle that its author does not have."""
+    mine = {PUBLIC, CIRCLES, *(one["name"] for one in user["circles"])}
     for one in wanted:
         if one not in mine:
             raise Invalid(f"you have no circle {one!r}", field="circles")
-    return wanted
 
 
 def detail(kind: Any, value: Any) -> Document:

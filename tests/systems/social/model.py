@@ -87,6 +87,8 @@ class Model:
         return any(at is not None and at < post.at for at in begun)
 
     def wall(self, viewer: str | None, owner: str) -> list[str]:
+        if not self.shows(viewer, owner):
+            return []
         found = [post for post in reversed(self.posts) if owner in (post.by, post.to) and self.sees(viewer, post)]
         if viewer == owner:
             found = [post for post in found if post.by == owner or (owner, post.by) in self.since]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from tests.racing import at_once
@@ -53,7 +54,9 @@ def test_who_has_joined_joins_no_second_time(network: Network, people: People) -
         network.join("Ann", user="ann")
 
 
-@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb", "a\0b", 7, "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "x" * 101, "🦊" * 10_000, "a\nb", "a\0b", 7, "\ud800", "\u200d", "\u202eevil"]
+)
 def test_a_name_that_cannot_be_shown_is_refused(network: Network, people: People, name: str) -> None:
     ann, bob = people("ann", "bob")
     with pytest.raises(Invalid):
@@ -62,7 +65,7 @@ def test_a_name_that_cannot_be_shown_is_refused(network: Network, people: People
         network.circle(ann, bob, name)
 
 
-@pytest.mark.parametrize("name", ["a.b", "$set", "x/y", "🦊", "with space", "name'\"<b>"])
+@pytest.mark.parametrize("name", ["a.b", "$set", "x/y", "👩\u200d👧", "with space", "name'\"<b>"])
 def test_odd_names_of_circles_are_only_names(network: Network, people: People, name: str) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
     assert network.circle(ann, bob, name) == [name]
@@ -134,6 +137,22 @@ def test_what_is_kept_of_a_person_can_be_taken_along_and_removed(
     assert list(find_problems(social_db)) == []
 
 
+def test_nobody_takes_along_what_others_keep_to_themselves(network: Network, people: People) -> None:
+    ann, bob, cid, dot = people("ann", "bob", "cid", "dot")
+    network.circle(ann, bob, "friends")
+    network.circle(cid, ann, "fools")
+    secret = says(network, ann, "between us", circles=["friends"])
+    network.comment(bob, secret, "never tell @cid")
+    network.block(dot, cid)
+    network.comment(bob, says(network, cid), "for cid")
+    network.block(cid, bob)
+    taken = list(network.export(cid))
+    assert [one["_id"]["other"] for one in taken if one["what"] == "person"] == [ann, bob]
+    assert "never tell" not in str(taken), "told of a comment on a post that he may not see"
+    assert "for cid" not in str(taken), "by somebody whom he has blocked"
+    assert "fools" not in str(list(network.export(ann)))
+
+
 # ---- circles and blocks ----
 
 
@@ -172,6 +191,8 @@ def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network,
     ):
         with pytest.raises(Blocked):
             act()
+    network.post(cid, "status", {"text": "to ann"}, PUBLIC, ann)
+    assert [ids(network.wall(*pair)) for pair in ((bob, ann), (ann, bob))] == [[], []]
     network.unblock(bob, ann)
     assert ids(network.news(bob)) == [open_post, post]
 
@@ -204,16 +225,26 @@ def test_limits_are_said(network: Network, people: People, monkeypatch: pytest.M
             act()
 
 
-def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["posts", "comments", "circles"])
+def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     moment = Ticking()()
     network = Network(social_db, clock=lambda: moment)
-    network.join("Ann", user="ann")
-    monkeypatch.setitem(rules.A_MINUTE, "posts", 3)
-    for _ in range(3):
-        says(network, "ann")
+    for one in ("ann", "bob"):
+        network.join(one, user=one)
+    post = says(network, "bob")
+    flood = {
+        "posts": lambda number: says(network, "ann"),
+        "comments": lambda number: network.comment("ann", post, "more"),
+        "circles": lambda number: network.circle("ann", "bob", f"c{number}"),
+    }
+    monkeypatch.setitem(rules.A_MINUTE, kind, 3)
+    for number in range(3):
+        flood[kind](number)
     with pytest.raises(TooFast) as refused:
-        says(network, "ann")
+        flood[kind](3)
     assert refused.value.details["retry_after_seconds"] == 60
+    moment += timedelta(minutes=1)
+    flood[kind](3)
 
 
 def test_circles_and_blocks_at_once_leave_both_sides_alike(social_db: Db) -> None:
@@ -318,6 +349,8 @@ def test_a_post_with_a_key_is_written_once(network: Network, people: People) -> 
         ("link", {"text": "x"}, PUBLIC),
         ("status", {"text": "x"}, []),
         ("status", {"text": "x"}, "*public*"),
+        ("status", {"text": "x"}, None),
+        ("status", {"text": "x"}, [{"$gt": ""}]),
         ("status", {"text": "x"}, ["*public*", "friends"]),
         ("status", {"text": "x"}, ["friends"]),
     ],

@@ -1,8 +1,6 @@
-"""What is kept of a person: all of it to take along, or to be removed."""
+"""Removes what is kept of a person."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from pymongo.client_session import ClientSession
 
@@ -12,21 +10,6 @@ from squinney.social import queries
 from squinney.social.graph import sever
 from squinney.social.posting import remove_comment, remove_post
 from squinney.transactions import in_transaction
-
-
-def everything_of(db: Db, user: str) -> Iterator[tuple[str, Document]]:
-    """Every document about a person, with the name of what it is."""
-    for one in db["social.users"].find(queries.USER(user=user)):
-        yield "member", one
-    for edge in queries.EDGES_OF.find(db, owner=user):
-        # Which circles others have put them in is others' knowledge.
-        yield "person", {name: value for name, value in edge.items() if name not in ("in_circles", "blocked_by_at")}
-    for post in queries.POSTS_BY.find(db, user=user):
-        yield "post", post
-    for comment in queries.COMMENTS_BY.find(db, user=user):
-        yield "comment", comment
-    for notice in queries.NOTICES.find(db, user=user):
-        yield "notice", notice
 
 
 def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:

@@ -44,6 +44,7 @@ class Scene:
     check: Callable[[Db, Any], object] = lambda db, state: None
     age: Callable[[Db], object] = lambda db: None
     between: Sequence[Callable[[Db], object]] = field(default_factory=list)
+    _alone: dict[str, Callable[[Db, Any], object]] = field(default_factory=dict)
 
     @property
     def collections(self) -> list[Collection]:
@@ -81,11 +82,8 @@ class Scene:
 
     def _operation(self, name: str, mode: Mode) -> Operation:
         act = self.operations[name]
-        return Operation(
-            lambda db, state: act(db, mode, state),
-            f"{name}, {mode}",
-            alone=lambda db, state: act(db, "native", state),
-        )
+        alone = self._alone.setdefault(name, lambda db, state: act(db, "native", state))
+        return Operation(lambda db, state: act(db, mode, state), f"{name}, {mode}", alone=alone)
 
     def _later(self, db: Db) -> None:
         """What helps those who wait for a dead one."""

@@ -5,6 +5,7 @@ scheduler decides who goes on. An operation can die before any of its commands. 
 looked at: its state must be one that the operations leave when they run one after the other.
 """
 
-from squinney.testing.explorer.explore import GIVES_UP, Explored, Explorer, Operation, Refuted
+from squinney.testing.explorer.exploration import Explored, Operation, Refuted
+from squinney.testing.explorer.explore import GIVES_UP, Explorer
 
 __all__ = ["GIVES_UP", "Explored", "Explorer", "Operation", "Refuted"]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Literal
 from unittest.mock import patch
@@ -17,11 +17,14 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.testing.commands import described
+from squinney.testing.explorer.touched import Touched
+from squinney.testing.protocol import RECORDS
+from squinney.transactions.constraints import Constraints
 from squinney.transactions.fair_locks import FairLocks
 
 Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
 Arrival = tuple["Actor", Status]
-NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors"}
+NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors", "listCollections", "listIndexes"}
 WRITES = {"insert", "update", "delete", "findAndModify"}
 real_sleep = time.sleep
 _this_thread = threading.local()
@@ -43,12 +46,12 @@ class Outcome:
 class Actor(CommandListener):
     """A thread and a client that do one operation after another, held before each command."""
 
-    def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival]) -> None:
+    def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival], touched: Touched) -> None:
         self.letter = letter
         self.client = client_for(uri, event_listeners=[self], appname=f"explorer-{letter}")
-        self.touched: set[str] = set()  # collections that it wrote to
         self.records: list[Any] = []  # ids of its records in `transactions`
         self._arrivals = arrivals
+        self._touched = touched
         self._gate = threading.Semaphore(0)
         self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True, name=f"explorer-{letter}")
@@ -135,10 +138,9 @@ class Actor(CommandListener):
         self.in_flight = False
 
     def _note(self, name: str, command: Mapping[str, Any]) -> None:
-        if name in WRITES:
-            self.touched.add(command[name])
-            if command[name] == "transactions" and command.get("autocommit") is not False:
-                self.records += _ids(command)
+        self._touched.note(name, command)
+        if name in WRITES and command[name] == RECORDS and command.get("autocommit") is not False:
+            self.records += _ids(command)
 
     def _note_transaction(self, name: str, command: Mapping[str, Any]) -> None:
         if command.get("startTransaction"):
@@ -168,8 +170,25 @@ def as_processes() -> Iterator[None]:
         else:
             yield False
 
-    with patch.object(time, "sleep", _virtual_sleep), patch.object(FairLocks, "of", out_of_turn):
+    with (
+        patch.object(time, "sleep", _virtual_sleep),
+        patch.object(FairLocks, "of", out_of_turn),
+        patch.object(Constraints, "_read", _read_once(Constraints._read)),
+    ):
         yield
+
+
+def _read_once(read: Callable[[Constraints, str], Any]) -> Callable[[Constraints, str], Any]:
+    """Indexes and validators do not change while schedules are played: a long-lived process knows them."""
+    known: dict[tuple[str, str], Any] = {}
+
+    def read_once(self: Constraints, name: str) -> Any:
+        key = (self._db.name, name)
+        if key not in known:
+            known[key] = read(self, name)
+        return replace(known[key], until=float("inf"))
+
+    return read_once
 
 
 def _virtual_sleep(seconds: float) -> None:

@@ -2,61 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call
-from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, Frontier, parsed, written
-from squinney.testing.explorer.inside import letting_in
-from squinney.testing.explorer.schedule import SLOW_SERVER_SECONDS, Played, Schedule
-from squinney.testing.explorer.serial import Answer, Order, Serial
-from squinney.testing.explorer.states import Snapshot, State, Touched
-from squinney.testing.protocol import RECORDS, Documents, left_behind, pass_deadlines, recover
+from squinney.testing.explorer.actor import Actor, Arrival, as_processes
+from squinney.testing.explorer.choices import Chooser, Frontier, parsed
+from squinney.testing.explorer.exploration import LETTERS, Exploration, Explored, Operation
+from squinney.testing.explorer.stage import Act, Stage
+from squinney.testing.explorer.touched import Touched
+from squinney.testing.protocol import RECORDS, recover
 from squinney.transactions import Busy, StillRunning, Transactions
 
-LETTERS = "abcdefgh"
 GIVES_UP = (Busy, StillRunning, Unavailable)
-
-Act = Callable[..., object]
-
-
-class Refuted(AssertionError):
-    """A schedule after which something is wrong; `schedule` plays it again."""
-
-    def __init__(self, message: str, schedule: str) -> None:
-        super().__init__(message)
-        self.schedule = schedule
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation with a name; `alone`, if given, is what it must be like: it is run in the serial orders instead."""
-
-    act: Act
-    name: str = ""
-    alone: Act | None = None
-
-
-@dataclass(frozen=True)
-class Explored:
-    """How much was tried. `complete` says that there is no other schedule."""
-
-    schedules: int
-    crashes: int
-    gave_up: int
-    complete: bool
-    seconds: float
 
 
 class Explorer:
@@ -69,6 +34,8 @@ class Explorer:
         self._arrivals: SimpleQueue[Arrival] = SimpleQueue()
         self._actors: list[Actor] = []
         self._databases: dict[str, Db] = {}
+        self._stages: dict[str, Stage] = {}
+        self._last: Stage | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -134,12 +101,11 @@ class Explorer:
 
         Raises: `Refuted`, with the schedule that shows what is wrong.
         """
-        exploration = _Exploration(
+        exploration = Exploration(
             operations=[_operation(one) for one in (*operations, *between)],
             judged=LETTERS[: len(operations)],
             check=check,
             problems=problems,
-            settle=settle or recover,
             later=later or (lambda db: Transactions(db).recover()),
             crashes=crashes,
             stall_seconds=stall_seconds,
@@ -149,268 +115,44 @@ class Explorer:
             gives_up=gives_up,
             inside=inside,
             ignored={RECORDS, *ignored},
-            stage=self._stage(collections, prepare),
+            stage=self._stage(collections, prepare, settle or recover),
             actors=self._first_actors(len(operations) + len(between)),
             arrivals=self._arrivals,
         )
-        if replay:
-            exploration.play(Chooser(parsed(replay)))
-            return exploration.explored(complete=False)
-        until = time.monotonic() + (seconds or float("inf"))
-        for chooser in Frontier(seed):
-            exploration.play(chooser)
-            if len(exploration.played) >= schedules or time.monotonic() > until:
+        with as_processes():
+            if replay:
+                exploration.play(Chooser(parsed(replay)))
                 return exploration.explored(complete=False)
+            until = time.monotonic() + (seconds or float("inf"))
+            for chooser in Frontier(seed):
+                exploration.play(chooser)
+                if len(exploration.played) >= schedules or time.monotonic() > until:
+                    return exploration.explored(complete=False)
         return exploration.explored(complete=True)
 
-    def _stage(self, collections: Sequence[Collection], prepare: Act | None) -> _Stage:
+    def _stage(self, collections: Sequence[Collection], prepare: Act | None, settle: Act) -> Stage:
         kind = repr(list(collections))
         if kind not in self._databases:
             self._databases[kind] = self._client[f"explorer_{secrets.token_hex(6)}"]
             schema.apply(self._databases[kind], collections)
-        db = self._databases[kind]
-        for name in db.list_collection_names(filter={"name": {"$not": {"$regex": "^system\\."}}}):
-            db[name].delete_many({})
-        return _Stage(db, prepare(db) if prepare else None, self._touched)
+        if self._last:
+            self._last.look()  # what was written last was written there
+        if kind not in self._stages or not self._stages[kind].serves(prepare, settle):
+            _empty(self._databases[kind])
+            self._stages[kind] = Stage(self._databases[kind], prepare, settle, self._touched)
+        self._last = self._stages[kind]
+        return self._last
 
     def _first_actors(self, count: int) -> list[Actor]:
         while len(self._actors) < count:
-            self._actors.append(Actor(LETTERS[len(self._actors)], self._uri, self._arrivals))
+            self._actors.append(Actor(LETTERS[len(self._actors)], self._uri, self._arrivals, self._touched))
         return self._actors[:count]
+
+
+def _empty(db: Db) -> None:
+    for name in db.list_collection_names(filter={"name": {"$not": {"$regex": "^system\\."}}}):
+        db[name].delete_many({})
 
 
 def _operation(one: Act | Operation) -> Operation:
     return one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
-
-
-class _Stage:
-    """A prepared database that is brought back as it was."""
-
-    def __init__(self, db: Db, prepared: Any, touched: Touched) -> None:
-        self.db = db
-        self.prepared = prepared
-        self.snapshot = Snapshot(db)
-        self.touched = touched
-        self.touched.names.clear()
-
-    def restore(self, actors: Sequence[Actor]) -> None:
-        """As it was before anybody wrote."""
-        self.snapshot.restore(self.db, self._written(actors))
-        self.touched.names.clear()
-        for actor in actors:
-            actor.touched.clear()
-
-    def read(self, actors: Sequence[Actor]) -> Documents:
-        """As it is now."""
-        return self.snapshot.read(self.db, self._written(actors))
-
-    def _written(self, actors: Sequence[Actor]) -> list[str]:
-        """The collections that somebody wrote to since it was restored."""
-        return sorted(self.touched.names.union(*(actor.touched for actor in actors)))
-
-
-@dataclass
-class _Exploration:
-    operations: Sequence[Operation]
-    judged: str
-    check: Act | None
-    problems: Callable[[Db], Iterable[object]] | None
-    settle: Act
-    later: Act
-    crashes: int
-    stall_seconds: float
-    serial: bool
-    values: bool
-    tentative: bool
-    gives_up: tuple[type[Exception], ...]
-    inside: Sequence[str]
-    ignored: set[str]
-    stage: _Stage
-    actors: Sequence[Actor]
-    arrivals: SimpleQueue[Arrival]
-
-    def __post_init__(self) -> None:
-        self.played: set[str] = set()
-        self._crashed = 0
-        self._gave_up = 0
-        self._since = time.monotonic()
-        self._sound: set[str] = set()
-        self._orders = Serial(self._run_alone)
-        if self.serial:
-            for letter in self.judged:
-                self._learn(letter)
-
-    def explored(self, *, complete: bool) -> Explored:
-        spent = time.monotonic() - self._since
-        return Explored(len(self.played), self._crashed, self._gave_up, complete, spent)
-
-    # ---- one schedule ----
-
-    def play(self, chooser: Chooser) -> None:
-        db, prepared = self.stage.db, self.stage.prepared
-        self.stage.restore(self.actors)
-        schedule = Schedule(
-            self.actors,
-            self.arrivals,
-            chooser,
-            crashes=self.crashes,
-            stall_seconds=self.stall_seconds,
-            forget=self._forget,
-            pass_time=self._pass_time,
-            recover=lambda: call(self.later, db, prepared),
-            slow_server_seconds=0 if self.inside else SLOW_SERVER_SECONDS,
-        )
-        acts = [self._bound(operation.act, prepared) for operation in self.operations]
-        with letting_in(db, self.inside):
-            played = schedule.play(acts, db.name)
-        text = written(chooser.steps)
-        self.played.add(text)
-        self._crashed += any(actor.dead for actor in self.actors)
-        if wrong := self._judge(played):
-            raise Refuted(self._told(wrong, played, text), text)
-
-    @staticmethod
-    def _bound(act: Act, prepared: Any) -> Callable[[Db], object]:
-        return lambda db: call(act, db, prepared)
-
-    def _forget(self, actor: Actor) -> None:
-        """What the server does by itself a minute after a death: it ends the open transactions."""
-        self.stage.db.client.admin.command("killSessions", [{"id": lsid["id"]} for lsid in actor.open.values()])
-
-    def _pass_time(self, actor: Actor) -> None:
-        if actor.records:
-            pass_deadlines(self.stage.db, {"_id": {"$in": actor.records}})
-
-    # ---- judging it ----
-
-    def _judge(self, played: Played) -> str:
-        if played.stuck:
-            return played.stuck
-        for actor in self.actors:
-            if actor.open:
-                self._forget(actor)
-        for actor in self.actors[len(self.judged) :]:
-            if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
-                return f"{actor.letter} failed: {actor.outcome.error!r}"
-        self._settle(played)
-        documents = self.stage.read(self.actors)
-        before = left_behind(self.stage.snapshot.documents)
-        if left := [one for one in left_behind(documents) if one not in before]:
-            return "left behind: " + "; ".join(left)
-        return (self._judge_order(played, documents) if self.serial else "") or self._judge_state(documents)
-
-    def _settle(self, played: Played) -> None:
-        """Only where somebody died, stood still or was left without an answer: others leave nothing to mend."""
-        self._orders.settled = False
-        outcomes = [actor.outcome for actor in self.actors]
-        unknown = any(outcome.died or isinstance(outcome.error, self.gives_up) for outcome in outcomes)
-        if unknown or played.stalled:
-            self._orders.settled = True
-            call(self.settle, self.stage.db, self.stage.prepared)
-
-    def _judge_order(self, played: Played, documents: Documents) -> str:
-        state = self._state(documents)
-        answers = {actor.letter: self._answer(actor.outcome) for actor in self.actors[: len(self.judged)]}
-        self._gave_up += any(answer.kind == "gave up" for answer in answers.values())
-
-        def before(one: str, other: str) -> bool:
-            return (
-                one in played.ended and played.ended[one] < played.began.get(other, 0) and answers[one].kind == "done"
-            )
-
-        known = dict(answers)
-        if self.tentative:
-            refused = [letter for letter, answer in answers.items() if answer.kind == "refused"]
-            for letter in refused:
-                if self._orders.explains_refusal(letter, answers):
-                    known[letter] = Answer("gave up")
-        if self._orders.explains(known, state, before, values=self.values):
-            return ""
-        at_once = f"  at once: {_answers(answers)}{self._changes(state)}"
-        orders = [
-            f"  {name}: {_answers(order.answers)}{self._changes(order.state)}"
-            for name, order in self._orders.states(answers)
-        ]
-        return "\n".join(["no order explains it:", at_once, *orders])
-
-    def _judge_state(self, documents: Documents) -> str:
-        """Not again for a state in which nothing was wrong before."""
-        fingerprint = self.stage.snapshot.fingerprint(documents)
-        if fingerprint in self._sound:
-            return ""
-        if self.problems and (found := [str(problem) for problem in self.problems(self.stage.db)]):
-            return "problems: " + "; ".join(found)
-        if self.check:
-            try:
-                call(self.check, self.stage.db, self.stage.prepared)
-            except Exception as error:
-                return f"check failed: {error!r}"
-        self._sound.add(fingerprint)
-        return ""
-
-    def _answer(self, outcome: Outcome) -> Answer:
-        if outcome.died or getattr(outcome.error, "outcome_unknown", False):
-            return Answer("unknown")
-        if isinstance(outcome.error, self.gives_up):
-            return Answer("gave up", type(outcome.error).__name__)
-        if outcome.error is not None:
-            return Answer("refused", type(outcome.error).__name__)
-        return Answer("done", _comparable(self.stage.snapshot.masked(outcome.value)) if self.values else None)
-
-    def _state(self, documents: Documents) -> State:
-        judged = {name: found for name, found in documents.items() if name not in self.ignored}
-
-        return self.stage.snapshot.state(judged)
-
-    def _learn(self, letter: str) -> None:
-        """Run the operation twice, so that what differs by accident is known."""
-        left = []
-        for _ in range(2):
-            self._run_alone(letter, False)
-            left.append(self.stage.read(self.actors))
-        self.stage.snapshot.learn(*left)
-
-    def _run_alone(self, order: Sequence[str], settled: bool) -> Order:
-        self.stage.restore(self.actors)
-        db, prepared = self.stage.db, self.stage.prepared
-        answers = {}
-        for letter in order:
-            operation = self.operations[LETTERS.index(letter)]
-            try:
-                outcome = Outcome(call(operation.alone or operation.act, db, prepared))
-            except Exception as error:
-                outcome = Outcome(error=error)
-            answers[letter] = self._answer(outcome)
-        if settled:
-            call(self.settle, db, prepared)
-        return Order(answers, self._state(self.stage.read(self.actors)))
-
-    # ---- telling ----
-
-    def _changes(self, state: State) -> str:
-        """What a state has and the prepared one had not, and the other way round."""
-        before = self._state(self.stage.snapshot.documents)
-        lines = [
-            f"\n    + {name} {one}" for name, found in state.items() for one in found if one not in before.get(name, ())
-        ]
-        lines += [
-            f"\n    - {name} {one}" for name, had in before.items() for one in had if one not in state.get(name, ())
-        ]
-        return "".join(lines) or "\n    nothing changed"
-
-    def _told(self, wrong: str, played: Played, text: str) -> str:
-        names = {actor.letter: one.name for actor, one in zip(self.actors, self.operations, strict=True)}
-        ended = [f"  {actor.letter} {names[actor.letter]}: {_ended(actor.outcome)}" for actor in self.actors]
-        return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
-
-
-def _ended(outcome: Outcome) -> str:
-    return "died" if outcome.died else repr(outcome.error) if outcome.error else "done"
-
-
-def _answers(answers: Mapping[str, Answer]) -> str:
-    return ", ".join(f"{letter} {answer}" for letter, answer in answers.items())
-
-
-def _comparable(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)

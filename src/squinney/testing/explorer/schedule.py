@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from squinney.mongo.schema import Db
-from squinney.testing.explorer.actor import Actor, Arrival, Status, as_processes, real_sleep
+from squinney.testing.explorer.actor import Actor, Arrival, Status, real_sleep
 from squinney.testing.explorer.choices import Chooser
 
 PATIENCE_SECONDS = 0.02  # who does not come to the next command in that time waits for somebody
@@ -65,14 +65,13 @@ class Schedule:
 
     def play(self, operations: Sequence[Callable[[Db], object]], database: str) -> Played:
         """From the first command to the last, or to where nobody can go on."""
-        with as_processes():
-            for actor, operation in zip(self._actors, operations, strict=True):
-                actor.begin(operation, database)
-                self._await(actor)
-            while not self.played.stuck and self._step():
-                pass
-            if self.played.stuck:
-                self._end_all()
+        for actor, operation in zip(self._actors, operations, strict=True):
+            actor.begin(operation, database)
+            self._await(actor)
+        while not self.played.stuck and self._step():
+            pass
+        if self.played.stuck:
+            self._end_all()
         return self.played
 
     def _step(self) -> bool:

@@ -1,107 +1,119 @@
-"""The prepared database: brought back before each schedule, and compared after it."""
+"""How a database differs from the prepared one, told so that two runs of the same operations can be compared."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from bson import ObjectId, json_util
-from pymongo import WriteConcern
-from pymongo.monitoring import CommandListener, CommandStartedEvent
 
-from squinney.mongo.schema import Db, Document
-from squinney.testing.explorer.actor import WRITES
+from squinney.mongo.schema import Document
 from squinney.testing.protocol import Documents
 from squinney.transactions import PROTOCOL_FIELDS
 
-State = dict[str, list[str]]
+State = dict[str, dict[str, int]]  # of each collection the documents that came, and those that went, below zero
+Fresh = Callable[[Any], str]  # the placeholder for something fresh
 FRESH = "<fresh>"
+SHORTEST_ID = 24
 FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ours, and those of most others
 
 
-class Touched(CommandListener):
-    """Remembers the collections that a client wrote to."""
+@dataclass(frozen=True)
+class Change:
+    """How one collection differs from the prepared one. What changed came and went."""
 
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def started(self, event: CommandStartedEvent) -> None:
-        if event.command_name in WRITES:
-            self.names.add(event.command[event.command_name])
-
-    def succeeded(self, event: object) -> None:
-        pass
-
-    def failed(self, event: object) -> None:
-        pass
+    came: Sequence[Document] = field(default_factory=list)
+    went: Sequence[Document] = field(default_factory=list)
 
 
-class Snapshot:
-    """All documents of a database."""
+Changes = Mapping[str, Change]  # only of collections that differ
 
-    def __init__(self, db: Db) -> None:
-        names = [name for name in db.list_collection_names() if not name.startswith("system.")]
-        self.documents = {name: list(db[name].find()) for name in names}
-        leaves = [leaf for documents in self.documents.values() for leaf in _leaves(documents)]
+
+def came(changes: Changes) -> Documents:
+    """The documents that are new or changed."""
+    return {name: list(change.came) for name, change in changes.items()}
+
+
+class Masks:
+    """Puts placeholders in the place of what differs between two runs of the same: fresh ids, texts and times."""
+
+    def __init__(self, documents: Documents) -> None:
+        leaves = [leaf for found in documents.values() for _, leaf in _leaves(found)]
         self._known = {leaf for leaf in leaves if isinstance(leaf, ObjectId | datetime)}
         self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
         self._texts: set[str] = {leaf for leaf in leaves if isinstance(leaf, str)}
         self._learnt = False
+        self._fresh: set[tuple[str, int]] = set()  # fields that hold fresh texts, and how long these are
 
-    def learn(self, one: Documents, other: Documents) -> None:
+    def learn(self, runs: Iterable[tuple[Changes, Changes]]) -> Masks:
         """Texts that two runs of the same operation both leave are no accident; all other new ones are fresh."""
-        self._learnt = True
-        self._texts |= self._texts_of(one) & self._texts_of(other)
+        learnt = Masks({})
+        learnt._known, learnt._texts, learnt._learnt = self._known, set(self._texts), True
+        for one, other in ((self._texts_of(one), self._texts_of(other)) for one, other in runs):
+            both = {text for _, text in one} & {text for _, text in other}
+            learnt._texts |= both
+            learnt._fresh |= {(name, len(text)) for name, text in one | other if text not in both | self._texts}
+        return learnt
 
-    def _texts_of(self, documents: Documents) -> set[str]:
-        leaves = (leaf for found in documents.values() for leaf in _leaves(found))
-        return {self._without_ids(leaf, lambda found: FRESH) for leaf in leaves if isinstance(leaf, str)}
+    def _texts_of(self, changes: Changes) -> set[tuple[str, str]]:
+        leaves = (leaf for found in came(changes).values() for leaf in _leaves(found))
+        return {(name, self._without_ids(leaf, _fresh)) for name, leaf in leaves if isinstance(leaf, str)}
 
-    def _without_ids(self, text: str, fresh: Callable[[Any], str]) -> str:
+    def _without_ids(self, text: str, fresh: Fresh) -> str:
+        if len(text) < SHORTEST_ID:
+            return text
         return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else fresh(found[0]), text)
 
-    def restore(self, db: Db, names: Iterable[str]) -> None:
-        """Bring the named collections back. The last write waits for the majority, and so for all before it."""
-        writes = [name for name in names for _ in range(2 if self.documents.get(name) else 1)]
-        fast = db.with_options(write_concern=WriteConcern(w=1))
-        for number, name in enumerate(writes):
-            target = (db if number == len(writes) - 1 else fast)[name]
-            if number and writes[number - 1] == name:
-                target.insert_many(self.documents[name])
-            else:
-                target.delete_many({})
+    def state(self, changes: Changes, ignored: Iterable[str] = ()) -> State:
+        """The changes, without what differs between two runs of the same."""
+        told = {name: self._told(change) for name, change in changes.items() if name not in ignored}
+        return {name: documents for name, documents in told.items() if documents}
 
-    def read(self, db: Db, changed: Iterable[str]) -> Documents:
-        """All documents of the database, of which only the named collections may have changed."""
-        return {**self.documents, **{name: list(db[name].find()) for name in changed}}
+    def _told(self, change: Change) -> dict[str, int]:
+        counts = Counter(map(self._plain, change.came))
+        counts.subtract(map(self._plain, change.went))
+        return {one: count for one, count in counts.items() if count}
 
-    def state(self, documents: Documents) -> State:
-        """The documents without what differs between two runs of the same: fresh ids and times."""
-        return {name: sorted(map(self._plain, found)) for name, found in documents.items() if found}
+    def fingerprint(self, changes: Changes) -> str:
+        """Two databases alike in it are alike to every check, and to what mends them.
 
-    def fingerprint(self, documents: Documents) -> str:
-        """As `state`, but one fresh id differs from another: two databases alike in it are alike to every check."""
+        As `state`, but one fresh id differs from another, and a text is fresh only where one was before: an operation
+        that died may have left one that tells how far it came.
+        """
         numbers: dict[Any, int] = {}
-        number = lambda found: f"<{numbers.setdefault(found, len(numbers))}>"  # noqa: E731
-        in_order = {name: sorted(found, key=self._plain) for name, found in sorted(documents.items())}
-        return json.dumps(self.masked(in_order, number), default=json_util.default)
+        in_order = {
+            name: [sorted(change.came, key=self._plain), [one["_id"] for one in change.went]]
+            for name, change in sorted(changes.items())
+        }
+        masked = self._masked(
+            in_order,
+            lambda found: f"<{numbers.setdefault(found, len(numbers))}>",
+            lambda name, text: (name, len(text)) in self._fresh and text not in self._texts,
+        )
+        return json.dumps(masked, default=json_util.default)
 
     def _plain(self, document: Document) -> str:
         kept = {name: value for name, value in document.items() if name not in PROTOCOL_FIELDS}
         return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
 
-    def masked(self, value: Any, fresh: Callable[[Any], str] = lambda found: FRESH) -> Any:
-        """The value with placeholders for fresh ids and times."""
-        if isinstance(value, Mapping):
-            return {self._without_ids(str(name), fresh): self.masked(inner, fresh) for name, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.masked(inner, fresh) for inner in value]
+    def masked(self, value: Any) -> Any:
+        """The value with placeholders for fresh ids and times, and for every text that was not learnt."""
+        return self._masked(value, _fresh, lambda _, text: self._learnt and text not in self._texts)
+
+    def _masked(self, value: Any, fresh: Fresh, is_fresh: Callable[[str, str], bool], name: str = "") -> Any:
         if isinstance(value, str):
-            is_fresh = self._learnt and self._without_ids(value, lambda found: FRESH) not in self._texts
-            return fresh(value) if is_fresh else self._without_ids(value, fresh)
+            return fresh(value) if is_fresh(name, self._without_ids(value, _fresh)) else self._without_ids(value, fresh)
+        if isinstance(value, dict):
+            names = [self._without_ids(str(one), fresh) for one in value]
+            inside = [self._masked(inner, fresh, is_fresh, str(one)) for one, inner in value.items()]
+            return dict(zip(names, inside, strict=True))
+        if isinstance(value, list | tuple):
+            return [self._masked(inner, fresh, is_fresh, name) for inner in value]
         if isinstance(value, ObjectId) and value not in self._known:
             return fresh(value)
         if isinstance(value, datetime) and value not in self._known:
@@ -109,13 +121,18 @@ class Snapshot:
         return value
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _fresh(found: Any) -> str:
+    return FRESH
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in a document, each with the name of its field; the names too."""
     if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield name
-            yield from _leaves(inner)
+        for one, inner in value.items():
+            yield "", one
+            yield from _leaves(inner, one)
     elif isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner)
+            yield from _leaves(inner, name)
     else:
-        yield value
+        yield name, value

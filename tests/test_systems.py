@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.assembly import SYSTEMS
+from squinney.http.routes import paths_of
 from squinney.mongo.schema import Db
 from squinney.service.commands.main import command_for
-from squinney.service.dispatch import paths_of
 from squinney.service.site import create_site
 from squinney.system import System
 from squinney.transactions import Transactions

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.http.options import Options
+from squinney.http.routes import with_paths
 from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
-from squinney.service.dispatch import with_paths
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"

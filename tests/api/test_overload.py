@@ -25,7 +25,7 @@ from squinney.http.work import Work
 from squinney.identity import passwords
 from squinney.mongo.connect import RequestClock, operation, request_clock
 from squinney.service.middleware import refusals
-from squinney.service.middleware.refusals import Pace
+from squinney.service.middleware.rates import Pace
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"

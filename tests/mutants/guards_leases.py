@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _lease = guards_of("squinney.patterns.leases", "tests/patterns/test_leases.py")
-_clock = guards_of("squinney.mongo.queries", "tests/patterns/test_leases.py")
+_clock = guards_of("squinney.mongo.connect", "tests/patterns/test_leases.py")
 _keeper = guards_of("squinney.service.jobs.keeper", "tests/jobs/test_worker.py")
 _worker = guards_of("squinney.service.jobs.worker", "tests/jobs/test_worker.py")
 _job = guards_of("squinney.patterns.jobs", "tests/jobs/test_worker.py")

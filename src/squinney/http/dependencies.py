@@ -1,4 +1,4 @@
-"""What routes ask for."""
+"""What routes, and the layers around them, ask of a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Header, Request
+from starlette.types import Scope
 
 from squinney.system import Assembled
 from squinney.transactions import Key
@@ -54,3 +55,17 @@ async def _idempotency_key(request: Request, given: Annotated[str | None, _KEY] 
 
 IdempotencyKey = Annotated[Key | None, Depends(_idempotency_key)]
 NeededKey = Annotated[str, _KEY]
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """One header's value, empty where there is none; its name in small letters."""
+    for given, value in scope["headers"]:
+        if given == name:
+            return str(value.decode("latin-1"))
+    return ""
+
+
+def address_of(scope: Scope) -> str:
+    """Who is at the other end; behind trusted proxies, who is at the other end of theirs."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""

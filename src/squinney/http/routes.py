@@ -1,21 +1,62 @@
-"""Our kind of route: the thread that ran an operation also writes its answer as JSON."""
+"""Our kind of route, and the route table: a request looks through the routes of one system, not of all."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from fastapi import APIRouter, Depends, Request
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.responses import Response
-from starlette.routing import Match
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
 
-from squinney.http.query_strings import known_queries_only
+from squinney.errors import Invalid
+
+FOUND = "squinney_route"
+# What campaigns and other sites add to links that people follow; to pages they mean nothing.
+ADDED_BY_OTHERS = ("utm_", "mc_", "pk_", "mtm_", "_g")
+ADDED_WHOLE = {"fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "ref"}
+MOST_NAMED = 20
+
+
+# ---- query parameters: one that nobody reads is refused, as an unknown field of a body is ----
+
+
+async def _refuse_unknown(request: Request) -> None:
+    given = request.query_params
+    if not given:
+        return
+    route = request.scope["route"]
+    known = _names(route.dependant)
+    unknown = [name for name in given if name not in known and not _is_added(request.url.path, name)]
+    if unknown:
+        raise Invalid(
+            f"there is no query parameter {unknown[0][:100]!r} here; there is {', '.join(sorted(known)) or 'none'}",
+            field=unknown[0][:100],
+            unknown=[name[:100] for name in unknown[:MOST_NAMED]],
+        )
+
+
+known_queries_only = Depends(_refuse_unknown)
+
+
+def _names(dependant: Any) -> set[str]:
+    """The query parameters of a route and of all that it depends on."""
+    own = {parameter.alias for parameter in dependant.query_params}
+    return own.union(*(_names(inner) for inner in dependant.dependencies))
+
+
+def _is_added(path: str, name: str) -> bool:
+    return not path.startswith("/api/") and (name in ADDED_WHOLE or name.startswith(ADDED_BY_OTHERS))
+
+
+# ---- routes ----
 
 
 class OneThreadRoute(APIRoute):
@@ -60,3 +101,55 @@ def _answering(endpoint: Callable[..., Any], model: Any, status: int) -> Callabl
         return Response(adapter.dump_json(checked, by_alias=True), status, media_type="application/json")
 
     return answer
+
+
+# ---- the route table ----
+
+
+class SystemRoutes(BaseRoute):
+    """One entry of the route table for a whole router."""
+
+    def __init__(self, router: APIRouter) -> None:
+        self.original_router = router
+        self._prefix = router.prefix
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """The first route that fits; else the first that fits but for its method."""
+        partial: tuple[Match, Scope] = (Match.NONE, {})
+        if not scope["path"].startswith(self._prefix):
+            return partial
+        for route in self.original_router.routes:
+            match, child = route.matches(scope)
+            if match is Match.FULL:
+                return match, {**child, FOUND: route}
+            if match is Match.PARTIAL and partial[0] is Match.NONE:
+                partial = match, {**child, FOUND: route}
+        return partial
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request to the route that was found."""
+        await scope[FOUND].handle(scope, receive, send)
+
+
+def flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    """Every single route."""
+    for route in routes:
+        yield from route.original_router.routes if isinstance(route, SystemRoutes) else [route]
+
+
+def with_paths(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single route with its path, also those of included routers, which newer FastAPI keeps as they are.
+
+    A router's own routes carry its prefix (`within`); those of a router that it includes do not.
+    """
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from with_paths(inner.routes, before + within, inner.prefix)
+        else:
+            yield before + getattr(route, "path_format", route.path), route
+
+
+def paths_of(router: APIRouter) -> set[str]:
+    """The paths of a router's routes."""
+    return {path for path, _ in with_paths(router.routes, within=router.prefix)}

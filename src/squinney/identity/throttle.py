@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from squinney.identity import queries
 from squinney.identity.errors import TooManyTries
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import after, operation, server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
 
 

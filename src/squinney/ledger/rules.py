@@ -21,7 +21,7 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
             guard={"balance": {"$gte": amount}, "closed_at": None, "currency": currency},
             take={"$inc": {"balance": -amount}},
             shared=True,
-            refused=_refused(transfer["src"], InsufficientFunds("the account does not hold that much")),
+            refused=_refused(transfer["src"], InsufficientFunds, "the account does not hold that much"),
         ),
         Step(
             ACCOUNTS,
@@ -30,7 +30,7 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
             give={"$inc": {"balance": amount}},
             shared=True,
             may_overshoot=True,  # there is room above the limit, and many may pay into one account at once
-            refused=_refused(transfer["dst"], BalanceLimit(f"an account holds at most {MOST_BALANCE}")),
+            refused=_refused(transfer["dst"], BalanceLimit, f"an account holds at most {MOST_BALANCE}"),
         ),
         entry_step(_entry(transfer, "out", transfer["src"], transfer["dst"], -amount)),
         entry_step(_entry(transfer, "in", transfer["dst"], transfer["src"], amount)),
@@ -72,14 +72,14 @@ def _entry(transfer: Transfer, side: str, account_id: str, other_id: str, amount
     }
 
 
-def _refused(account_id: str, otherwise: SquinneyError) -> Callable[[Document | None], SquinneyError]:
+def _refused(
+    account_id: str, otherwise: type[SquinneyError], message: str
+) -> Callable[[Document | None], SquinneyError]:
     def error_for(account: Document | None) -> SquinneyError:
-        why = otherwise
         if account is None or account.get("txn_stub"):
-            why = UnknownAccount(f"there is no account {account_id}")
-        elif account.get("closed_at"):
-            why = AccountClosed(f"account {account_id} is closed")
-        why.details["account_id"] = account_id
-        return why
+            return UnknownAccount(f"there is no account {account_id}", account_id=account_id)
+        if account.get("closed_at"):
+            return AccountClosed(f"account {account_id} is closed", account_id=account_id)
+        return otherwise(message, account_id=account_id)
 
     return error_for

@@ -285,3 +285,8 @@ def server_now(db: Db) -> datetime:
     aware: CodecOptions[Document] = CodecOptions(tz_aware=True, tzinfo=UTC)
     now: datetime = db.command("hello", codec_options=aware)["localTime"]
     return now
+
+
+def after(seconds: float) -> Document:
+    """So long from now, by the server's clock, as an expression."""
+    return {"$dateAdd": {"startDate": "$$NOW", "unit": "millisecond", "amount": round(seconds * 1000)}}

@@ -97,8 +97,3 @@ def stages(plan: Any) -> set[str]:
     if isinstance(plan, list):
         return set().union(*(stages(value) for value in plan))
     return set()
-
-
-def after(seconds: float) -> Document:
-    """So long from now, by the server's clock, as an expression."""
-    return {"$dateAdd": {"startDate": "$$NOW", "unit": "millisecond", "amount": round(seconds * 1000)}}

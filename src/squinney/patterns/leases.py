@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney import checks
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import after, operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Pipeline, Query, after
+from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document
 
 NAME = "leases"

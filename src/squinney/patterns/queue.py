@@ -26,9 +26,9 @@ from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
 from squinney.errors import Invalid, LimitReached
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import after, operation, server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import Pipeline, Query, after
+from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page

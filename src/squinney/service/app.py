@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from squinney import __version__, assembly
 from squinney.http.options import Options
+from squinney.http.routes import SystemRoutes, paths_of
 from squinney.service import health, openapi
-from squinney.service.dispatch import SystemRoutes, paths_of
 from squinney.service.metrics import Metrics
 from squinney.service.middleware.api_keys import first_part
 from squinney.system import Assembled, System

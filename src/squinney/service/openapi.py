@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from squinney.http.problems import MEDIA_TYPE
-from squinney.service.dispatch import flat
+from squinney.http.routes import flat
 from squinney.service.middleware.api_keys import OPEN, PREFIX, scope_for
 
 PROBLEM = {"$ref": "#/components/schemas/ProblemModel"}

@@ -20,8 +20,9 @@ from bson.codec_options import DatetimeConversion
 from pymongo.client_session import ClientSession
 
 from squinney.keys import Key
+from squinney.mongo.connect import after
 from squinney.mongo.pinned import CODEC, pinned
-from squinney.mongo.queries import Pipeline, Query, after
+from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db, Document, Index
 from squinney.transactions.errors import KeyReused, StillRunning
 

@@ -22,8 +22,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, OperationFailure, PyMongoError
 
 from squinney.errors import SquinneyError, Unavailable
-from squinney.mongo.connect import is_away, server_now
-from squinney.mongo.queries import after
+from squinney.mongo.connect import after, is_away, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, native, records, steps, verdicts
 from squinney.transactions.attempts import pause

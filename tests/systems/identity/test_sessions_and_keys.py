@@ -10,7 +10,7 @@ import pytest
 
 from squinney.clock import utcnow
 from squinney.errors import Invalid
-from squinney.identity import KeyRefused, Keys, People, Sessions, UnknownKey, allows, key_cache, may_act_as
+from squinney.identity import KeyRefused, Keys, People, Sessions, UnknownKey, allows, may_act_as
 from squinney.identity import keys as module
 from squinney.mongo.schema import Db
 
@@ -113,7 +113,7 @@ def test_a_key_is_remembered_for_five_seconds_and_no_longer(
     keys: Keys, ready: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(key_cache.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now[0])
     key, shown = keys.create("shop", ["*:read"])
     elsewhere = Keys(ready)
     assert elsewhere.find(shown)

@@ -9,8 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
-from squinney.http.dependencies import service
-from squinney.http.headers import address_of
+from squinney.http.dependencies import address_of, service
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of

@@ -14,9 +14,8 @@ from pymongo.errors import PyMongoError
 
 from squinney import checks
 from squinney.errors import NotFound, SquinneyError
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import after, operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.queries import after
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import jobs as records
 from squinney.patterns.jobs import Job

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from squinney.clock import utcnow
 from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
+from squinney.http.dependencies import address_of, header
 from squinney.http.errors import RateLimited
-from squinney.http.headers import address_of, header
 from squinney.http.options import Options
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
 from squinney.identity.keys import remembered
@@ -90,11 +90,6 @@ def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
 def first_part(path: str) -> str:
     """What comes behind `/api/`."""
     return path.removeprefix(PREFIX).partition("/")[0]
-
-
-def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: SquinneyError) -> None:

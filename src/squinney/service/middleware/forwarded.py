@@ -9,7 +9,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from squinney.http.headers import address_of, header
+from squinney.http.dependencies import address_of, header
 
 
 class ForwardedMiddleware:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Unavailable
 from squinney.http import problems
-from squinney.http.headers import address_of, header
+from squinney.http.dependencies import address_of, header
 from squinney.http.options import MOST_FORM_BYTES, Options
 from squinney.mongo.connect import RequestClock, request_clock
 

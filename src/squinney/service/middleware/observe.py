@@ -1,4 +1,4 @@
-"""Every request gets an id, a line in the log, and its place in the metrics."""
+"""Every request gets an id, a line in the log and its part in the metrics; a fault of ours, an answer with that id."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Callable
 
+from fastapi import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from squinney.http.headers import header
+from squinney.http.dependencies import header
 from squinney.service.logs import request_id
 from squinney.service.metrics import Metrics
 
 log = logging.getLogger("squinney.requests")
+failures = logging.getLogger("squinney.failures")
 
 HEADER = b"x-request-id"
 GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -64,6 +68,40 @@ class RequestLogMiddleware:
         record = logging.LogRecord(log.name, logging.INFO, __file__, 0, line, None, None)
         record.fields = fields
         log.handle(record)
+
+
+class FailureMiddleware:
+    """Turns what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
+
+    def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Response]) -> None:
+        self._app = app
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as error:
+            if scope["type"] != "http":
+                raise
+            _log_failure(scope, error)
+            if begun:  # too late for an answer: the server closes the connection, so that it is not taken for whole
+                return
+            await self._answer(Request(scope), error)(scope, receive, send)
+
+
+def _log_failure(scope: Scope, error: Exception) -> None:
+    message = f"{scope['method']} {quoted(scope['path'])} failed: {type(error).__name__}"
+    route = getattr(scope.get("route"), "path", "unmatched")
+    fields = {"method": scope["method"], "path": scope["path"], "route": route, "error": type(error).__name__}
+    failures.error(message, exc_info=error, extra={"fields": fields})
 
 
 def quoted(path: str) -> str:

@@ -21,13 +21,12 @@ from squinney.http.dependencies import assembled
 from squinney.http.options import Options
 from squinney.http.pages import render, way_back
 from squinney.http.permissions import SignInNeeded, csrf_checked, needs, writes_need
-from squinney.http.routes import known_queries_only, paths_of
+from squinney.http.routes import HeadMiddleware, known_queries_only, paths_of
 from squinney.service import admin, beside
 from squinney.service.app import application, surfaces
 from squinney.service.logs import request_id
 from squinney.service.middleware.api_keys import ApiKeyMiddleware
 from squinney.service.middleware.forwarded import ForwardedMiddleware
-from squinney.service.middleware.head import HeadMiddleware
 from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimitMiddleware
 from squinney.service.middleware.observe import FailureMiddleware, RequestLogMiddleware
 from squinney.service.middleware.rates import RefusalMiddleware

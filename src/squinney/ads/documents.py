@@ -166,7 +166,9 @@ COLLECTIONS = [
     ),
     Collection(
         "ad_serves",
-        indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="kept for longer than a token lives")],
+        indexes=[
+            Index([("at", 1)], expire_after_seconds=KEEP_SERVES_SECONDS, why="kept for longer than a token lives"),
+        ],
         shard_key={"_id": "hashed"},
     ),
     Collection("ad_keys", unsharded="one document: the key that signs serves"),

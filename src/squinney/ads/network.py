@@ -6,7 +6,7 @@ import random
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self, cast
 
@@ -173,7 +173,8 @@ class AdNetwork(Campaigns):
         After a crash: each is counted whole or not at all; send all of them again.
         Raises: `Busy`, `Unavailable`.
         """
-        read = [self._readable(serve_id) for serve_id in serve_ids]
+        oldest = self._ago(self._impression_seconds)
+        read = [self._readable(serve_id, oldest) for serve_id in serve_ids]
         beacons = [Beacon(token, IMPRESSION) for token in read if token]
         self._settler.settle(beacons)
         settled = iter(beacons)
@@ -210,22 +211,25 @@ class AdNetwork(Campaigns):
 
     def _settled(self, serve_id: str, kind: str, seconds: float, value: int = 0) -> bool:
         token = self._tokens.read(serve_id)
-        if self._clock() > token.at + timedelta(seconds=seconds):
+        if token.at_ms < self._ago(seconds):
             raise ServeExpired
         beacon = Beacon(token, kind, value)
         self._settler.settle([beacon])
         return beacon.first
 
-    def _readable(self, serve_id: str) -> Token | None:
+    def _ago(self, seconds: float) -> float:
+        return (self._clock().timestamp() - seconds) * 1000
+
+    def _readable(self, serve_id: str, oldest: float) -> Token | None:
         try:
             token = self._tokens.read(serve_id)
         except BadServe:
             return None
-        return token if self._clock() <= token.at + timedelta(seconds=self._impression_seconds) else None
+        return token if token.at_ms >= oldest else None
 
     @operation(reads_only=True)
     def _address(self, token: Token) -> str:
-        ad = self._zones.get(token.site, token.zone).ads.get(token.unit)
+        ad = self._zones.get(token.offer.site, token.offer.zone).ads.get(token.offer.unit)
         return cast(str, ad.creative["url"]) if ad else "/"
 
     @property

@@ -24,6 +24,7 @@ SHARE_OF_REST = 16
 MOST_SERVES_A_LEASE = 5_000
 BURST_SECONDS = 3_600
 DAY_SECONDS = 86_400
+_LOGARITHMS = [math.log(1.1 + matches) for matches in range(MOST_KEYWORDS + 1)]
 
 
 # ---- input ----
@@ -146,7 +147,7 @@ def ecpm(price: Pricing, impressions: int = 0, clicks: int = 0) -> int:
 
 def score(worth: int, matches: int | None) -> float:
     """By which ads are ordered, best first; without keywords an ad's worth alone counts."""
-    return float(worth) if matches is None else worth * math.log(1.1 + matches)
+    return float(worth) if matches is None else worth * _LOGARITHMS[matches]
 
 
 def price_of(price: Pricing) -> int:

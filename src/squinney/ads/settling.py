@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from squinney.ads import queries, rules
-from squinney.ads.documents import KEEP_SERVES_SECONDS
-from squinney.ads.tokens import Token
+from squinney.ads.tokens import Offer, Token
 from squinney.clock import Clock
 from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 from squinney.transactions import Busy, in_transaction
 from squinney.transactions.native import send
 
 MOST_AT_ONCE = 500
+MOST_REMEMBERED = 50_000
 SECONDS = 10.0
 SECONDS_BESIDE_OTHERS = 2.0  # for what is settled together; then each campaign is tried by itself
 TRIES = 20  # to meet another process that settles the same serves
+LATE_SECONDS = 30  # after the choice; before that an impression is taken for new
+DAY_MS = 86_400_000
 IMPRESSION, VIEWABLE, CLICK, CONVERSION = "impressions", "viewable", "clicks", "conversions"
 
 
-@dataclass
+@dataclass(slots=True)
 class Beacon:
     """One event of one serve, on its way."""
 
@@ -54,6 +58,7 @@ class Settler:
         self._waiting: deque[Beacon] = deque()
         self._change = threading.Condition()
         self._busy = False
+        self._settled: dict[str, None] = {}  # serves, the latest last: of these the impression is no more the first
 
     def settle(self, beacons: Sequence[Beacon]) -> None:
         """Return when all of them are settled.
@@ -62,6 +67,7 @@ class Settler:
         After a crash: a beacon is settled whole or not at all, and may be sent again.
         Raises: the first error of one of them.
         """
+        beacons = [one for one in beacons if one.kind != IMPRESSION or one.token.id not in self._settled]
         with self._change:
             self._waiting.extend(beacons)
         while batch := self._next_batch(beacons):
@@ -88,11 +94,11 @@ class Settler:
         """Together; where somebody holds a budget, each campaign by itself, so that the others are settled."""
         by_campaign: dict[str, list[Beacon]] = defaultdict(list)
         for beacon in batch:
-            by_campaign[beacon.token.campaign_id].append(beacon)
+            by_campaign[beacon.token.offer.campaign_id].append(beacon)
         try:
             if len(by_campaign) > 1:
                 with suppress(Busy):
-                    settle_batch(self._db, batch, self._clock(), seconds=SECONDS_BESIDE_OTHERS)
+                    self._settle_batch(batch, SECONDS_BESIDE_OTHERS)
                     return
                 for group in by_campaign.values():
                     self._commit_alone(group, SECONDS_BESIDE_OTHERS)
@@ -109,49 +115,97 @@ class Settler:
 
     def _commit_alone(self, group: list[Beacon], seconds: float) -> None:
         try:
-            settle_batch(self._db, group, self._clock(), seconds=seconds)
+            self._settle_batch(group, seconds)
         except Busy as error:
             for beacon in group:
                 beacon.error = error
+
+    def _settle_batch(self, batch: list[Beacon], seconds: float) -> None:
+        settle_batch(self._db, batch, self._clock(), seconds=seconds)
+        self._settled.update((beacon.token.id, None) for beacon in batch)
+        for oldest in list(islice(self._settled, max(0, len(self._settled) - MOST_REMEMBERED))):
+            del self._settled[oldest]
 
 
 def settle_batch(db: Db, batch: Sequence[Beacon], now: datetime, *, seconds: float) -> None:
     """Settle beacons in one transaction.
 
+    Impressions that are not late are as a rule new, and their leases have the money: the first try takes both for
+    granted, and the server refuses it where they are not.
+
     Atomic: the transaction.
     After a crash: nothing.
     Raises: `Busy`, `Unavailable`.
     """
+    late = now.timestamp() * 1000 - LATE_SECONDS * 1000
+    bold = all(beacon.kind == IMPRESSION and beacon.token.at_ms > late for beacon in batch)
     for left in reversed(range(TRIES)):
         try:
-            firsts = in_transaction(db, lambda session: _settle(db, batch, now, session), seconds=seconds)
+            firsts = in_transaction(db, partial(_settle, db, batch, now, bold), seconds=seconds)
             break
-        except DuplicateKeyError:  # another process has just settled one of them: the next look sees it
+        except (DuplicateKeyError, NotCovered):  # another has settled one of them, or the lease is gone: look
+            bold = False
             if not left:
                 raise
     for beacon, first in zip(batch, firsts, strict=True):
         beacon.first = first
 
 
-def _settle(db: Db, batch: Sequence[Beacon], now: datetime, session: ClientSession) -> list[bool]:
-    tokens = {beacon.token.id: beacon.token for beacon in batch}
-    known = {one["_id"]: one for one in queries.SOME_SERVES.find(db, serves=list(tokens), session=session)}
+def _settle(db: Db, batch: Sequence[Beacon], now: datetime, bold: bool, session: ClientSession) -> list[bool]:
+    known = {}
+    if not bold:
+        wanted = list({beacon.token.id for beacon in batch})
+        known = {one["_id"]: one for one in queries.SOME_SERVES.find(db, serves=wanted, session=session)}
     writing = Writing(known, now)
     firsts = [writing.add(beacon) for beacon in batch]
-    if writing.charges:
+    if bold:
+        writing.charge_leases()
+    elif writing.is_due():
         writing.charge(_read_leases(db, writing, session), _read_budgets(db, writing, session))
     writing.write(db, session)
     return firsts
 
 
-def _read_leases(db: Db, writing: Writing, session: ClientSession) -> dict[str, Document]:
-    wanted = sorted({token.lease_id for token in writing.charges})
-    return {lease["_id"]: lease for lease in queries.SOME_LEASES.find(db, lease_ids=wanted, session=session)}
+def _read_leases(db: Db, writing: Writing, session: ClientSession) -> dict[str, int]:
+    wanted = sorted({group.offer.lease_id for group in writing.groups.values()})
+    return {lease["_id"]: lease["amount"] for lease in queries.SOME_LEASES.find(db, lease_ids=wanted, session=session)}
 
 
 def _read_budgets(db: Db, writing: Writing, session: ClientSession) -> dict[str, Document]:
-    wanted = sorted({token.campaign_id for token in writing.charges})
+    wanted = sorted({group.offer.campaign_id for group in writing.groups.values()})
     return {budget["_id"]: budget for budget in queries.SOME_BUDGETS.find(db, campaign_ids=wanted, session=session)}
+
+
+class NotCovered(Exception):
+    """A lease has less than was taken for granted."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The beacons of one offer and day: how many of each kind, and the serves that are to be paid for."""
+
+    offer: Offer
+    day: datetime
+    counts: Counter[str] = field(default_factory=Counter)
+    due: list[Document] = field(default_factory=list)
+    value: int = 0
+    spent: int = 0
+    from_lease: int = 0
+
+    def count(self, serve: Document, kind: str, now: datetime) -> None:
+        """One more of a kind."""
+        serve[kind] = now
+        self.counts[kind] += 1
+        if kind == (CLICK if self.offer.per_click else IMPRESSION):
+            self.due.append(serve)
+
+    def pay(self, serves: Sequence[Document]) -> int:
+        """Charge these; what it comes to."""
+        for serve in serves:
+            serve["charged"] = self.offer.price
+        amount = self.offer.price * len(serves)
+        self.spent += amount
+        return amount
 
 
 @dataclass
@@ -161,9 +215,7 @@ class Writing:
     known: Mapping[str, Document]
     now: datetime
     serves: dict[str, Document] = field(default_factory=dict)
-    charges: list[Token] = field(default_factory=list)
-    counts: dict[tuple[Any, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    leases: Counter[str] = field(default_factory=Counter)
+    groups: dict[tuple[Offer, int], Group] = field(default_factory=dict)
     budgets: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def add(self, beacon: Beacon) -> bool:
@@ -171,67 +223,93 @@ class Writing:
         token = beacon.token
         serve = self.serves.get(token.id)
         if serve is None:
-            serve = self.serves[token.id] = dict(self.known.get(token.id) or self._begun(token))
-        if serve.get(beacon.kind):
+            serve = self.serves[token.id] = self._begun(token)
+        if beacon.kind in serve:
             return False
-        if not serve.get(IMPRESSION):
-            self._count(token, serve, IMPRESSION)
+        group = self._group(token)
+        if IMPRESSION not in serve:
+            group.count(serve, IMPRESSION, self.now)
         if beacon.kind != IMPRESSION:
-            self._count(token, serve, beacon.kind)
+            group.count(serve, beacon.kind, self.now)
         if beacon.value:
-            self.counts[_row(token)]["value"] += beacon.value
+            group.value += beacon.value
             serve["value"] = beacon.value
         return True
 
     def _begun(self, token: Token) -> Document:
-        ends = self.now + timedelta(seconds=KEEP_SERVES_SECONDS)
-        return {"_id": token.id, "campaign_id": token.campaign_id, "at": token.at, "charged": 0, "expires_at": ends}
+        if known := self.known.get(token.id):
+            return dict(known)
+        return {"_id": token.id, "campaign_id": token.offer.campaign_id, "at": token.at, "charged": 0}
 
-    def _count(self, token: Token, serve: Document, kind: str) -> None:
-        serve[kind] = self.now
-        self.counts[_row(token)][kind] += 1
-        self.budgets[token.campaign_id][kind] += 1
-        if kind == (CLICK if token.per_click else IMPRESSION):
-            self.charges.append(token)
+    def _group(self, token: Token) -> Group:
+        key = (token.offer, token.at_ms // DAY_MS)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(token.offer, rules.day_of(token.at))
+        return group
 
-    def charge(self, leases: dict[str, Document], budgets: dict[str, Document]) -> None:
+    def is_due(self) -> bool:
+        """Whether anything is to be paid for."""
+        return any(group.due for group in self.groups.values())
+
+    def charge_leases(self) -> None:
+        """Take every price out of its lease."""
+        for group in self.groups.values():
+            group.from_lease = group.pay(group.due)
+
+    def charge(self, leases: dict[str, int], budgets: dict[str, Document]) -> None:
         """Take each price out of its lease; where that is gone or empty, out of what the budget has left, if it has."""
-        for token in self.charges:
-            lease, budget = leases.get(token.lease_id), budgets.get(token.campaign_id)
-            if lease and lease["amount"] >= token.price:
-                lease["amount"] -= token.price
-                self.leases[token.lease_id] += token.price
-            elif budget and _has_left(budget, token):
-                self._commit_more(budget, token)
-            else:
-                continue
-            self.serves[token.id]["charged"] += token.price
-            self.counts[_row(token)]["spend"] += token.price
-            self.budgets[token.campaign_id]["spent"] += token.price
+        for group in self.groups.values():
+            price, lease_id = group.offer.price, group.offer.lease_id
+            covered = leases.get(lease_id, 0) // price
+            group.from_lease = group.pay(group.due[:covered])
+            if group.from_lease:
+                leases[lease_id] -= group.from_lease
+            budget = budgets.get(group.offer.campaign_id)
+            for serve in group.due[covered:]:
+                if budget and _has_left(budget, group.day, price):
+                    self._commit_more(budget, group.day, group.pay([serve]))
 
-    def _commit_more(self, budget: Document, token: Token) -> None:
-        budget["committed"] += token.price
-        self.budgets[token.campaign_id]["committed"] += token.price
-        if budget["day"] == rules.day_of(token.at):
-            budget["day_committed"] += token.price
-            self.budgets[token.campaign_id]["day_committed"] += token.price
+    def _commit_more(self, budget: Document, day: datetime, price: int) -> None:
+        more = Counter(committed=price)
+        if budget["day"] == day:
+            more["day_committed"] = price
+        for name in more:
+            budget[name] += price
+        self.budgets[budget["_id"]] += more
 
     def write(self, db: Db, session: ClientSession) -> None:
         """Send it, the documents that others may want first: who meets them gives up early."""
-        budgets = [_update({"_id": campaign_id}, counts) for campaign_id, counts in self.budgets.items()]
-        leases = [_update({"_id": lease_id}, {"amount": -price}) for lease_id, price in self.leases.items()]
-        counters = [_update(_counter(row), counts, upsert=True) for row, counts in self.counts.items()]
+        rows: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        leases: Counter[str] = Counter()
+        for group in self.groups.values():
+            rows[_row(group)] += group.counts + Counter(value=group.value, spend=group.spent)
+            self.budgets[group.offer.campaign_id] += group.counts + Counter(spent=group.spent)
+            leases[group.offer.lease_id] += group.from_lease
+        budgets = [_update({"_id": one}, counts) for one, counts in self.budgets.items()]
+        counters = [_update(_counter(row), counts, upsert=True) for row, counts in rows.items()]
         _send(db, "ad_budgets", "update", budgets, session)
-        _send(db, "ad_leases", "update", leases, session)
+        _take(db, +leases, session)
         _send(db, "ad_counters", "update", counters, session)
         new = [serve for serve_id, serve in self.serves.items() if serve_id not in self.known]
-        changed = [serve for serve_id, serve in self.serves.items() if serve != self.known.get(serve_id, serve)]
+        changed = [self.serves[serve_id] for serve_id, known in self.known.items() if self.serves[serve_id] != known]
         _send(db, "ad_serves", "insert", new, session)
         _send(db, "ad_serves", "update", [{"q": {"_id": one["_id"]}, "u": one} for one in changed], session)
 
 
-def _row(token: Token) -> tuple[Any, ...]:
-    return token.campaign_id, rules.day_of(token.at), token.site, token.zone, token.unit
+def _take(db: Db, leases: Mapping[str, int], session: ClientSession) -> None:
+    """Take amounts out of leases that have as much.
+
+    Raises: `NotCovered`.
+    """
+    writes = [_update({"_id": one, "amount": {"$gte": price}}, {"amount": -price}) for one, price in leases.items()]
+    if writes and _send(db, "ad_leases", "update", writes, session)["n"] < len(writes):
+        raise NotCovered
+
+
+def _row(group: Group) -> tuple[Any, ...]:
+    offer = group.offer
+    return offer.campaign_id, group.day, offer.site, offer.zone, offer.unit
 
 
 def _counter(row: tuple[Any, ...]) -> Document:
@@ -241,28 +319,28 @@ def _counter(row: tuple[Any, ...]) -> Document:
     return {"_id": whole, **whole}
 
 
-def _has_left(budget: Document, token: Token) -> bool:
+def _has_left(budget: Document, day: datetime, price: int) -> bool:
     """Whether the total, and the day's money if it is still that day, has the price left."""
-    if budget["committed"] + token.price > budget["total"]:
+    if budget["committed"] + price > budget["total"]:
         return False
     if budget["daily"] is None:
         return True
-    same_day = budget["day"] == rules.day_of(token.at)
-    return bool(same_day and budget["day_committed"] + token.price <= budget["daily"])
+    return bool(budget["day"] == day and budget["day_committed"] + price <= budget["daily"])
 
 
 def _update(where: Document, increments: Mapping[str, int], *, upsert: bool = False) -> Document:
     return {"q": where, "u": {"$inc": dict(increments)}, "upsert": upsert}
 
 
-def _send(db: Db, name: str, verb: str, writes: Iterable[Document], session: ClientSession) -> None:
-    """One command.
+def _send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
+    """One command, if there is anything to write.
 
     Raises: `DuplicateKeyError` where another has made one of the documents.
     """
-    if not (sent := list(writes)):
-        return
-    answer = send(db, name, verb, sent, session)
+    if not writes:
+        return {}
+    answer = send(db, name, verb, writes, session)
     for report in answer.get("writeErrors", ()):
         kind = DuplicateKeyError if report["code"] == DUPLICATE_KEY else OperationFailure
         raise kind(report["errmsg"], report["code"], report)
+    return answer

@@ -242,6 +242,30 @@ def test_many_impressions_are_settled_together(network: AdNetwork, campaign: Mak
     assert network.stats("a")["totals"]["spend_thousandths"] == 2800
 
 
+def test_beacons_that_another_process_settled_are_told_from_new_ones(
+    network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
+) -> None:
+    campaign("a", bid=100)
+    with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
+        old, new = (network.choose("news", "top")[0].serve_id for _ in range(2))
+        assert other.impression(old)
+        assert network.impressions([new, old, new]) == [True, False, False]
+    assert network.money(["a"])["a"]["spent"] == 200
+    assert not list(find_problems(ads_db))
+
+
+def test_an_impression_whose_lease_is_gone_is_paid_by_the_budget(
+    network: AdNetwork, campaign: Make, ads_db: Db
+) -> None:
+    campaign("a", bid=100, total=160)
+    serve_id = network.choose("news", "top")[0].serve_id
+    assert return_lapsed(ads_db, datetime(2100, 1, 1, tzinfo=UTC)) == 1
+    assert network.impression(serve_id)
+    money = network.money(["a"])["a"]
+    assert (money["spent"], money["leased"], money["day_committed"]) == (100, 0, 100)
+    assert not list(find_problems(ads_db))
+
+
 def test_a_click_counts_once_pays_by_click_and_leads_to_the_creative(network: AdNetwork, campaign: Make) -> None:
     campaign("a", bid=30, model="cpc")
     serve_id = network.choose("news", "top")[0].serve_id

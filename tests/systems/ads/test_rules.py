@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from squinney.ads import BadServe, rules
 from squinney.ads.choosing.zones import Ad, Order
-from squinney.ads.tokens import Token, Tokens, new_serve
+from squinney.ads.tokens import Offer, Tokens, new_token
 from squinney.errors import Invalid
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -58,6 +58,19 @@ def test_every_ad_comes_once_and_in_order(ads: list[tuple[int, set[str]]], words
     assert sorted(unit for unit, _ in ranked) == sorted(ad.unit for ad in made)
     scores = [score for _, score in ranked]
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_words_of_many_ads_yield_the_best_ones_as_scoring_all_would(seed: int) -> None:
+    chance = random.Random(seed)
+    some = [chance.sample("abcdef", chance.randrange(4)) for _ in range(400)]
+    ads = [_ad(f"{number:03}", chance.randrange(1, 50), *keywords) for number, keywords in enumerate(some)]
+    words = chance.sample("abcdefx", 3)
+    expected = sorted((rules.score(ad.ecpm, len(ad.keywords.intersection(words))) for ad in ads), reverse=True)
+    ranked = _ranked(ads, *words)
+    assert [score for _, score in ranked] == expected
+    scores = {ad.unit: ad.ecpm * math.log(1.1 + len(ad.keywords.intersection(words))) for ad in ads}
+    assert dict(ranked) == pytest.approx(scores)
 
 
 @pytest.mark.parametrize("words", [(), ("tea",)])
@@ -146,10 +159,11 @@ def test_bad_input_names_its_field(check: Any, value: Any, field: str) -> None:
 
 
 def test_a_serve_id_cannot_be_changed_or_made_with_another_secret() -> None:
-    token = Token(new_serve(), "c", "s", "z", "u", "l", 250, False, 1)
+    token = new_token(1, Offer.of("c", "s", "z", "u", "l", 250, False))
     ours = Tokens(b"ours")
     signed = ours.sign(token)
-    assert ours.read(signed) == token
+    read = ours.read(signed)
+    assert (read.id, read.at_ms, read.offer.said, read.offer.price) == (token.id, 1, token.offer.said, 250)
     for forged in (Tokens(b"theirs").sign(token), signed[:-2], signed + "AA", "A" + signed[1:], "", "é", "x" * 5000):
         with pytest.raises(BadServe):
             ours.read(forged)

@@ -82,7 +82,7 @@ def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(
     network: AdNetwork, campaign: Any, ads_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a process does that was killed inside a transaction."""
-    monkeypatch.setattr(settling, "SECONDS_BESIDE_OTHERS", 0.3)
+    monkeypatch.setattr(settling, "SECONDS_BESIDE_OTHERS", 1.0)
     campaign("held", bid=2)
     campaign("free", bid=1)
     serves = {one.campaign_id: one.serve_id for one in network.choose("news", "top", count=2)}

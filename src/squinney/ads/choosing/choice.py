@@ -11,7 +11,7 @@ from squinney.ads import rules
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.zones import Ad, Zone
 from squinney.ads.documents import THOUSAND, Candidate, Cap, Serve
-from squinney.ads.tokens import Token, Tokens, new_serve
+from squinney.ads.tokens import Tokens, new_token
 from squinney.mongo.schema import Db
 
 Accepts = Callable[[Mapping[str, Any], int, str], bool]  # the creative, the eCPM, the currency
@@ -64,8 +64,7 @@ class Choice:
 
     def _serve(self, ad: Ad, score: float, tokens: Tokens) -> Serve | None:
         held = ad.held
-        per_click = held.campaign["pricing"]["model"] == "cpc"
-        promised = max(1, ad.ecpm // THOUSAND) if per_click else held.price
+        promised = max(1, ad.ecpm // THOUSAND) if held.per_click else held.price
         caps = self._caps(ad) if self._user is not None else {}
         if caps and self._shown is not None and self._capped(caps, self._shown):
             return None
@@ -75,18 +74,8 @@ class Choice:
         if caps and not self._count(caps):
             held.wallet.release(lease, promised)
             return None
-        token = Token(
-            id=new_serve(),
-            campaign_id=held.campaign["_id"],
-            site=self._site,
-            zone=self._zone,
-            unit=ad.unit,
-            lease_id=lease.id,
-            price=held.price,
-            per_click=per_click,
-            at_ms=int(self._now.timestamp() * 1000),
-        )
-        return Serve(tokens.sign(token), token.campaign_id, ad.unit, ad.creative, held.price, ad.ecpm, score)
+        token = new_token(int(self._now.timestamp() * 1000), ad.offer_from(lease.id, self._site, self._zone))
+        return Serve(tokens.sign(token), held.campaign["_id"], ad.unit, ad.creative, held.price, ad.ecpm, score)
 
     def _caps(self, ad: Ad) -> dict[str, Cap]:
         campaign_id = ad.held.campaign["_id"]

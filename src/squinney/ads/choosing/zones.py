@@ -7,10 +7,10 @@ import random
 import threading
 import time
 from bisect import bisect
-from collections import Counter, OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import merge
+from heapq import heapify, heappop, merge
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from squinney.ads import queries, rules
 from squinney.ads.budgets import Wallet
 from squinney.ads.documents import Cap
+from squinney.ads.tokens import Offer
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.follow import Change, Follower, Source
@@ -28,6 +29,7 @@ SOURCES = [Source("ad_campaigns", since="changed_at"), Source("ad_placements", s
 MOST_ZONES = 10_000
 REBUILD_SECONDS = 0.2  # at most so often, where many ads of a zone change
 DRAWS = 20
+LOOKED_AT_FIRST = 16  # ads of each word
 POLL_SECONDS = 0.5
 CLOSE_SECONDS = 3
 
@@ -39,6 +41,7 @@ class Held:
     campaign: Document
     wallet: Wallet
     price: int
+    per_click: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +56,16 @@ class Ad:
     cap: Cap | None
     keywords: frozenset[str]
     active: bool
+    _offer: Offer | None = None
+
+    def offer_from(self, lease_id: str, site: str, zone: str) -> Offer:
+        """What a serve of this ad says; the same until another lease pays."""
+        offer = self._offer
+        if offer is None or offer.lease_id != lease_id:
+            held = self.held
+            offer = Offer.of(held.campaign["_id"], site, zone, self.unit, lease_id, held.price, held.per_click)
+            self._offer = offer
+        return offer
 
 
 class Ties:
@@ -106,21 +119,49 @@ class Order:
                 for ad in ties.drawn(chance):
                     yield ad, float(worth)
             return
-        matches: Counter[Ad] = Counter(ad for word in words for ad in self.by_keyword.get(word, ()))
-        scored: dict[float, list[Ad]] = defaultdict(list)
-        for ad, count in matches.items():
-            scored[rules.score(ad.ecpm, count)].append(ad)
-        hits = ((one, Ties(scored[one])) for one in sorted(scored, reverse=True))
+        asked = frozenset(words)
         others = ((rules.score(worth, 0), ties) for worth, ties in self.groups)
-        for one, groups in groupby(merge(hits, others, key=lambda group: -group[0]), key=itemgetter(0)):
-            for ad in self._together([ties for _, ties in groups], matches, one).drawn(chance):
-                yield ad, one
+        for one, found in groupby(merge(self._hits(asked), others, key=_worst_last), key=itemgetter(0)):
+            groups = [ties for _, ties in found]
+            ties = groups[0] if len(groups) == 1 else Ties([ad for each in groups for ad in each.ads])
+            for ad in ties.drawn(chance):
+                # The group of an ad's worth holds it too: there it is one that does not match.
+                if rules.score(ad.ecpm, len(asked & ad.keywords)) == one:
+                    yield ad, one
 
-    @staticmethod
-    def _together(groups: list[Ties], matches: Counter[Ad], score: float) -> Ties:
-        """Those of the groups that have this score: an ad that matches is not one that does not."""
-        ads = [ad for ties in groups for ad in ties.ads if rules.score(ad.ecpm, matches.get(ad, 0)) == score]
-        return Ties(ads)
+    def _hits(self, asked: frozenset[str]) -> Iterator[tuple[float, Ties]]:
+        """The ads that match, by score, best first, looking at ever more of each word's ads."""
+        lists = [self.by_keyword[word] for word in asked if word in self.by_keyword]
+        seen: set[Ad] = set()
+        waiting: list[tuple[float, str, Ad]] = []
+        start, end = 0, LOOKED_AT_FIRST
+        while lists:
+            fresh = set().union(*(ads[start:end] for ads in lists)) - seen
+            seen |= fresh
+            waiting += [(-rules.score(ad.ecpm, len(asked & ad.keywords)), ad.unit, ad) for ad in fresh]
+            heapify(waiting)
+            lists = [ads for ads in lists if len(ads) > end]
+            yield from _popped(waiting, _most([ads[end].ecpm for ads in lists]))
+            start, end = end, end * 2
+
+
+def _most(worths: list[int]) -> float:
+    """What an ad may score that was not seen yet: where it matches so many words, it stands behind as many ads."""
+    ordered = sorted(worths, reverse=True)
+    return max((rules.score(worth, number) for number, worth in enumerate(ordered, 1)), default=-1.0)
+
+
+def _popped(waiting: list[tuple[float, str, Ad]], above: float) -> Iterator[tuple[float, Ties]]:
+    while waiting and -waiting[0][0] > above:
+        score = waiting[0][0]
+        same = []
+        while waiting and waiting[0][0] == score:
+            same.append(heappop(waiting)[2])
+        yield -score, Ties(same)
+
+
+def _worst_last(group: tuple[float, Ties]) -> float:
+    return -group[0]
 
 
 @dataclass
@@ -194,8 +235,8 @@ class Zones:
         if held is not None:
             held.campaign = campaign
             return
-        price = rules.price_of(campaign["pricing"])
-        self.campaigns[campaign["_id"]] = Held(campaign, self._wallet_for(campaign), price)
+        price, per_click = rules.price_of(campaign["pricing"]), campaign["pricing"]["model"] == "cpc"
+        self.campaigns[campaign["_id"]] = Held(campaign, self._wallet_for(campaign), price, per_click)
 
     def _put(self, zone: Zone, placement: Document) -> None:
         held = self.campaigns.get(placement["campaign_id"])

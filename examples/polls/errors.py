@@ -6,16 +6,10 @@ from squinney.errors import Conflict, NotFound
 class UnknownPoll(NotFound):
     """There is no such poll."""
 
-    code = "unknown-poll"
-
 
 class PollClosed(Conflict):
     """The poll takes no more votes."""
 
-    code = "poll-closed"
-
 
 class AlreadyVoted(Conflict):
     """This person has voted in this poll."""
-
-    code = "already-voted"

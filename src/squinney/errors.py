@@ -102,13 +102,21 @@ A system adds its own errors under a family, in its `errors.py`. The families ma
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
 class SquinneyError(Exception):
-    """The root: a stable `code` for machines, a `message` for people, `details` for both."""
+    """The root: a stable `code` for machines, a `message` for people, `details` for both.
+
+    The code of `UnknownAccount` is `unknown-account`, and so on, unless a class gives another.
+    """
 
     code = "error"
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
 
     def __init__(self, message: str = "", **details: Any) -> None:
         self.message = message or (self.__doc__ or self.code).strip().splitlines()[0]
@@ -119,49 +127,33 @@ class SquinneyError(Exception):
 class NotFound(SquinneyError):
     """It does not exist."""
 
-    code = "not-found"
-
 
 class Invalid(SquinneyError):
     """The input breaks a rule."""
-
-    code = "invalid"
 
 
 class Forbidden(SquinneyError):
     """The caller may not do this."""
 
-    code = "forbidden"
-
 
 class CredentialsRefused(Forbidden):
     """The key, login or password is missing or wrong."""
-
-    code = "credentials-refused"
 
 
 class Conflict(SquinneyError):
     """The state of the data refuses it."""
 
-    code = "conflict"
-
 
 class NotPrepared(Conflict):
     """The database lacks an index that this rests on."""
-
-    code = "not-prepared"
 
 
 class LimitReached(SquinneyError):
     """A limit is used up."""
 
-    code = "limit-reached"
-
 
 class TooManyRequests(LimitReached):
     """Too many in too short a time."""
-
-    code = "too-many-requests"
 
 
 class Unavailable(SquinneyError):
@@ -170,8 +162,6 @@ class Unavailable(SquinneyError):
     `outcome_unknown` is true when the operation may have happened all the same: repeat it with its idempotency key.
     """
 
-    code = "unavailable"
-
     def __init__(self, message: str = "", *, outcome_unknown: bool = False, **details: Any) -> None:
         super().__init__(message, **details)
         self.outcome_unknown = outcome_unknown
@@ -179,5 +169,3 @@ class Unavailable(SquinneyError):
 
 class NoServer(Unavailable):
     """The embedded MongoDB cannot run here."""
-
-    code = "no-server"

@@ -100,6 +100,8 @@ def test_errors_of_different_names_have_different_codes():
         found += [child for child in kind.__subclasses__() if child.__module__.startswith("squinney.")]
     names = {(kind.code, kind.__name__) for kind in found}
     assert len(names) == len({code for code, _ in names})
+    assert ("unknown-account", "UnknownAccount") in names
+    assert ("category-slug-taken", "SlugTaken") in names
 
 
 # ---- docstrings ----

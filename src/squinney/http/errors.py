@@ -5,5 +5,3 @@ from squinney.errors import TooManyRequests
 
 class RateLimited(TooManyRequests):
     """Too many requests."""
-
-    code = "rate-limited"

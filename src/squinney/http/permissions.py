@@ -21,8 +21,6 @@ def forged() -> Forbidden:
 class SignInNeeded(Forbidden):
     """Somebody who has not signed in wants what needs a role."""
 
-    code = "sign-in-needed"
-
 
 async def _check_csrf(request: Request) -> None:
     """A write carries the visitor's token, in its form or, from our scripts, in a header."""

@@ -26,8 +26,6 @@ ADVICE = "give the server a larger minSnapshotHistoryWindowInSeconds"
 class SnapshotTooOld(Unavailable):
     """A check takes longer than the server can look back, by default five minutes."""
 
-    code = "snapshot-too-old"
-
 
 @dataclass(frozen=True)
 class Problem:

@@ -25,8 +25,6 @@ from squinney.mongo.schema import Document, Index
 class Cycle(Conflict):
     """A node cannot be moved under itself or under its own descendant."""
 
-    code = "cycle"
-
 
 @dataclass
 class Rebuilt:

@@ -29,8 +29,6 @@ class EditConflict(Conflict):
     the system to say.
     """
 
-    code = "edit-conflict"
-
     def __init__(self, message: str = "", *, theirs: Any = None, yours: Any = None, base: Any = None) -> None:
         super().__init__(message)
         self.theirs = theirs

@@ -40,8 +40,6 @@ F = TypeVar("F", bound=Upgrade)
 class Unreadable(Conflict):
     """A stored document does not fit its type, or is newer than this program."""
 
-    code = "unreadable"
-
 
 class Part(BaseModel):
     """The base of sub-documents. Fields that the class does not know are kept, so that saving loses nothing."""

@@ -8,8 +8,6 @@ from squinney.errors import Conflict, Invalid, Unavailable
 class Busy(Conflict):
     """Another operation holds a document; try again."""
 
-    code = "busy"
-
 
 class Stale(Conflict):
     """The plan was made from a document that has changed since.
@@ -17,34 +15,22 @@ class Stale(Conflict):
     A step refused with it makes `run` build the steps anew, where they were given as a callable.
     """
 
-    code = "stale"
-
 
 class StillRunning(Conflict):
     """The same idempotency key is at work elsewhere."""
-
-    code = "still-running"
 
 
 class KeyReused(Conflict):
     """The same idempotency key came with other arguments."""
 
-    code = "key-reused"
-
 
 class AlreadyExists(Conflict):
     """A document with the same id or unique value exists."""
-
-    code = "already-exists"
 
 
 class TimedOut(Unavailable):
     """The deadline passed; nothing was changed."""
 
-    code = "timed-out"
-
 
 class WriteRefused(Invalid):
     """The server refuses what a step writes: a validator, a size, an operator that does not fit the value."""
-
-    code = "write-refused"

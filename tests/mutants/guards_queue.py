@@ -6,7 +6,7 @@ from tests.mutants.guard import guards_of
 
 _queue = guards_of("squinney.patterns.queue", "tests/patterns/test_queue.py")
 _sequence = guards_of("squinney.patterns.sequences", "tests/patterns/test_sequences.py")
-_turn = guards_of("squinney.transactions.fair_locks", "tests/patterns/test_fair_locks.py")
+_turn = guards_of("squinney.patterns.fair_locks", "tests/patterns/test_fair_locks.py")
 
 GUARDS = [
     _queue(

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from squinney.mongo.connect import operation, seconds_left
-from squinney.transactions import fair_locks
-from squinney.transactions.fair_locks import FairLocks
+from squinney.patterns import fair_locks
+from squinney.patterns.fair_locks import FairLocks
 
 
 def test_one_at_a_time_in_the_order_of_coming() -> None:

@@ -23,7 +23,6 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for, operation, server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db, Document
-from squinney.testing.commands import watched
 from squinney.transactions import (
     AlreadyExists,
     Busy,
@@ -322,17 +321,6 @@ def test_a_client_of_the_users_own_making_will_do(jars: Db, mongod: Embedded, mo
         with pytest.raises(Busy):
             run.run("move", move(note="2"))
     assert beans(jars) == [7, 3]
-
-
-def test_threads_that_meet_in_a_document_take_turns(jars: Db, mongod: Embedded) -> None:
-    """Only those that were under way when it was first met are sent in vain."""
-    with watched(mongod.uri, jars.name) as (db, commands), ThreadPoolExecutor(8) as pool:
-        run = Transactions(db, "native").run
-        fill = Step("jars", "a", give={"$inc": {"beans": 1}})
-        list(pool.map(lambda _: run("fill", [fill]), range(200)))
-    assert beans(jars) == [210, 0]
-    assert commands.names.count("commitTransaction") == 200
-    assert commands.names.count("abortTransaction") < 50
 
 
 # ---- two-phase: the late writer, and what readers may see ----

@@ -11,7 +11,7 @@ from tests.mutants import child
 from tests.mutants.guard import SOURCES, Guard, guards, stale
 from tests.mutants.runner import some_of, verdict
 
-LOCKS = "squinney.transactions.fair_locks"
+LOCKS = "squinney.patterns.fair_locks"
 TEST = "tests/patterns/test_fair_locks.py::test_whoever_comes_learns_if_others_wait"
 OUT = "crowded = len(line) > 1"
 

@@ -13,8 +13,8 @@ from bson.regex import Regex
 
 from squinney.mongo.schema import Collection
 from squinney.patterns.ids import new_id
-from squinney.transactions import Step
-from squinney.transactions.steps import array_filters_for, merge, require_one_step_per_document
+from squinney.transactions import Plan, Step
+from squinney.transactions.steps import array_filters_for, merge
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_updates_merge_into_one() -> None:
 
 def test_a_document_has_one_step() -> None:
     with pytest.raises(ValueError, match="one step per document"):
-        require_one_step_per_document([Step("things", {"a": 1}), Step("things", {"a": 1}, delete=True)])
-    require_one_step_per_document([Step("things", 1), Step("things", "1"), Step("others", 1)])
+        Plan([Step("things", {"a": 1}), Step("things", {"a": 1}, delete=True)])
+    Plan([Step("things", 1), Step("things", "1"), Step("others", 1)])
     for one, same in [(1, 1.0), (Int64(2), Decimal128("2.00")), ({"a": 1}, {"a": 1.0}), (0.5, Decimal128("0.5"))]:
         with pytest.raises(ValueError, match="one step per document"):
-            require_one_step_per_document([Step("things", one), Step("things", same)])
-    require_one_step_per_document([Step("things", one) for one in (True, 1, uuid4(), uuid4(), None, 1.5, float("inf"))])
+            Plan([Step("things", one), Step("things", same)])
+    Plan([Step("things", one) for one in (True, 1, uuid4(), uuid4(), None, 1.5, float("inf"))])
 
 
 def test_decimals_add_up() -> None:

@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 from squinney.keys import Key
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
-from squinney.transactions import records
+from squinney.transactions import native, records
 from squinney.transactions.attempts import in_transaction
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def once(
     Atomic: the transaction's commit, with the key's record in it. Of two at once, the server turns one away, which
     finds the other's record when it is tried again.
     After a crash: nothing.
-    Raises: as `in_transaction`; `KeyReused`.
+    Raises: as `in_transaction`; `KeyReused`; `WriteRefused` where the server refuses the key's record.
     """
     db = pinned(db)
     found = records.key_record(kind, key, arguments)
@@ -43,8 +43,8 @@ def once(
         if earlier := records.earlier_outcome(db, found, session):
             return cast(T, earlier.result)
         result = work(session)
-        record = records.finished(kind, ObjectId(), found, result)
-        records.insert_finished(db, record, records.KEEP_KEYS_SECONDS, session)
+        record = records.finished(kind, ObjectId(), found, result, records.KEEP_KEYS_SECONDS)
+        native.insert_records(db, [record], session)
         return result
 
     return in_transaction(db, keyed, seconds=seconds)

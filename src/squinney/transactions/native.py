@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from bson import ObjectId
 from pymongo.client_session import ClientSession
-from pymongo.errors import DocumentTooLarge, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 
 from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import attempts, records, verdicts
+from squinney.transactions import attempts, group_commit, records, verdicts
 from squinney.transactions.attempts import may_try_again, pause
-from squinney.transactions.contention import CONTENTION, names_of
 from squinney.transactions.errors import WriteRefused
+from squinney.transactions.group_commit import Apart, Run, Send
 from squinney.transactions.records import KeyRecord, Outcome
 from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
 
 WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
 MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
-
-Send = Callable[[Db, Sequence[Step], ClientSession], None]
 
 
 class Unmatched(Exception):
@@ -41,34 +40,34 @@ class Repeated(Exception):
 def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, keep_keys_seconds: float) -> Outcome:
     """Take and give everything in one transaction, retried while the server asks for it and time is left.
 
-    The steps go out in batches, as a rule one per collection. Only when one does not go through are they sent one by
-    one, in the plan's order, which tells the step that refuses.
+    The steps go out in batches, as a rule one per collection, and those of runs that wait together. Only when one does
+    not go through are they sent one by one, in the plan's order, which tells the step that refuses.
     """
     txn = ObjectId()
-    record = records.finished(kind, txn, key, plan.result) if key else None
-    send: Send = _send_batched
-    names = names_of(db, plan.steps)
+    record = records.finished(kind, txn, key, plan.result, keep_keys_seconds) if key else None
+    mine = Run(record, [(step.name, step.does, _write(step)) for step in plan.steps], plan.documents)
+    queue = group_commit.queue_of(db)
+    send: Send = partial(_send_batched, db)
     lonely = 0
-    with db.client.start_session() as session:
-        for number in range(1_000_000):
-            try:
-                with CONTENTION.in_turn(names):
-                    attempts.attempt(session, partial(_send_all, db, send, plan.steps, record, keep_keys_seconds))
-                return Outcome(txn, plan.result)
-            except Unmatched as unmatched:
-                send = _send_singly
-                if unmatched.step is not None:
-                    lonely = 0 if _held(db, unmatched) else _counted(unmatched, lonely)
-                    pause(number, until)
-            except Repeated:
-                if outcome := records.earlier_outcome(db, key):
-                    return outcome
+    for number in range(1_000_000):
+        try:
+            queue.commit(mine, send)
+            return Outcome(txn, plan.result)
+        except Apart:
+            mine.alone = True
+        except Unmatched as unmatched:
+            mine.alone, send = True, partial(_send_one_by_one, db, plan.steps)
+            if unmatched.step is not None:
+                lonely = 0 if _held(db, unmatched) else _counted(unmatched, lonely)
                 pause(number, until)
-            except PyMongoError as error:
-                if not may_try_again(error):
-                    raise
-                CONTENTION.met(names)
-                pause(number, until, error)
+        except Repeated:
+            if outcome := records.earlier_outcome(db, key):
+                return outcome
+            pause(number, until)
+        except PyMongoError as error:
+            if not may_try_again(error):
+                raise
+            pause(number, until, error)
     raise AssertionError("unreachable")
 
 
@@ -107,68 +106,72 @@ def _counted(unmatched: Unmatched, lonely: int) -> int:
     return lonely + 1
 
 
-def _send_all(
-    db: Db,
-    send: Send,
-    steps: Sequence[Step],
-    record: Document | None,
-    keep_keys_seconds: float,
-    session: ClientSession,
-) -> None:
-    if record is not None:
-        _insert_record(db, record, keep_keys_seconds, session)
-    send(db, steps, session)
-
-
-def _insert_record(db: Db, record: Document, keep_keys_seconds: float, session: ClientSession) -> None:
-    try:
-        records.insert_finished(db, record, keep_keys_seconds, session)
-    except DuplicateKeyError:
-        raise Repeated from None
-
-
-def _send_batched(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
-    """In each collection in the plan's order, as when they are sent singly: who hands on a unique value comes first."""
-    by_name = sorted(steps, key=lambda step: step.name)
-    for (name, verb), batch in groupby(by_name, key=lambda step: (step.name, step.does)):
-        if not _goes_through(db, name, verb, [_write(step) for step in batch], session):
+def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
+    """All runs, one after the other in each collection, and the steps of each in the plan's order, as when they are
+    sent singly: who hands on a unique value comes first.
+    """
+    insert_records(db, [run.record for run in runs if run.record], session)
+    by_name = sorted((write for run in runs for write in run.writes), key=itemgetter(0))
+    for (name, verb), batch in groupby(by_name, key=itemgetter(0, 1)):
+        writes = [write for _, _, write in batch]
+        try:
+            answer = _sent(db, name, verb, writes, session)
+        except WriteRefused:  # one of them, or all of them are too much for one message
+            raise Unmatched from None
+        if answer["n"] < len(writes) or answer.get("writeErrors"):
             raise Unmatched
 
 
-def _goes_through(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> bool:
-    try:
-        answer = send(db, name, verb, writes, session)
-    except DocumentTooLarge:  # all of them are too much for one message, or one for a document
-        return False
-    except OperationFailure as error:
-        if may_try_again(error) or is_away(error):
-            raise
-        return False
-    return answer["n"] == len(writes) and not answer.get("writeErrors")
+def _send_one_by_one(db: Db, steps: Sequence[Step], runs: Sequence[Run], session: ClientSession) -> None:
+    insert_records(db, [run.record for run in runs if run.record], session)
+    _send_singly(db, steps, session)
 
 
 def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
     for step in steps:
-        try:
-            answer = send(db, step.name, step.does, [_write(step)], session)
-        except DocumentTooLarge as error:
-            raise refused(step, str(error)) from error
-        except OperationFailure as error:
-            if may_try_again(error) or is_away(error):
-                raise
-            raise refused(step, str((error.details or {}).get("errmsg", error))) from error
+        answer = _sent(db, step.name, step.does, [_write(step)], session, step.id)
         for report in answer.get("writeErrors", ()):
             if report["code"] == verdicts.DUPLICATE_KEY:
                 raise Unmatched(step, report)
-            raise refused(step, report["errmsg"])
+            raise _refused(step.name, step.does, step.id, report["errmsg"])
         if answer["n"] < 1:
             raise Unmatched(step)
 
 
-def refused(step: Step, reason: str) -> WriteRefused:
-    """The error for a write that the server will not do."""
-    message = f"the server refuses the {step.does} of {step.name} {step.id!r}: {reason}"
-    return WriteRefused(message, collection=step.name, document_id=str(step.id))
+def insert_records(db: Db, writes: Sequence[Document], session: ClientSession) -> None:
+    """Record the keys of finished runs.
+
+    Raises: `Repeated` where a key has a record; `WriteRefused`.
+    """
+    if not writes:
+        return
+    answer = _sent(db, records.NAME, "update", list(writes), session, "the key's record")
+    for report in answer.get("writeErrors", ()):
+        if report["code"] == verdicts.DUPLICATE_KEY:
+            raise Repeated
+        raise _refused(records.NAME, "update", "the key's record", report["errmsg"])
+
+
+def _sent(
+    db: Db, name: str, verb: str, writes: list[Document], session: ClientSession, document_id: Any = None
+) -> Document:
+    """The server's answer.
+
+    Raises: `WriteRefused` where there is none but an error, which nobody need try again.
+    """
+    try:
+        return send(db, name, verb, writes, session)
+    except DocumentTooLarge as error:
+        raise _refused(name, verb, document_id, str(error)) from error
+    except OperationFailure as error:
+        if may_try_again(error) or is_away(error):
+            raise
+        raise _refused(name, verb, document_id, str((error.details or {}).get("errmsg", error))) from error
+
+
+def _refused(name: str, verb: str, document_id: Any, reason: str) -> WriteRefused:
+    message = f"the server refuses the {verb} of {name} {document_id!r}: {reason}"
+    return WriteRefused(message, collection=name, document_id=str(document_id))
 
 
 def send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:

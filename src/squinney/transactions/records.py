@@ -105,9 +105,12 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json_util.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any) -> Document:
-    """The record of a keyed operation that one native transaction does, but for its times."""
-    return {
+def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any, keep_seconds: float) -> Document:
+    """What writes the record of a keyed operation that one native transaction does.
+
+    An upsert that cannot match: an insert could not tell the server's time, by which the record expires.
+    """
+    record = {
         "_id": key.id,
         "txn": txn,
         "kind": kind,
@@ -116,17 +119,9 @@ def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any) -> Document:
         "result": result,
         "state": "done",
     }
-
-
-def insert_finished(db: Db, record: Document, keep_seconds: float, session: ClientSession) -> None:
-    """An upsert that cannot match: an insert could not tell the server's time, by which the record expires.
-
-    Raises: `DuplicateKeyError` where the key has a record.
-    """
     times = {"at": "$$NOW", "expires_at": after(keep_seconds)}
     pipeline = [{"$replaceWith": {"$mergeObjects": [{"$literal": record}, times]}}]
-    unmatched = {"_id": record["_id"], "txn": record["txn"]}
-    db[NAME].update_one(unmatched, pipeline, upsert=True, session=session)
+    return {"q": {"_id": key.id, "txn": txn}, "u": pipeline, "upsert": True}
 
 
 def open_run(db: Db, txn: Any) -> Document | None:

@@ -22,7 +22,7 @@ from squinney.transactions import attempts, native, records, two_phase
 from squinney.transactions.constraints import Constraints
 from squinney.transactions.errors import Stale
 from squinney.transactions.records import Outcome
-from squinney.transactions.steps import Plan, Step, require_one_step_per_document
+from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,6 @@ class Transactions:
             if outcome := records.earlier_outcome(self._db, key):
                 return outcome
             raise
-        require_one_step_per_document(plan.steps)
         if mode == "two-phase" and not self._constraints.need_native(plan.steps):
             plan = replace(plan, steps=self._constraints.established(plan.steps))
             # Nobody waits for it longer than its caller, so recover() need not either.

@@ -121,10 +121,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps, and what a repeat with the same key is answered."""
+    """Steps, of which no two touch one document, and what a repeat with the same key is answered."""
 
     steps: Sequence[Step]
     result: Any = None
+    documents: frozenset[tuple[str, bytes]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "documents", frozenset(identity(step) for step in self.steps))
+        if len(self.documents) < len(self.steps):  # neither mode could say which step comes first
+            raise ValueError("an operation has one step per document")
 
 
 def _require_one_kind(step: Step) -> None:
@@ -222,12 +228,6 @@ def _by_value(value: Any) -> Any:
         return {"number": str(Fraction(value))}
     except (TypeError, ValueError, OverflowError):  # no number, or infinite
         return str(value) if hasattr(value, "is_nan") else value
-
-
-def require_one_step_per_document(steps: Sequence[Step]) -> None:
-    """Refuse a plan that touches a document twice: neither mode could say which step comes first."""
-    if len({identity(step) for step in steps}) < len(steps):
-        raise ValueError("an operation has one step per document")
 
 
 # ---- what a step sends, in either mode ----

@@ -14,9 +14,9 @@ from squinney.content.comments.documents import MOST_EMBEDDED_BYTES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.content.nodes.documents import NODES
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.fair_locks import FairLocks
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.transactions import Busy, Key, Stale, Tries
-from squinney.transactions.fair_locks import FairLocks
 
 WAIT_SECONDS = 5
 NO_ROOM_IN_CACHE = 388

@@ -16,9 +16,9 @@ from squinney.content.comments.discussions import DiscussedNode, Order, cannot, 
 from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.fair_locks import FairLocks
 from squinney.patterns.paging import Page, cursor_after, keys_of
 from squinney.transactions import Key, Plan, Stale, Step, Transactions
-from squinney.transactions.fair_locks import FairLocks
 
 SORT = [("page", 1), ("_id", 1)]
 _BY_ID = itemgetter("_id")

@@ -16,11 +16,12 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
+from squinney.patterns.fair_locks import FairLocks
 from squinney.testing.commands import described
 from squinney.testing.explorer.touched import Touched
 from squinney.testing.protocol import RECORDS
+from squinney.transactions import group_commit
 from squinney.transactions.constraints import Constraints
-from squinney.transactions.fair_locks import FairLocks
 
 Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
 Arrival = tuple["Actor", Status]
@@ -158,7 +159,7 @@ def _ids(command: Mapping[str, Any]) -> list[Any]:
 def as_processes() -> Iterator[None]:
     """Inside, operations under the scheduler are like processes of their own, and never sleep.
 
-    They do not queue for each other inside this process, and a sleep lets others go on.
+    They neither queue for each other inside this process nor commit together, and a sleep lets others go on.
     """
     in_turn = FairLocks.of
 
@@ -170,9 +171,13 @@ def as_processes() -> Iterator[None]:
         else:
             yield False
 
+    def unwatched() -> bool:
+        return getattr(_this_thread, "actor", None) is None
+
     with (
         patch.object(time, "sleep", _virtual_sleep),
         patch.object(FairLocks, "of", out_of_turn),
+        patch.object(group_commit, "may_group", unwatched),
         patch.object(Constraints, "_read", _read_once(Constraints._read)),
     ):
         yield

@@ -1,0 +1,237 @@
+"""Group commit: native runs that wait for each other in one process go out as one MongoDB transaction.
+
+A few transactions are in flight at a time. A run that finds room, and its documents in none of them, goes at once and
+alone. Others queue. When a transaction ends, the first in the queue sends all that can go with it: every run's steps in
+the order of the queue, one commit for all. Steps touch one document each, and in each collection they happen in that
+order, so the outcome is that of the runs one after the other, and a run may rest on what the one before it did.
+
+It is a courtesy only. What is right is decided by guards and transactions: whatever fails in a group is tried again by
+each run alone, whoever has waited for long goes ahead, and other processes need not know of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import bson
+import pymongo
+from pymongo.client_session import ClientSession
+from pymongo.errors import PyMongoError
+
+from squinney.errors import Unavailable
+from squinney.mongo.connect import seconds_left
+from squinney.mongo.schema import Db, Document
+from squinney.transactions import attempts
+
+SLOTS = 4  # transactions in flight at a time; measured, see docs/decisions/group-commit.md
+MOST_WRITES = 100
+MOST_BYTES = 500_000
+LEAST_SECONDS = 5.0  # of its own time; who has less left goes alone, for a group lasts no longer than each of its runs
+LONGEST_WAIT_SECONDS = 5.0
+SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for doing it
+
+Write = tuple[str, str, Document]  # collection, verb, and an element of the command
+
+
+class Apart(Exception):
+    """The group did not go through, and nothing of it happened: the run is to be tried alone."""
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """What one run writes, and where; the key's record apart."""
+
+    record: Document | None
+    writes: Sequence[Write]
+    documents: frozenset[Any]
+    alone: bool = False
+    ends_at: float = 0
+    size: int = 0
+    group: Group | None = None
+    told: Event = field(init=False)  # to one that waits: that it leads its group, or that its group ended
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Runs in one transaction, of which the first sends it."""
+
+    runs: list[Run]
+    commit_sent: bool = False
+    done: bool = False
+    error: Exception | None = None
+
+    @property
+    def documents(self) -> set[Any]:
+        """Those of all its runs."""
+        return set().union(*(run.documents for run in self.runs))
+
+    def has_room_for(self, run: Run) -> bool:
+        """Whether the run can go with the others."""
+        if not self.runs:
+            return True
+        soon = time.monotonic() + LEAST_SECONDS
+        together = [*self.runs, run]
+        return (
+            not any(one.alone or one.ends_at < soon for one in (self.runs[0], run))
+            and sum(len(one.writes) for one in together) <= MOST_WRITES
+            and sum(one.size for one in together) <= MOST_BYTES
+        )
+
+
+Send = Callable[[Sequence[Run], ClientSession], None]
+
+
+class Queue:
+    """The native runs of this process on one database."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self._lock = Lock()
+        self._free = SLOTS
+        self._in_flight: set[Any] = set()
+        self._waiting: list[Run] = []
+
+    def commit(self, run: Run, send: Send) -> None:
+        """Send the run's writes in a transaction and commit it, alone or with others.
+
+        Raises: `Apart`; what `send` and the commit raise; `Unavailable` where another sent the commit and no answer
+        came.
+        """
+        if not may_group():
+            self._lead(Group([run]), send)
+            return
+        run.group, run.ends_at = None, time.monotonic() + seconds_left()
+        try:
+            self._enter(run)
+            group = run.group or Group([run])
+            if group.runs[0] is run:
+                self._lead(group, send)
+            else:
+                _tell(group)
+        finally:
+            self._leave(run)
+
+    def _enter(self, run: Run) -> None:
+        """Come back when the run leads its group, or its group ended, or it has waited long enough."""
+        with self._lock:
+            if self._free and not self._waiting and self._in_flight.isdisjoint(run.documents):
+                self._start(Group([run]))
+                return
+        run.told = Event()
+        run.size = sum(len(bson.encode(write, codec_options=self._db.codec_options)) for _, _, write in run.writes)
+        with self._lock:
+            self._waiting.append(run)
+            self._start_those_who_can()
+        self._wait(run)
+
+    def _start_those_who_can(self) -> None:
+        while self._free and (group := self._next()).runs:
+            self._start(group)
+            group.runs[0].told.set()
+
+    def _start(self, group: Group) -> None:
+        for run in group.runs:
+            run.group = group
+        self._free -= 1
+        self._in_flight |= group.documents
+
+    def _next(self) -> Group:
+        """Take from the queue those that go together next. Who must stay holds back those who come after it to the
+        same documents, so that nobody waits for ever.
+        """
+        group = Group([])
+        stay: list[Run] = []
+        taken = set(self._in_flight)
+        for run in self._waiting:
+            if taken.isdisjoint(run.documents) and group.has_room_for(run):
+                group.runs.append(run)
+            else:
+                stay.append(run)
+                taken |= run.documents
+        self._waiting = stay
+        return group
+
+    def _wait(self, run: Run) -> None:
+        """Until it leads or its group ended; or so long that it goes ahead by itself."""
+        if run.told.wait(max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))):
+            return
+        with self._lock:
+            if run.group is None:
+                self._waiting.remove(run)
+                return
+        if not run.told.wait(max(0.0, seconds_left())):
+            raise Unavailable("the commit of a group got no answer in time", outcome_unknown=True)
+
+    def _lead(self, group: Group, send: Send) -> None:
+        def send_all(session: ClientSession) -> None:
+            send(group.runs, session)
+            group.commit_sent = True
+
+        try:
+            with _time_of(group), self._db.client.start_session() as session:
+                attempts.attempt(session, send_all)
+            group.done = True
+        except Exception as error:
+            group.error = error
+            if len(group.runs) == 1 or group.commit_sent:
+                raise
+            _tell(group)
+
+    def _leave(self, run: Run) -> None:
+        """However it ended, by an interrupt too: nobody is left waiting for it."""
+        with self._lock:
+            if run.group is None:
+                self._waiting = [other for other in self._waiting if other is not run]
+                return
+            first, *others = run.group.runs
+            if first is not run:
+                return
+            self._free += 1
+            self._in_flight -= run.group.documents
+            self._start_those_who_can()
+        for other in others:
+            other.told.set()
+
+
+@contextmanager
+def _time_of(group: Group) -> Iterator[None]:
+    """A group lasts no longer than any of its runs may."""
+    if len(group.runs) == 1:
+        yield
+    else:
+        with pymongo.timeout(min(run.ends_at for run in group.runs) - time.monotonic()):
+            yield
+
+
+def _tell(group: Group) -> None:
+    """Raise what the end of the group is to each of its runs, if it is not done."""
+    error = group.error
+    if group.done:
+        return
+    if isinstance(error, PyMongoError) and attempts.may_try_again(error):
+        raise error
+    if group.commit_sent:
+        raise Unavailable("the commit was sent with others', but no answer came", outcome_unknown=True) from error
+    raise Apart from error
+
+
+def may_group() -> bool:
+    """The explorer says no, whose operations are like processes of their own."""
+    return True
+
+
+_QUEUES: WeakValueDictionary[tuple[int, str], Queue] = WeakValueDictionary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_QUEUES.clear)  # a lock that another thread held would be held for ever
+
+
+def queue_of(db: Db) -> Queue:
+    """The queue of the database in this process, by this client; there is one while somebody uses it."""
+    return _QUEUES.setdefault((id(db.client), db.name), Queue(db))

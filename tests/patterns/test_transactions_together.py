@@ -1,0 +1,492 @@
+"""Group commit: native runs that wait for each other go out in one transaction, and none can tell."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+import pytest
+from pymongo.errors import PyMongoError
+from pymongo.monitoring import CommandStartedEvent
+from tests.patterns.interrupt import Stall
+from tests.racing import at_once
+from tests.sizes import a_tenth_of
+
+from squinney import transactions
+from squinney.errors import Conflict, SquinneyError, Unavailable
+from squinney.mongo import schema
+from squinney.mongo.connect import client_for
+from squinney.mongo.embedded import Embedded
+from squinney.mongo.schema import Collection, Db
+from squinney.testing.commands import is_write
+from squinney.testing.crash.proxy import Proxy
+from squinney.testing.crash.sweep import forget_open_transactions
+from squinney.transactions import Busy, Plan, Step, Transactions, WriteRefused, attempts, group_commit
+from squinney.transactions import native as native_runs
+
+JARS = Collection("jars", escrow={"beans": "floor"})
+FULL = 100
+
+Work = Callable[[Db], Any]
+
+
+class TooLittle(Conflict):
+    """The jar does not hold that much."""
+
+
+@pytest.fixture
+def jars(db: Db) -> Db:
+    """Jars a to d, of which only a has beans."""
+    return filled(db)
+
+
+def filled(db: Db) -> Db:
+    schema.apply(db, transactions.COLLECTIONS)
+    db.jars.insert_many([{"_id": name, "beans": FULL if name == "a" else 0} for name in "abcd"])
+    return db
+
+
+def move(source: str, target: str, beans: int, note: Any = None) -> list[Step]:
+    take = {"guard": {"beans": {"$gte": beans}}, "take": {"$inc": {"beans": -beans}}, "refused": TooLittle}
+    steps = [
+        Step(JARS, source, shared=True, **take),
+        Step(JARS, target, give={"$inc": {"beans": beans}}, shared=True),
+    ]
+    return [*steps, Step("notes", note, insert={"from": source, "to": target, "beans": beans})] if note else steps
+
+
+def runs(*steps: list[Step] | Plan, **options: Any) -> list[Work]:
+    """Each in native mode, with what `run` and `Transactions` are given besides."""
+    asked = {name: options.pop(name) for name in ("key", "arguments") if name in options}
+    return [lambda db, plan=plan: Transactions(db, "native", **options).run("move", plan, **asked) for plan in steps]
+
+
+def beans(db: Db) -> dict[str, int]:
+    return {jar["_id"]: jar["beans"] for jar in db.jars.find().sort("_id")}
+
+
+def outcome_of(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except (SquinneyError, PyMongoError, OverflowError) as error:
+        return error
+
+
+class Held(Stall):
+    """Holds the n-th write, and tells the names of that and all after it."""
+
+    def __init__(self, at_write: int) -> None:
+        super().__init__(at_write)
+        self.names: list[str] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        super().started(event)
+        if self.awake.is_set() and is_write(event.command_name, event.command):
+            self.names.append(event.command_name)
+
+
+@contextmanager
+def one_under_way(
+    mongod: Embedded, db: Db, first: Work, *, at_write: int = 1
+) -> Iterator[tuple[Held, Future[Any], Callable[[Work], Future[Any]]]]:
+    """One run is held at its n-th write, and the only transaction that may be in flight. Others queue, in the order in
+    which they are added.
+    """
+    held = Held(at_write)
+    app = f"together-{secrets.token_hex(6)}"
+    with client_for(mongod.uri, event_listeners=[held], appname=app) as client, ThreadPoolExecutor(40) as pool:
+        ours = client[db.name]
+        leader = pool.submit(outcome_of, lambda: first(ours))
+        assert held.asleep.wait(10)
+        queue = group_commit.queue_of(ours)
+
+        def add(work: Work) -> Future[Any]:
+            waiting = len(queue._waiting)
+            added = pool.submit(outcome_of, lambda: work(ours))
+            until = time.monotonic() + 10
+            while len(queue._waiting) == waiting and not added.done():
+                assert time.monotonic() < until
+                time.sleep(0.001)
+            return added
+
+        try:
+            yield held, leader, add
+        finally:
+            held.awake.set()
+    forget_open_transactions(db, app)
+
+
+@pytest.fixture
+def one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "SLOTS", 1)
+
+
+WAIT = runs([Step("others", "held", insert={})])[0]
+
+
+def grouped(mongod: Embedded, db: Db, works: Sequence[Work]) -> tuple[list[Any], list[str]]:
+    """What came of runs that queued together, and the writes that this took, but for those of the one before."""
+    with one_under_way(mongod, db, WAIT) as (held, leader, add):
+        added = [add(work) for work in works]
+        held.awake.set()
+        leader.result()
+        outcomes = [one.result() for one in added]
+    return outcomes, held.names[2:]
+
+
+# ---- who goes together, and in which order ----
+
+
+def test_runs_that_wait_go_out_in_one_transaction(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """Each can only pass after the one before it, in both collections."""
+    jars.turns.insert_one({"_id": 1, "turn": 0})
+    chain = [("a", "b", 70), ("b", "c", 60), ("c", "d", 50)]
+
+    def after(turn: int) -> Step:
+        return Step("turns", 1, guard={"turn": turn}, give={"$set": {"turn": turn + 1}})
+
+    plans = [[after(number), *move(*hop, note=f"n{number}")] for number, hop in enumerate(chain)]
+    outcomes, commands = grouped(mongod, jars, runs(*plans))
+    assert len({outcome.id for outcome in outcomes}) == 3
+    assert beans(jars) == {"a": 30, "b": 10, "c": 10, "d": 50}
+    assert jars.turns.find_one() == {"_id": 1, "turn": 3}
+    assert jars.notes.count_documents({}) == 3
+    assert commands == ["update", "insert", "update", "commitTransaction"]
+
+
+def test_a_run_that_waits_for_nobody_goes_at_once_and_alone(jars: Db, mongod: Embedded) -> None:
+    """Beside one that is under way, on documents of its own."""
+    with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, _, add):
+        for work in runs([Step("jars", "c", guard={"beans": 0})], [Step("jars", "d", guard={"beans": 0})]):
+            assert add(work).result(10).id
+        waiting = add(runs(move("b", "c", 1))[0])
+        assert not waiting.done()
+    assert waiting.result().id
+
+
+def test_nobody_overtakes_who_waits_for_the_same_document(jars: Db, mongod: Embedded) -> None:
+    """Else one who needs two documents could wait for ever."""
+    with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, _, add):
+        needs_both = add(runs(move("b", "c", 1))[0])
+        behind = add(runs(move("c", "d", 1))[0])
+        assert not needs_both.done()
+        assert not behind.done()
+    assert needs_both.result().id
+    assert behind.result().id
+    assert beans(jars) == {"a": 99, "b": 0, "c": 0, "d": 1}
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_WRITES", 5), ("MOST_BYTES", 700)])
+def test_a_group_has_bounds(
+    jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(group_commit, limit, most)
+    outcomes, commands = grouped(mongod, jars, runs(*[move("a", "b", 1)] * 5))
+    assert all(outcome.id for outcome in outcomes)
+    assert commands.count("commitTransaction") == 3
+    assert beans(jars)["b"] == 5
+
+
+def test_a_unique_value_is_handed_on_from_run_to_run(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    jars.seats.create_index("seat", unique=True)
+    jars.seats.insert_one({"_id": 0, "seat": 7})
+    plans = [[Step("seats", n, delete=True), Step("seats", n + 1, insert={"seat": 7})] for n in range(3)]
+    outcomes, commands = grouped(mongod, jars, runs(*plans))
+    assert all(outcome.id for outcome in outcomes)
+    assert commands.count("commitTransaction") == 1
+    assert list(jars.seats.find()) == [{"_id": 3, "seat": 7}]
+
+
+# ---- refusals and repeats inside a group ----
+
+
+def test_only_who_is_refused_is_refused(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    plans = [move("a", "b", 40, "n0"), move("a", "c", 70, "n1"), move("a", "d", 50, "n2"), move("d", "c", 51, "n3")]
+    outcomes, _ = grouped(mongod, jars, runs(*plans))
+    assert [isinstance(outcome, TooLittle) for outcome in outcomes] == [False, True, False, True]
+    assert beans(jars) == {"a": 10, "b": 40, "c": 0, "d": 50}
+    assert sorted(note["_id"] for note in jars.notes.find()) == ["n0", "n2"]
+
+
+def test_a_group_that_is_refused_goes_apart(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """Once, and not into ever smaller groups: each run is sent by itself."""
+    plans = [move("a", "b", 1), move("b", "c", 2), move("a", "b", 1), move("a", "b", 1)]
+    outcomes, commands = grouped(mongod, jars, runs(*plans))
+    assert [isinstance(outcome, TooLittle) for outcome in outcomes].count(True) <= 1
+    assert commands.count("commitTransaction") == 4 - [isinstance(one, TooLittle) for one in outcomes].count(True)
+
+
+def test_what_one_cannot_write_is_its_own_error(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """By the server or by the driver, which cannot encode it; and one id is given once."""
+    jars.jars.insert_one({"_id": "odd", "beans": "many"})
+    plans = [
+        [Step("jars", "odd", give={"$inc": {"beans": 1}})],
+        [Step("notes", "huge", insert={"number": 2**70})],
+        move("a", "b", 1, "same"),
+        move("a", "c", 1, "same"),
+    ]
+    huge_result = runs(Plan(move("a", "d", 1), result=2**70), key="k", arguments={})
+    outcomes, _ = grouped(mongod, jars, [*runs(*plans), *huge_result])
+    assert [type(outcomes[number]) for number in (0, 1, 4)] == [WriteRefused, OverflowError, OverflowError]
+    assert sorted(type(outcome).__name__ for outcome in outcomes[2:4]) == ["AlreadyExists", "Outcome"]
+    assert beans(jars)["a"] == 99
+
+
+def test_a_key_that_comes_twice_in_a_group_counts_once(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    same, other = {"key": "k", "arguments": {}}, {"key": "other", "arguments": {}}
+    works = [
+        *runs(Plan(move("a", "b", 1), "x"), Plan(move("a", "b", 1), "x"), **same),
+        *runs(move("a", "c", 1), **other),
+    ]
+    outcomes, _ = grouped(mongod, jars, works)
+    assert sorted(outcome.replayed for outcome in outcomes) == [False, False, True]
+    assert [outcome.result for outcome in outcomes] == ["x", "x", None]
+    assert beans(jars) == {"a": 98, "b": 1, "c": 1, "d": 0}
+    assert jars.transactions.count_documents({"state": "done"}) == 2
+
+
+def test_keys_are_recorded_with_their_group(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    works = [work for key in "xyz" for work in runs(move("a", "b", 1), key=key, arguments={})]
+    outcomes, commands = grouped(mongod, jars, works)
+    assert commands == ["update", "update", "commitTransaction"]
+    repeats = [work(jars) for work in works]
+    assert [repeat.id for repeat in repeats] == [outcome.id for outcome in outcomes]
+    assert beans(jars)["b"] == 3
+
+
+# ---- conflicts, time and death ----
+
+
+def test_a_group_that_met_another_process_is_tried_again(
+    own_db: Db, own_mongod: Embedded, one_slot: None, failing: Any
+) -> None:
+    filled(own_db)
+    met = {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}
+    meeting = failing(["commitTransaction"], mode={"skip": 1}, **met)
+    with meeting, one_under_way(own_mongod, own_db, WAIT) as (held, _, add):
+        added = [add(work) for work in runs(*[move("a", "b", 1)] * 5)]
+        held.awake.set()
+        while held.names.count("commitTransaction") < 4:
+            time.sleep(0.01)
+        assert not any(one.done() for one in added)
+        own_mongod_recovers(own_db)
+        assert all(one.result(20).id for one in added)
+    assert beans(own_db)["b"] == 5
+
+
+def own_mongod_recovers(db: Db) -> None:
+    db.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+def test_who_has_waited_for_long_goes_ahead(jars: Db, mongod: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 0.01)
+    with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, leader, add):
+        assert add(runs(move("a", "c", 1))[0]).result(10).id
+        assert not leader.done()
+    assert leader.result().id
+    assert beans(jars) == {"a": 98, "b": 1, "c": 1, "d": 0}
+
+
+def test_who_runs_out_of_time_in_the_queue_is_told_so(jars: Db, mongod: Embedded) -> None:
+    """Nothing of it happened: another holds the document, on the server too."""
+    with one_under_way(mongod, jars, runs(move("a", "b", 1, "n"))[0], at_write=2) as (_, leader, add):
+        refused = add(runs(move("a", "c", 1), timeout_seconds=1)[0]).result(10)
+        assert isinstance(refused, Busy)
+        assert not leader.done()
+    assert beans(jars) == {"a": 99, "b": 1, "c": 0, "d": 0}
+
+
+def test_who_has_little_time_goes_alone(jars: Db, mongod: Embedded, one_slot: None) -> None:
+    """A group lasts no longer than each of its runs."""
+    hasty = runs(move("a", "b", 1), timeout_seconds=4)
+    outcomes, commands = grouped(mongod, jars, [*runs(*[move("a", "b", 1)] * 2), *hasty, *hasty])
+    assert all(outcome.id for outcome in outcomes)
+    assert commands.count("commitTransaction") == 3
+
+
+def test_a_group_is_bound_by_its_hastiest_run(
+    own_db: Db, own_mongod: Embedded, one_slot: None, failing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one who leads has a minute, and tells the other all the same before its time is over."""
+    monkeypatch.setattr(group_commit, "LEAST_SECONDS", 0)
+    filled(own_db)
+    slow = failing(["commitTransaction"], mode={"skip": 1}, blockConnection=True, blockTimeMS=1_500)
+    works = [*runs(move("a", "b", 1), timeout_seconds=60), *runs(move("a", "c", 1), timeout_seconds=1)]
+    with slow:
+        outcomes, _ = grouped(own_mongod, own_db, works)
+    assert [(type(outcome), outcome.outcome_unknown) for outcome in outcomes] == [(Unavailable, True)] * 2
+
+
+@pytest.mark.parametrize("name", ["_send_batched", "_commit"])
+def test_who_leads_and_dies_leaves_nobody_waiting(
+    jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Before the commit was sent the others go on by themselves; after that they cannot know."""
+    module = native_runs if name == "_send_batched" else attempts
+    real, called = getattr(module, name), []
+
+    def interrupted(*arguments: Any) -> None:
+        called.append(threading.current_thread())
+        if len(called) == 2:  # the first is the one before the group
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    monkeypatch.setattr(module, name, interrupted)
+    with one_under_way(mongod, jars, WAIT) as (held, _, add):
+        leader, *others = [add(work) for work in runs(*[move("a", "b", 1)] * 3)]
+        held.awake.set()
+        with pytest.raises(KeyboardInterrupt):
+            leader.result(20)
+        outcomes = [other.result(20) for other in others]
+    if name == "_send_batched":
+        assert all(outcome.id for outcome in outcomes)
+        assert beans(jars)["b"] == 2
+    else:
+        assert all(isinstance(outcome, Unavailable) and outcome.outcome_unknown for outcome in outcomes)
+
+
+def test_a_lost_reply_to_the_commit_is_settled_by_repeats(
+    jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happened, and nobody knows: everyone in the group is told so, and their keys tell what came of it."""
+    monkeypatch.setattr(group_commit, "LEAST_SECONDS", 0)
+    proxy = Proxy(str(mongod.socket))
+    app = f"losing-{secrets.token_hex(6)}"
+    held = Held(1)
+    commits: list[int] = []
+
+    class LoseSecondCommit(Stall):
+        def started(self, event: CommandStartedEvent) -> None:
+            if event.command_name == "commitTransaction":
+                commits.append(event.request_id)
+                proxy.lose = commits[1] if len(commits) == 2 else proxy.lose
+
+    works = [runs(move("a", "b", 1), key=key, arguments={}, timeout_seconds=2)[0] for key in "xyz"]
+    listeners = [held, LoseSecondCommit(0)]
+    with client_for(proxy.uri, event_listeners=listeners, appname=app) as client, ThreadPoolExecutor(4) as pool:
+        ours = client[jars.name]
+        first = pool.submit(WAIT, ours)
+        assert held.asleep.wait(10)
+        added = [pool.submit(outcome_of, lambda work=work: work(ours)) for work in works]
+        queue = group_commit.queue_of(ours)
+        while len(queue._waiting) < 3:
+            time.sleep(0.001)
+        held.awake.set()
+        assert first.result(10).id
+        lost = [one.result(20) for one in added]
+    proxy.close()
+    forget_open_transactions(jars, app)
+    assert [(type(one), one.outcome_unknown) for one in lost] == [(Unavailable, True)] * 3
+    repeats = [work(jars) for work in works]
+    assert [repeat.replayed for repeat in repeats] == [True] * 3
+    assert beans(jars)["b"] == 3
+
+
+def test_a_forked_child_waits_for_nobody(jars: Db, mongod: Embedded) -> None:
+    """A thread of the parent may have held the queue's lock when it was forked, and is not there to let go."""
+    with one_under_way(mongod, jars, WAIT) as (_, _, _):
+        queue = group_commit.queue_of(jars)
+        with queue._lock:
+            child = os.fork()
+            if not child:
+                os._exit(0 if group_commit.queue_of(jars)._lock.acquire(timeout=5) else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# ---- many at once ----
+
+
+def test_many_threads_over_few_documents_lose_nothing(jars: Db) -> None:
+    """Every move that was acknowledged happened once, every other not at all, and a refusal had its reason."""
+    each = a_tenth_of(100)
+
+    def work(thread: int) -> list[tuple[str, Any]]:
+        chance = Random(thread)
+        done = []
+        for number in range(each):
+            source, target = chance.sample("abcd", 2)
+            note, amount = f"{thread}-{number}", chance.randint(1, 40)
+            plan = move(source, target, amount, note)
+            done.append((note, outcome_of(lambda plan=plan: Transactions(jars, "native").run("move", plan))))
+        return done
+
+    outcomes = [pair for done in at_once(32, work) for pair in done]
+    succeeded = {note for note, outcome in outcomes if not isinstance(outcome, Exception)}
+    assert {type(outcome) for _, outcome in outcomes if isinstance(outcome, Exception)} <= {TooLittle}
+    assert {note["_id"] for note in jars.notes.find()} == succeeded
+    assert beans(jars) == by_notes(jars)
+    assert min(beans(jars).values()) >= 0
+    assert succeeded
+
+
+def by_notes(db: Db) -> dict[str, int]:
+    """What the jars must hold, by the notes of what was moved."""
+    held = {name: FULL if name == "a" else 0 for name in "abcd"}
+    for note in db.notes.find():
+        held[note["from"]] -= note["beans"]
+        held[note["to"]] += note["beans"]
+    return held
+
+
+CHILD = """
+import sys, threading
+from random import Random
+from squinney.mongo.connect import client_for
+from squinney.transactions import Transactions
+from tests.patterns.test_transactions_together import move
+uri, name, app = sys.argv[1:]
+db = client_for(uri, appname=app)[name]
+def work(thread):
+    chance = Random(thread)
+    for number in range(1_000):
+        source, target = chance.sample("abcd", 2)
+        try:
+            Transactions(db, "native").run("move", move(source, target, chance.randint(1, 9), f"{thread}-{number}"))
+        except Exception as error:
+            if type(error).__name__ != "TooLittle":
+                raise
+        if thread == number == 1:
+            print("going", flush=True)
+for thread in range(12):
+    threading.Thread(target=work, args=(thread,)).start()
+"""
+
+
+def test_a_process_killed_in_the_midst_leaves_whole_runs(jars: Db, mongod: Embedded) -> None:
+    app = f"killed-{secrets.token_hex(6)}"
+    command = [sys.executable, "-c", CHILD, mongod.uri, jars.name, app]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"going\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    forget_open_transactions(jars, app)
+    Transactions(jars, "native").run("look", [Step("jars", name) for name in "abcd"])  # when all it sent is over
+    assert jars.notes.count_documents({})
+    assert beans(jars) == by_notes(jars)
+
+
+# ---- the key's record ----
+
+
+@pytest.mark.parametrize("mode", ["native", "two-phase"])
+@pytest.mark.parametrize("code", [2, 388])  # BadValue, and what a server says whose storage went away
+def test_a_record_that_the_server_refuses_is_an_error_of_ours(own_db: Db, failing: Any, mode: Any, code: int) -> None:
+    filled(own_db)
+    run = Transactions(own_db, mode).run
+    refused = {"errorCode": code, "namespace": f"{own_db.name}.transactions"}
+    with failing(["update", "findAndModify"], **refused), pytest.raises(WriteRefused, match="the key's record"):
+        run("move", move("a", "b", 1), key="k", arguments={})
+    assert beans(own_db)["b"] == 0
+    assert not run("move", move("a", "b", 1), key="k", arguments={}).replayed

@@ -1,6 +1,8 @@
 """Evennia's side of `bench/game.py`, run by the Python of its own environment, in a folder of `evennia --init`.
 
-It imports nothing of ours. `python _game_evennia.py <seconds>` in that folder prints what it did per second, as JSON.
+It imports nothing of ours. `python _game_evennia.py <seconds> <players>` in that folder prints what it did per second,
+as JSON. Commands go in where the portal hands them to the server, and come out where the server hands them to the
+portal: what the portal and its line cost is not counted.
 """
 
 import json
@@ -8,7 +10,8 @@ import os
 import sys
 import time
 
-SECONDS = float(sys.argv[1])
+SECONDS, PLAYERS = float(sys.argv[1]), int(sys.argv[2])
+SCRIPT = ("get lamp", "north", "drop lamp", "get lamp", "south", "drop lamp")
 
 
 def set_up():
@@ -23,11 +26,13 @@ def set_up():
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0, interactive=False)
+    return evennia
 
 
 def measured(act):
     """How often a second, and in how many milliseconds."""
-    act()
+    for _ in range(2 * len(SCRIPT)):
+        act()
     times = []
     until = time.perf_counter() + SECONDS
     while (began := time.perf_counter()) < until:
@@ -41,25 +46,86 @@ def measured(act):
     }
 
 
+class Sockets:
+    """Sessions, as the portal opens them, and how many messages were sent to them."""
+
+    def __init__(self, evennia):
+        self._handler = evennia.SESSION_HANDLER
+        self._handler.data_out = self._sent
+        self.told = 0
+
+    def _sent(self, session, **kwargs):
+        self.told += 1
+
+    def open(self, number, account, character):
+        from evennia.server.serversession import ServerSession
+
+        session = ServerSession()
+        session.init_session("telnet", ("localhost", "bench"), self._handler)
+        session.sessid = number
+        self._handler.portal_connect(session.get_sync_data())
+        session = self._handler.session_from_sessid(number)
+        self._handler.login(session, account, testmode=True)
+        account.puppet_object(session, character)
+        return session
+
+
 def main():
-    set_up()
-    from evennia import create_object
+    evennia = set_up()
+    from evennia import create_account, create_object
     from evennia.utils.utils import get_evennia_version
 
     for key in ("first", "limbo"):  # a home, which is to be number 2
         create_object("evennia.DefaultRoom", key=key, nohome=True)
-    hall = create_object("evennia.DefaultRoom", key="hall")
-    yard = create_object("evennia.DefaultRoom", key="yard")
-    ann = create_object("evennia.DefaultCharacter", key="ann", location=hall)
-    lamp = create_object("evennia.DefaultObject", key="lamp", location=hall)
+    sockets = Sockets(evennia)
+
+    def player(number, name, room):
+        account = create_account(name, f"{name}@bench.test", "a long word 123", typeclass="evennia.DefaultAccount")
+        character = create_object("evennia.DefaultCharacter", key=name, location=room, home=room)
+        character.locks.add("puppet:all();call:false()")
+        return sockets.open(number, account, character), character
+
+    turns, people = [], []
+    for number in range(PLAYERS):
+        hall = create_object("evennia.DefaultRoom", key=f"hall {number}")
+        yard = create_object("evennia.DefaultRoom", key=f"yard {number}")
+        create_object("evennia.DefaultExit", key="north", location=hall, destination=yard)
+        create_object("evennia.DefaultExit", key="south", location=yard, destination=hall)
+        lamp = create_object("evennia.DefaultObject", key="lamp", location=hall)
+        session, who = player(2 * number + 1, f"p{number}", hall)
+        player(2 * number + 2, f"b{number}", hall)  # who stands by, and is told
+        turns.append(session)
+        people.append((who, lamp, hall, yard))
+
+    place = [0]
+
+    def command():
+        turn, number = divmod(place[0], PLAYERS)
+        session = turns[number]
+        session.sessionhandler.data_in(session, text=[[SCRIPT[turn % len(SCRIPT)]], {}])
+        place[0] += 1
+
+    def check():
+        """One round by itself: the script does what it says."""
+        who, lamp, hall, yard = people[0]
+        expected = [(hall, who), (yard, who), (yard, yard), (yard, who), (hall, who), (hall, hall)]
+        for line, (room, holder) in zip(SCRIPT, expected, strict=True):
+            turns[0].sessionhandler.data_in(turns[0], text=[[line], {}])
+            assert (who.location, lamp.location) == (room, holder), (line, who.location, lamp.location)
+
+    check()
+    told, began = sockets.told, place[0]
+    found = {"commands": measured(command)}
+    found["told"] = (sockets.told - told) / (place[0] - began)
+    who, lamp, hall, yard = people[0]
 
     def walk():
-        assert ann.move_to(yard if ann.location == hall else hall, quiet=True)
+        assert who.move_to(yard if who.location == hall else hall, quiet=True)
 
     def take_and_drop():
-        assert lamp.move_to(ann if lamp.location != ann else ann.location, quiet=True)
+        assert lamp.move_to(who if lamp.location != who else who.location, quiet=True)
 
-    found = {"move": measured(walk), "pick up, drop": measured(take_and_drop)}
+    found["bare move"], found["bare pick up, drop"] = measured(walk), measured(take_and_drop)
     print(json.dumps({"version": get_evennia_version("short"), **found}))
 
 

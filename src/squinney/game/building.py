@@ -111,10 +111,10 @@ class Building:
             raise Invalid("a thing is in one place: a location, a character or a container", field="location")
 
         def build() -> Plan:
-            draft = Draft(self._clock())
+            draft = Draft(self._clock(), self._records)
             made = cast(Item, {**item})
             draft.make(made)
-            moving = Moving(self._records, draft, made, None, is_new=True)
+            moving = Moving(draft, made, None, is_new=True)
             if location is not None:
                 moving.to_room(checks.identifier(location, "location"))
             elif character is not None:
@@ -185,7 +185,7 @@ class Building:
         return cast(Character, outcome.result)
 
     def _birth(self, born: dict[str, Any], location_id: str) -> list[Step]:
-        draft = Draft(self._clock())
+        draft = Draft(self._clock(), self._records)
         person = {"id": born["_id"], "name": born["name"], "kind": born["kind"]}
         draft.room(location_id).add("$push", "players", {"$each": [person], "$slice": MOST_LISTED})
         draft.room(location_id).add("$inc", "player_count", 1)

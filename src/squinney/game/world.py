@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from squinney import checks
 from squinney.clock import Clock, utcnow
-from squinney.game.actions.acting import Acting
+from squinney.game.actions.carrying import Carrying
+from squinney.game.actions.packing import Packing
+from squinney.game.actions.trading import Trading
+from squinney.game.actions.using import Using
+from squinney.game.actions.walking import Walking
 from squinney.game.building import Building
 from squinney.game.loading.blueprint import Report
 from squinney.game.loading.files import read_world
 from squinney.game.loading.make import make
+from squinney.game.memory import MOST_REMEMBERED, Memory
 from squinney.game.reading import Reading
 from squinney.game.records import Records
 from squinney.mongo.pinned import pinned
@@ -17,16 +23,25 @@ from squinney.mongo.schema import Db
 from squinney.transactions import Transactions
 
 
-class World(Reading, Building, Acting):
+class World(Reading, Building, Walking, Carrying, Packing, Using, Trading):
     """A world in which each thing is in exactly one place, and gold is neither made nor lost.
 
     Several instances, in several processes and in different transaction modes, may work on the same world. While a
     two-phase action is under way, other readers may see it half done; a native one is seen whole or not at all.
     """
 
-    def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
+    def __init__(
+        self,
+        db: Db,
+        *,
+        transactions: Transactions | None = None,
+        clock: Clock = utcnow,
+        remembers: int = MOST_REMEMBERED,
+    ) -> None:
+        """`remembers` so many documents, from which actions are planned without a read; 0: each action reads."""
         self._db = pinned(db)
         self._records = Records(self._db)
+        self._memory = Memory(checks.integer(remembers, "remembers", least=0))
         self._transactions = transactions or Transactions(db)
         self._clock = clock
 

@@ -7,7 +7,6 @@ room at once need not read it again.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
@@ -19,14 +18,17 @@ from squinney.game.documents import (
     ITEMS,
     LOCATIONS,
     MOST_LISTED,
+    MOST_SEEN,
     Character,
     Entry,
     Event,
     Holder,
     Item,
+    Location,
 )
 from squinney.game.errors import UnknownLocation
-from squinney.game.records import Upgraded
+from squinney.game.memory import Memory
+from squinney.game.records import Records, Upgraded
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS, Stale, Step
@@ -72,6 +74,16 @@ class RoomChange:
             for operator, paths in self.operators.items()
         }
 
+    def applied_to(self, room: Location) -> Location:
+        """The room as this change leaves it, where nobody else changes it. It is no new version: nobody has read it."""
+        lists: dict[str, list[Any]] = {name: list(room[name]) for name in ("players", "inventory")}
+        for name, pulled in self.operators.get("$pull", {}).items():
+            lists[name] = [one for one in lists[name] if one["id"] != pulled["id"]]
+        for name, pushed in self.operators.get("$push", {}).items():
+            lists[name] = [*lists[name], *pushed["$each"]][:MOST_LISTED]
+        counts = {name: room.get(name, 0) + more for name, more in self.operators.get("$inc", {}).items()}
+        return cast(Location, {**room, **lists, **{name: value for name, value in counts.items() if "." not in name}})
+
     def step(self, location_id: str) -> Step:
         update = self.update()
         update.setdefault("$inc", {})["version"] = 1
@@ -88,8 +100,9 @@ class RoomChange:
 class Draft:
     """The documents of one action, and what becomes of them."""
 
-    def __init__(self, at: datetime) -> None:
+    def __init__(self, at: datetime, records: Records) -> None:
         self.at = at
+        self.records = records
         self._before: dict[tuple[str, str], Any] = {}
         self._characters: dict[str, Any] = {}
         self._items: dict[str, Any] = {}
@@ -112,7 +125,7 @@ class Draft:
         found = known.get(stored["_id"])
         if found is None:
             self._before[collection, stored["_id"]] = stored
-            found = known[stored["_id"]] = copy.deepcopy(stored)
+            found = known[stored["_id"]] = _copied(stored)
         return found
 
     def room(self, location_id: str) -> RoomChange:
@@ -166,9 +179,32 @@ class Draft:
         steps += [Step(EVENTS, event["_id"], insert=event) for event in self.events]
         return [*steps, *self._more]
 
+    def remember(self, memory: Memory) -> None:
+        """The steps are committed: what they left is remembered."""
+        for item in (*self._items.values(), *self._made.values()):
+            if item["_id"] in self._gone:
+                memory.forget(ITEMS, item["_id"])
+            else:
+                memory.keep(ITEMS, self._next(ITEMS, item))
+        for character in self._characters.values():
+            memory.keep(CHARACTERS, {**self._next(CHARACTERS, character), **self._placed(character)})
+        for location_id, change in self._rooms.items():
+            if room := memory.get(LOCATIONS, location_id):
+                memory.change_room(change.applied_to(room))
+
+    def _next(self, collection: str, document: Any) -> Document:
+        before = self._before.get((collection, document["_id"]))
+        return {**document, "version": before["version"] + 1} if before else document
+
+    def _placed(self, character: Any) -> Document:
+        """Where they are now, and what they have seen."""
+        own = self._own.get(character["_id"], {})
+        seen = own.get("$push", {}).get("seen", {"$each": []})["$each"]
+        return {**own.get("$set", {}), "seen": [*character.get("seen", []), *seen][-MOST_SEEN:]}
+
     def _item_step(self, item: Any) -> Step:
         before = self._before[ITEMS, item["_id"]]
-        guard = {"version": before["version"]}
+        guard = {"version": before["version"], "holder": before["holder"]}
         if item["_id"] in self._gone:
             return Step(ITEMS, item["_id"], guard=guard, delete=True, refused=Stale)
         return Step(ITEMS, item["_id"], guard=guard, give=_changed(before, item, ITEM_FIELDS), refused=Stale)
@@ -215,3 +251,10 @@ def _add(update: Document, more: Document) -> None:
 def holder(kind: Any, holder_id: str | None) -> Holder:
     """Where a thing is."""
     return {"kind": kind, "id": holder_id}
+
+
+def _copied(value: Any) -> Any:
+    """A document with lists and mappings of its own. What is in them otherwise nobody changes."""
+    if isinstance(value, dict):
+        return {name: _copied(part) if isinstance(part, (dict, list)) else part for name, part in value.items()}
+    return [_copied(part) if isinstance(part, (dict, list)) else part for part in value]

@@ -9,7 +9,7 @@ from squinney.game import rules
 from squinney.game.actions.draft import Draft, holder
 from squinney.game.documents import DEEPEST, MOST_IN_CONTAINER, MOST_QTY, Character, Entry, Holder, Item
 from squinney.game.errors import IntoItself, NoSpace, NotMadeForThat, TooHeavy
-from squinney.game.records import Records, height_of
+from squinney.game.records import height_of
 from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS, Stale
 
@@ -17,16 +17,15 @@ from squinney.transactions import PROTOCOL_FIELDS, Stale
 class Moving:
     """One thing, or a part of a stack, on its way in a draft."""
 
-    def __init__(self, records: Records, draft: Draft, item: Item, qty: int | None, *, is_new: bool = False) -> None:
+    def __init__(self, draft: Draft, item: Item, qty: int | None, *, is_new: bool = False) -> None:
         """Raises: `Invalid` where there are not so many of it."""
-        self._records = records
         self._draft = draft
         self._item = item if is_new else draft.item(item)
         self._qty = item["qty"] if qty is None else qty
         if not 1 <= self._qty <= item["qty"]:
             raise Invalid(f"there are {item['qty']} of {item['name']}", field="qty", limit=item["qty"])
         self._whole = self._qty == item["qty"]
-        self._inside = records.inside(item)
+        self._inside = draft.records.inside(item)
         self.name = rules.described({**item, "qty": self._qty})
 
     @property
@@ -97,7 +96,7 @@ class Moving:
         self._join(entry)
 
     def _join(self, entry: Entry) -> None:
-        stack = self._draft.item(self._records.item(entry["id"]))
+        stack = self._draft.item(self._draft.records.item(entry["id"]))
         if stack["qty"] != entry["qty"]:
             raise Stale("the stack changed while it was read")
         stack["qty"] += self._qty

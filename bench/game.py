@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from bench import report
-from bench.content_peers import _environment
+from bench import _game_commands, report
 from bench.harness import Contender, Series, compare
 from squinney import assembly, game
 from squinney.errors import Conflict
@@ -29,7 +23,6 @@ PLAYERS = (1, 8, 32)
 MODES: tuple[Mode, ...] = ("native", "two-phase")
 CROWD = 200
 NOTICED = 50
-SCRIPT = Path(__file__).parent / "_game_evennia.py"
 
 
 def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
@@ -44,6 +37,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     kinds = compare(_kinds(world), threads=1, rounds=rounds, seconds=seconds)
     crowded = compare(_crowded(db), threads=8, rounds=rounds, seconds=seconds)
     noticed = _noticed(db, world)
+    commands = _game_commands.measured(db, rounds=rounds, seconds=seconds)
     version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(db.name)
     parts = [
@@ -64,7 +58,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         report.table(["mode", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
         f"A neighbour hears what is said {noticed:.0f} ms after it was sent, by the change stream (the median of "
         f"{NOTICED}).",
-        _evennia(seconds, kinds),
+        commands,
     ]
     report.write_page("game", "World", parts)
 
@@ -208,46 +202,3 @@ def _noticed(db: Db, world: World) -> float:
             waits.append(max(0.0, time.perf_counter() - said))
     feed.close()
     return sorted(waits)[len(waits) // 2] * 1000
-
-
-def _evennia(seconds: float, kinds: list[Series]) -> str:
-    title = "## Evennia, in the same run\n\n"
-    python = _environment("evennia", ["evennia"])
-    if python is None:
-        return title + "Missing: it cannot be installed here."
-    with tempfile.TemporaryDirectory(prefix="sqb-") as folder:
-        try:
-            found = _play_evennia(python, Path(folder), max(2.0, seconds))
-        except (subprocess.SubprocessError, OSError, RuntimeError, ValueError) as error:
-            return title + f"Missing: {str(error)[-300:]!r}"
-    ours = {one.name: one for one in kinds}
-    rows = []
-    for what in [what for what in found if what in ours]:
-        theirs, rate = found[what], ours[what].rate
-        times = f"{rate / theirs['rate']:.2f}x"
-        rows.append([what, f"{theirs['rate']:,.0f}", f"{theirs['p50']:.2f}", f"{rate:,.0f}", times])
-    head = ["what", f"Evennia {found['version']} per second", "p50 ms", "ours per second", "ours is"]
-    return (
-        title
-        + report.table(head, rows)
-        + "\n\nEvennia moves objects in its own process, by `move_to`, on SQLite, and saves one column of one row: no "
-        "journal of a replica set, no second writer, nothing guarded, no event kept. Ours is one transaction over four "
-        "to five documents. This places the figures; it is not the same promise."
-    )
-
-
-def _play_evennia(python: str, folder: Path, seconds: float) -> Any:
-    command = Path(python).parent / "evennia"
-    made = subprocess.run([str(command), "--init", "mygame"], cwd=folder, capture_output=True, text=True, timeout=120)
-    if made.returncode:
-        raise RuntimeError(made.stderr)
-    done = subprocess.run(
-        [python, "-P", "-W", "ignore", str(SCRIPT), str(seconds)],
-        cwd=folder / "mygame",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout.strip().splitlines()[-1])

@@ -75,9 +75,36 @@ def test_lines_of_words_are_actions(player: Player) -> None:
     assert told[11] == "36 gold, carrying 0 of 150"
     assert "dance" in told[12]
     player.answer("s")
-    assert player.answer("look sack") == "Nothing special about sack."
+    assert player.answer("look sack") == "Nothing special about sack.\nIn it:\n    5 × coin\n    coin"
     with pytest.raises(SquinneyError, match="there is no dragon here"):
         player.answer("take dragon")
+
+
+def test_short_words_and_all_of_them(player: Player) -> None:
+    assert player.answer("get all from sack") == "Ann takes 9 × coin out of sack"
+    assert player.answer("get all") == "Ann takes sack"
+    assert player.answer("put all in the sack") == "Ann puts 9 × coin into sack"
+    assert player.answer("inv").splitlines() == ["40 gold, carrying 10 of 150", "sack", "    9 × coin"]
+    assert player.answer("dr all") == "Ann drops sack"
+    assert player.answer("drop all") == "There is nothing."
+    assert player.answer("l").startswith("Hall")
+    assert player.answer("nor").startswith("Yard")
+    assert "Did you mean `wield`?" in player.answer("weild stick")
+    assert player.answer("eq") == "You wear and wield nothing."
+
+
+def test_what_another_process_did_is_found(player: Player, ready_db: Db) -> None:
+    """The player's process remembers the room for a second; what is new there is found all the same."""
+    player.answer("get sack")
+    World(ready_db).create_item("lamp", id="lamp", location="hall")
+    assert player.answer("get lamp") == "Ann takes lamp"
+    World(ready_db).drop(player._id, "lamp")
+    assert player.answer("get lamp") == "Ann takes lamp"
+
+
+def test_what_others_write_does_not_steer_the_terminal(player: Player) -> None:
+    said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "\x1b[2J\nMo says: no"}
+    assert player.heard(said) == "Bob says:  [2J Mo says: no"
 
 
 def test_others_are_heard_in_the_same_room_only(player: Player) -> None:

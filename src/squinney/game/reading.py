@@ -10,6 +10,7 @@ from squinney.errors import Invalid
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, HANDS, NAMES, REGIONS, Character, Entry, Event, Item, Location
 from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation
+from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records
 from squinney.game.rooms import listed, refresh_copies
 from squinney.mongo.connect import operation
@@ -24,6 +25,7 @@ class Reading:
 
     _db: Db
     _records: Records
+    _memory: Memory
 
     @operation(reads_only=True)
     def character(self, character_id: str) -> Character:
@@ -48,6 +50,16 @@ class Reading:
         if found["location"]["version"] != room["version"]:
             refresh_copies(self._db, room, only=character_id)
         return {**found, "location": rules.copy_of(room)}
+
+    @operation(reads_only=True)
+    def glance(self, character_id: str) -> Character:
+        """The same by what this process remembers, a second old or so: to find what a player's words mean.
+
+        Raises: `UnknownCharacter`, `UnknownLocation`.
+        """
+        records = Remembering(self._db, self._memory, trusting=True)
+        found = records.character(character_id)
+        return {**found, "location": rules.copy_of(records.room(found["location"]["id"]))}
 
     @operation(reads_only=True)
     def look(self, character_id: str) -> Location:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from squinney import checks
 from squinney.game import queries, rules
-from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, Character, Entry, Holder, Item, Location
+from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, Character, Entry, Holder, Item, Location
 from squinney.game.errors import UnknownCharacter, UnknownLocation, UnknownThing
 from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
 from squinney.mongo.schema import Db, Document
@@ -23,28 +23,29 @@ class Records:
 
     def __init__(self, db: Db) -> None:
         self._db = db
+        self._characters, self._items, self._rooms = db[CHARACTERS], db[ITEMS], db[LOCATIONS]
 
     def character(self, character_id: str) -> Character:
         """Raises: `UnknownCharacter`."""
         checks.identifier(character_id, "character")
-        found = self._db[CHARACTERS].find_one(queries.CHARACTER(character_id=character_id))
-        if found is None:
+        found = self._characters.find_one(queries.CHARACTER(character_id=character_id))
+        if found is None or "txn_stub" in found:
             raise UnknownCharacter(f"there is no character {character_id}", character_id=character_id)
         return cast(Character, _upgraded(CHARACTER_TYPES, found))
 
     def item(self, item_id: str) -> Item:
         """Raises: `UnknownThing`."""
         checks.identifier(item_id, "item")
-        found = self._db[ITEMS].find_one(queries.ITEM(item_id=item_id))
-        if found is None:
+        found = self._items.find_one(queries.ITEM(item_id=item_id))
+        if found is None or "txn_stub" in found:
             raise UnknownThing(f"there is no thing {item_id}", item_id=item_id)
         return cast(Item, _upgraded(ITEM_TYPES, found))
 
     def room(self, location_id: str) -> Location:
         """Raises: `UnknownLocation`."""
         checks.identifier(location_id, "location")
-        found = self._db[queries.LOCATION.collection].find_one(queries.LOCATION(location_id=location_id))
-        if found is None:
+        found = self._rooms.find_one(queries.LOCATION(location_id=location_id))
+        if found is None or "txn_stub" in found:
             raise UnknownLocation(f"there is no room {location_id}", location_id=location_id)
         return cast(Location, found)
 

@@ -56,13 +56,15 @@ def relist(db: Db, room: Location) -> Location:
     return full
 
 
-def refresh_copies(db: Db, room: Location, *, only: str = "") -> int:
-    """Give the players in a room, or one of them, the room as it is; who has a newer copy keeps it.
+def refresh_copies(db: Db, room: Location, *, only: str = "", relisted: bool = False) -> int:
+    """Give the players in a room, or one of them, the room as it is; who has as new a copy keeps it.
+
+    A room that was `relisted` is no new version, but lists more than copies of the same one.
 
     Atomic: each character by itself. It changes no `version`, for a copy decides nothing.
     After a crash: some have the old copy until the next refresh.
     """
-    where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"])
+    where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)
     if only:
         where = {**where, "_id": only}
     return db[CHARACTERS].update_many(where, {"$set": {"location": rules.copy_of(room)}}).modified_count
@@ -129,5 +131,6 @@ class Copies:
         if self._done.get(room["_id"], -1) >= room["version"] and not is_short(room):
             return
         if room["player_count"]:
-            refresh_copies(self._db, relist(self._db, room))
+            full = relist(self._db, room)
+            refresh_copies(self._db, full, relisted=full is not room)
         self._done = {**(self._done if len(self._done) < MOST_REMEMBERED else {}), room["_id"]: room["version"]}

@@ -75,7 +75,7 @@ class RoomChange:
         }
 
     def applied_to(self, room: Location) -> Location:
-        """The room as this change leaves it, where nobody else changes it. It is no new version: nobody has read it."""
+        """The room as this change leaves it, where nobody else changes it. Its version stays: nobody has read it."""
         lists: dict[str, list[Any]] = {name: list(room[name]) for name in ("players", "inventory")}
         for name, pulled in self.operators.get("$pull", {}).items():
             lists[name] = [one for one in lists[name] if one["id"] != pulled["id"]]
@@ -221,6 +221,8 @@ class Draft:
         if here and "location" not in own.get("$set", {}):
             filters = here.filters
             _add(update, here.update("location."))
+            # So a copy that was up to date still is, and is left alone by those who refresh copies.
+            _add(update, {"$inc": {"location.version": 1}})
         _add(update, own)
         return Step(
             CHARACTERS,

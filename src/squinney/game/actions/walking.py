@@ -65,7 +65,8 @@ def _moved(draft: Draft, character_id: str, direction: str) -> Event:
         draft.room(here["_id"]).add("$inc", "player_count", -1)
         draft.room(target).add("$push", "players", {"$each": [person], "$slice": MOST_LISTED})
         draft.room(target).add("$inc", "player_count", 1)
-    draft.set_own(who, set={"location": rules.copy_of(there)})
+    arrived = draft.room(target).applied_to(there)
+    draft.set_own(who, set={"location": {**rules.copy_of(arrived), "version": there["version"] + 1}})
     if target not in who.get("seen", []):
         draft.set_own(who, push={"seen": {"$each": [target], "$slice": -MOST_SEEN}})
     draft.tell("left", who, f"{who['name']} leaves {rules.way(direction)}")

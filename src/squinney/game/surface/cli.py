@@ -93,7 +93,7 @@ def _tell(reader: Reader, player: Player, ended: threading.Event) -> None:
     while not ended.is_set() and not reader.closed:
         change = reader.next(0.5)
         if change is not None and change.document and (line := player.heard(change.document)):
-            console.print(line, style="dim", highlight=False)
+            console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _converse(player: Player) -> None:

@@ -1,0 +1,211 @@
+"""Lines of text by 32 players, ours and Evennia's in turns: each side's own command handling, with everybody told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.content_peers import _environment
+from bench.harness import Round, _run
+from bench.postgres import private_postgres
+from squinney.game import World
+from squinney.game.surface.live import Listener, Live
+from squinney.game.surface.terminal import Player
+from squinney.mongo.schema import Db
+
+PLAYERS = 32
+SCRIPT = ("get lamp", "north", "drop lamp", "get lamp", "south", "drop lamp")
+EVENNIA = Path(__file__).parent / "_game_evennia.py"
+ASK_SECONDS = 900
+
+
+class Evennia:
+    """A child that does what it is told for so many seconds."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        command = [python, "-P", "-W", "ignore", str(EVENNIA), str(PLAYERS)]
+        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._child = subprocess.Popen(command, cwd=folder, text=True, **pipes)
+        self.version = self._answer()["version"]
+
+    def run(self, what: str, seconds: float) -> Any:
+        assert self._child.stdin is not None
+        self._child.stdin.write(f"{seconds} {what}\n")
+        self._child.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise RuntimeError("Evennia's side has ended")
+
+    def close(self) -> None:
+        self._child.kill()
+        self._child.wait()
+
+
+@contextmanager
+def evennia(database: str) -> Iterator[Evennia | str]:
+    """Its side, or why it is missing."""
+    packages = {"SQLite": ["evennia"], "PostgreSQL": ["evennia", "psycopg2-binary"]}[database]
+    python = _environment("-".join(packages), packages)
+    if python is None:
+        yield "it cannot be installed here"
+        return
+    with tempfile.TemporaryDirectory(prefix="sqb-") as folder, private_postgres() as socket:
+        if database == "PostgreSQL" and socket is None:
+            yield "no PostgreSQL that may run here"
+            return
+        command = [str(Path(python).parent / "evennia"), "--init", "mygame"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+        game = Path(folder) / "mygame"
+        if database == "PostgreSQL":
+            _use_postgres(game, socket)
+        try:
+            side = Evennia(python, game)
+        except (RuntimeError, OSError) as error:
+            yield str(error)
+            return
+        try:
+            yield side
+        finally:
+            side.close()
+
+
+def _use_postgres(game: Path, socket: Path | None) -> None:
+    found = {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres", "USER": "postgres", "HOST": str(socket)}
+    settings = game / "server" / "conf" / "secret_settings.py"
+    settings.write_text(settings.read_text() + f"\nDATABASES = {{'default': {found!r}}}\n")
+
+
+@contextmanager
+def told(db: Db, characters: dict[str, str]) -> Iterator[list[int]]:
+    """What the site runs: the follower of events with a socket's queue for each player, and that of rooms."""
+    loop, count, live = asyncio.new_event_loop(), [0], Live(db)
+
+    async def drain(listener: Listener) -> None:
+        while True:
+            await listener.next()
+            count[0] += 1
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        for character_id, location_id in characters.items():
+            listener = Listener(character_id, location_id)
+            live.enter(listener, character_id)
+            loop.create_task(drain(listener))
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    live.start(loop)
+    try:
+        yield count
+    finally:
+        live.close()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=10)
+
+
+def players(world: World) -> tuple[list[Callable[[], str]], dict[str, str]]:
+    """Each has two rooms and a lamp, and somebody who stands by."""
+    turns, heard = [], {}
+    for number in range(PLAYERS):
+        hall, yard = f"hall {number}", f"yard {number}"
+        world.create_location(hall, name=hall, description="bench", exits={"n": yard})
+        world.create_location(yard, name=yard, description="bench", exits={"s": hall})
+        world.create_item("lamp", location=hall)
+        for name in (f"player {number}", f"bystander {number}"):
+            heard[world.create_character(name, location=hall)["_id"]] = hall
+        turns.append(_turns(Player(world, f"player {number}")))
+    return turns, heard
+
+
+def _turns(player: Player) -> Callable[[], str]:
+    place = [0]
+
+    def act() -> str:
+        line = SCRIPT[place[0] % len(SCRIPT)]
+        place[0] += 1
+        return player.answer(line)
+
+    return act
+
+
+def measured(db: Db, *, rounds: int, seconds: float) -> str:
+    """The part of the page on Evennia."""
+    turns, heard = players(World(db))
+    title = f"## Lines of text by {PLAYERS} players at once, and Evennia in the same run\n\n"
+    parts = [
+        title
+        + "Each player takes a lamp, carries it to the next room and back, by the lines "
+        + ", ".join(f"`{line}`" for line in SCRIPT)
+        + ". Ours is the terminal client's entry, with the site's followers and a socket's queue for each player and "
+        "bystander in the same process; Evennia's is where its portal hands a line to the server, with a session for "
+        "each. Everybody in the room is told, on both sides."
+    ]
+    with told(db, heard) as count:
+        _run(lambda thread: turns[thread]() and None, PLAYERS, min(1.0, seconds))
+        for database in ("SQLite", "PostgreSQL"):
+            with evennia(database) as side:
+                if isinstance(side, str):
+                    parts.append(f"Evennia on {database} is missing: {side}.")
+                else:
+                    parts.append(_compared(side, database, turns, count, rounds=rounds, seconds=seconds))
+    parts.append(_alone(turns, seconds))
+    return "\n\n".join(parts)
+
+
+def _compared(
+    side: Evennia, database: str, turns: list[Callable[[], str]], count: list[int], *, rounds: int, seconds: float
+) -> str:
+    ours: list[Round] = []
+    theirs, heard = [], [0, 0]
+    side.run("commands", min(1.0, seconds))
+    for _ in range(rounds):
+        before = count[0]
+        ours.append(_run(lambda thread: turns[thread]() and None, PLAYERS, seconds))
+        heard[0] += count[0] - before
+        theirs.append(side.run("commands", seconds))
+        heard[1] += theirs[-1]["told"]
+    ratio = statistics.median(mine.rate / other["rate"] for mine, other in zip(ours, theirs, strict=True))
+    latencies = sorted(one for mine in ours for one in mine.latencies)
+    rows = [
+        [
+            "ours",
+            f"{statistics.median(one.rate for one in ours):,.0f}",
+            f"{latencies[len(latencies) // 2] * 1000:.1f}",
+            f"{heard[0] / len(latencies):.1f}",
+            f"{ratio:.1f}x",
+        ],
+        [
+            f"Evennia {side.version} on {database}",
+            f"{statistics.median(one['rate'] for one in theirs):,.0f}",
+            f"{statistics.median(one['p50'] for one in theirs):.1f}",
+            f"{heard[1] / sum(one['count'] for one in theirs):.1f}",
+            "1.0x",
+        ],
+    ]
+    bare = [(what, side.run(what, seconds)) for what in ("move", "pick up, drop")]
+    calls = "; ".join(f"{what} {found['rate']:,.0f} a second, p50 {found['p50']:.2f} ms" for what, found in bare)
+    return (
+        report.table(["who", "lines/s in all", "p50 ms", "told, per line", "rate"], rows)
+        + f"\n\nEvennia's bare `move_to`, which no player can call (quiet, no command, nobody told): {calls}."
+    )
+
+
+def _alone(turns: list[Callable[[], str]], seconds: float) -> str:
+    one = _run(lambda thread: turns[0]() and None, 1, seconds)
+    middle = sorted(one.latencies)[len(one.latencies) // 2] * 1000
+    return f"One player alone: {one.rate:,.0f} lines a second, p50 {middle:.1f} ms."

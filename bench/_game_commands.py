@@ -114,8 +114,14 @@ def told(db: Db, characters: dict[str, str]) -> Iterator[list[int]]:
         yield count
     finally:
         live.close()
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(_stop, loop)
         thread.join(timeout=10)
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_soon(loop.stop)
 
 
 def players(world: World) -> tuple[list[Callable[[], str]], dict[str, str]]:

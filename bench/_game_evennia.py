@@ -1,7 +1,7 @@
 """Evennia's side of `bench/game.py`, run by the Python of its own environment, in a folder of `evennia --init`.
 
-It imports nothing of ours. `python _game_evennia.py <players>` in that folder reads lines of how many seconds to do what,
-and answers each with what it did per second, as JSON. Commands go in where the portal hands them to the
+It imports nothing of ours. `python _game_evennia.py <players>` in that folder reads lines of how long to do what, and
+answers each with what it did per second, as JSON. Commands go in where the portal hands them to the
 server, and come out where the server hands them to the portal: what the portal and its line cost is not counted.
 """
 

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from starlette.testclient import TestClient
 
 CREATIVE = {"kind": "text", "title": "<b>Boots", "text": "", "url": "https://example.com/boots"}
-REQUEST = {
-    "id": "r1",
-    "imp": [
-        {"id": "1", "banner": {"format": [{"w": 300, "h": 250}]}, "tagid": "top", "bidfloor": 1.0, "bidfloorcur": "EUR"}
-    ],
-    "site": {"domain": "news.example", "keywords": "hiking,tea", "publisher": {"id": "unknown to us"}},
-    "device": {"ua": "x", "ip": "192.0.2.1"},
-    "user": {"id": "u"},
-    "cur": ["EUR"],
-    "at": 1,
-    "tmax": 120,
-}
 
 
 def _placed(site: TestClient, campaign_id: str = "larch:boots", where: str = "news.example") -> None:
@@ -63,37 +48,3 @@ def test_a_campaign_is_paused_resumed_ended_and_explained(site: TestClient) -> N
     assert site.post("/api/ads/campaigns/larch:boots/resume").json()["code"] == "campaign-ended"
     assert site.get("/api/ads/campaigns/nobody").status_code == 404
     assert [one["id"] for one in site.get("/api/ads/campaigns").json()["items"]] == ["larch:boots"]
-
-
-def test_a_bid_request_is_answered_with_a_bid(site: TestClient) -> None:
-    _placed(site)
-    answer = site.post("/api/ads/openrtb2", json=REQUEST)
-    assert answer.status_code == 200, answer.text
-    response = answer.json()
-    bid = response["seatbid"][0]["bid"][0]
-    assert (response["id"], response["cur"]) == ("r1", "EUR")
-    assert (bid["impid"], bid["price"], bid["cid"], bid["adomain"]) == ("1", 2.5, "larch:boots", ["example.com"])
-    assert "&lt;b&gt;Boots" in bid["adm"]
-    assert "<b>" not in bid["adm"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"imp": [{"id": "1", "video": {}, "tagid": "top"}]},
-        {"imp": [{"id": "1", "banner": {}, "tagid": "nowhere"}]},
-        {"imp": [{"id": "1", "banner": {}, "tagid": "top", "bidfloor": 2.51, "bidfloorcur": "EUR"}]},
-        {"cur": ["USD"]},
-        {"site": None},
-    ],
-)
-def test_no_bid_is_204(site: TestClient, change: dict[str, Any]) -> None:
-    _placed(site)
-    assert site.post("/api/ads/openrtb2", json={**REQUEST, **change}).status_code == 204
-
-
-@pytest.mark.parametrize("change", [{"id": None}, {"imp": []}, {"imp": [{}]}, {"imp": "x"}, {"site": 5}])
-def test_what_is_no_bid_request_is_400_with_a_reason(site: TestClient, change: dict[str, Any]) -> None:
-    refused = site.post("/api/ads/openrtb2", json={**REQUEST, **change})
-    assert refused.status_code == 400
-    assert refused.json()["detail"].startswith(next(iter(change)))

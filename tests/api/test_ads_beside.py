@@ -12,6 +12,7 @@ from tests.api.conftest import SECRET
 
 from squinney import assembly
 from squinney.ads import AdNetwork
+from squinney.ads.choosing import unseen
 from squinney.errors import Unavailable
 from squinney.http.options import Options
 from squinney.http.visitor import ANONYMOUS, Visitor
@@ -126,3 +127,17 @@ def test_closing_ends_the_thread_and_gives_back_what_no_ad_was_promised(
     assert network.money(["tea"])["tea"]["leased"] == 500
     assert network.impression(serve_id)  # another process may count it yet
     assert network.money(["tea"])["tea"]["leased"] == 0
+
+
+def test_who_loads_pages_and_no_ads_gets_none_in_the_end(
+    systems: assembly.Assembled, network: AdNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unseen, "FORGOTTEN_SECONDS", 1e9)
+    site = create_site(systems, options=Options(secret=SECRET))
+    flood, other = (TestClient(site, client=(address, 1)) for address in ("192.0.2.1", "192.0.2.2"))
+    network._unseen.add("192.0.2.1", 98, network._clock().timestamp())
+    pages = [_shown(flood) for _ in range(5)]
+    assert [len(serves) for serves in pages] == [1, 1, 0, 0, 0]
+    assert len(_shown(other)) == 1
+    assert flood.get(f"/ads/seen/{pages[0][0]}").status_code == 200
+    assert len(_shown(flood)) == 1

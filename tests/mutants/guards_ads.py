@@ -14,6 +14,7 @@ _zone = guards_of("squinney.ads.choosing.zones", TESTS)
 _profile = guards_of("squinney.ads.choosing.profiles", TESTS)
 _token = guards_of("squinney.ads.tokens", TESTS)
 _page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
+_bid = guards_of("squinney.ads.surface.openrtb", "tests/api/test_ads_openrtb.py")
 _beside = guards_of("squinney.service.beside", "tests/api/test_ads_beside.py")
 
 GUARDS = [
@@ -39,7 +40,8 @@ GUARDS = [
         "a beacon counts once",
         "        if beacon.kind in serve:\n            return False\n",
         "",
-        "test_an_impression_counts_once_and_costs_its_price",
+        "test_many_impressions_are_settled_together",
+        "test_a_click_counts_once_pays_by_click_and_leads_to_the_creative",
     ),
     _settle(
         "what comes first counts the impression",
@@ -76,6 +78,36 @@ GUARDS = [
         "yield from _popped(waiting, _most([ads[end].ecpm for ads in lists]))",
         "yield from _popped(waiting, -1.0)",
         "tests/systems/ads/test_rules.py::test_words_of_many_ads_yield_the_best_ones_as_scoring_all_would",
+    ),
+    _network(
+        "who does not look gets no more",
+        "count = min(count, self._unseen.room(source, now.timestamp()))",
+        "pass",
+        "test_who_asks_for_ads_and_sees_none_holds_back_little_money",
+    ),
+    _budget(
+        "what nobody saw is free again after minutes",
+        "min(serve_seconds, PROMISED_SECONDS)",
+        "serve_seconds",
+        "test_who_asks_for_ads_and_sees_none_holds_back_little_money",
+    ),
+    _bid(
+        "a test is not billed",
+        "return not self.test and let_in",
+        "return let_in",
+        "test_no_bid_is_204",
+    ),
+    _bid(
+        "blocked advertisers make no bid",
+        "return any(one.lower() in above for one in request.badv)",
+        "return False",
+        "test_no_bid_is_204",
+    ),
+    _bid(
+        "nobody is remembered against the law or their will",
+        "return not (asked or opted_out)",
+        "return True",
+        "test_nobody_is_remembered_who_may_not_be",
     ),
     _network(
         "late beacons are refused",

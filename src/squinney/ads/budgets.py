@@ -2,7 +2,8 @@
 
 `committed` of a budget is what is spent and what is out on lease; it never passes the total. A lease holds what may yet
 be settled from it: an impression takes its price out of its lease and puts it into `spent`, in one transaction. A lease
-outlives every token that was given out from it, so its rest can go back without anybody missing it.
+outlives the minute in which nearly every serve is seen that will be; then its rest goes back, so that serves which
+nobody sees do not hold up a campaign. Who comes later is paid from what the budget has left.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from squinney.patterns.ids import new_id
 from squinney.transactions import Busy, in_transaction
 
 LEASE_SECONDS = 60  # for so long serves are given out from one
-MARGIN_SECONDS = 60  # between the end of the last token and that of its lease: clocks differ
+PROMISED_SECONDS = 60  # for so long money is held back for a serve that nobody saw
+MARGIN_SECONDS = 60  # between the last promise's end and that of its lease: clocks differ
 RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again
 LEASING_SECONDS = 3  # a choice waits at most so long for money
 BUSY_SECONDS = 5.0  # before a budget that others held is asked again
@@ -125,7 +127,7 @@ def take_lease(
 
 
 def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:
-    until = lease.until + timedelta(seconds=serve_seconds + MARGIN_SECONDS)
+    until = lease.until + timedelta(seconds=min(serve_seconds, PROMISED_SECONDS) + MARGIN_SECONDS)
     return {"_id": lease.id, "campaign_id": campaign_id, "day": lease.day, "amount": lease.free, "until": until}
 
 

@@ -86,6 +86,7 @@ class Serve:
     unit: str
     creative: dict[str, Any]
     price: int
+    currency: str
     ecpm: int
     score: float
 

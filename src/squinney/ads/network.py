@@ -16,6 +16,7 @@ from squinney.ads.budgets import Wallet
 from squinney.ads.campaigns import Campaigns
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.choice import Accepts, Choice
+from squinney.ads.choosing.unseen import Unseen
 from squinney.ads.choosing.zones import Zones
 from squinney.ads.documents import THOUSAND, Candidate, Click, Serve
 from squinney.ads.errors import BadServe, ServeExpired
@@ -64,6 +65,7 @@ class AdNetwork(Campaigns):
         wallet_for = partial(_wallet_for, own, clock, self._impression_seconds)
         super().__init__(own, transactions or Transactions(db), clock, Zones(own, wallet_for, polling=polling))
         self._settler = Settler(own, clock)
+        self._unseen = Unseen()
         weakref.finalize(self, self._zones.stop.set)  # its thread ends with it
 
     def __enter__(self) -> Self:
@@ -98,15 +100,18 @@ class AdNetwork(Campaigns):
         count: int = 1,
         consent: bool = True,
         accepts: Accepts | None = None,
+        source: str | None = None,
     ) -> list[Serve]:
         """The best ads for a zone now, best first; fewer, or none, where there are no more.
 
         Without `consent` no profile is read or made, and so nothing is capped, as for an unknown user. `accepts` leaves
-        out what it refuses, by the creative, the eCPM and the currency.
+        out what it refuses, by the creative, the eCPM and the currency. `source` is who asks, such as an address: who
+        leaves a hundred serves unseen gets no more for a while, since each holds back money.
 
         Atomic: a capped ad is one conditional update of the profile; others ask nobody. Now and then a process leases
         a slice of a budget, in one transaction.
-        After a crash: a lease that the job `return-ad-leases` gives back, or an impression too many under a cap.
+        After a crash: a lease that the job `return-ad-leases` gives back, or an impression that a cap counts and
+        nobody saw.
         Raises: `Invalid`, `Unavailable`.
         """
         checks.identifier(site, "site")
@@ -115,9 +120,15 @@ class AdNetwork(Campaigns):
             checks.identifier(user, "user")
         words = rules.keywords(keywords) if keywords else []
         checks.integer(count, "count", least=1, most=MOST_CHOSEN)
-        choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=self._clock())
+        now = self._clock()
+        if source is not None:
+            count = min(count, self._unseen.room(source, now.timestamp()))
+        choice = Choice(self._db, site, zone, user=user if consent else None, words=words, now=now)
         choice.accepts = accepts
-        return choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
+        chosen = choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
+        if source is not None:
+            self._unseen.add(source, len(chosen), now.timestamp())
+        return chosen
 
     @operation(reads_only=True)
     def explain(
@@ -155,14 +166,17 @@ class AdNetwork(Campaigns):
 
     # ---- beacons ----
 
-    def impression(self, serve_id: str) -> bool:
-        """Count a serve's impression, once; whether this was the first time.
+    def impression(self, serve_id: str, *, source: str | None = None) -> bool:
+        """Count a serve's impression, once; whether this was the first time. `source` as in `choose`.
 
         Atomic: one transaction, shared with the beacons that come at the same moment.
         After a crash: it is counted whole or not at all; send it again.
         Raises: `BadServe`, `ServeExpired`, `Busy`, `Unavailable`.
         """
-        return self._settled(serve_id, IMPRESSION, self._impression_seconds)
+        first = self._settled(serve_id, IMPRESSION, self._impression_seconds)
+        if first and source is not None:
+            self._unseen.add(source, -1, self._clock().timestamp())
+        return first
 
     def impressions(self, serve_ids: Sequence[str]) -> list[bool]:
         """Count many impressions, as `impression` does, in as few transactions as possible.

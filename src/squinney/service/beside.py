@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from squinney.ads import AdNetwork
 from squinney.errors import SquinneyError
+from squinney.http.dependencies import address_of
 from squinney.http.options import Options
 from squinney.http.pages import way_back
 from squinney.http.visitor import signed, visitor_of
@@ -42,6 +43,7 @@ def ads_beside(request: Request, values: Mapping[str, Any]) -> Markup:
             count=COUNT,
             consent=consent,
             accepts=_can_be_shown,
+            source=address_of(request.scope),
         )
     except SquinneyError:
         return Markup("")

@@ -340,6 +340,28 @@ def test_leases_come_back(network: AdNetwork, campaign: Make, clock: Turned, ads
     assert not list(find_problems(ads_db))
 
 
+def test_who_asks_for_ads_and_sees_none_holds_back_little_money(
+    network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db
+) -> None:
+    campaign("a", bid=1000, total=10_000)  # ten thousand impressions
+
+    def asked(source: str, times: int) -> list[str]:
+        found = [network.choose("news", "top", source=source, count=2) for _ in range(times)]
+        return [serve.serve_id for serves in found for serve in serves]
+
+    flood = asked("192.0.2.1", 500)
+    assert len(flood) == 100
+    assert len(asked("192.0.2.2", 10)) == 10  # nobody else is hurt
+    assert network.impression(flood[0], source="192.0.2.1")
+    assert len(asked("192.0.2.1", 10)) == 1  # for the one that was seen
+    clock.turn(seconds=12)
+    assert len(asked("192.0.2.1", 20)) == 10  # a tenth of two minutes later
+    clock.turn(seconds=181)
+    return_lapsed(ads_db, clock.now)
+    money = network.money(["a"])["a"]
+    assert (money["spent"], money["leased"]) == (1000, 0)
+
+
 def test_closing_gives_back_what_no_serve_was_promised(campaign: Make, clock: Turned, ads_db: Db) -> None:
     campaign("a", bid=100, total=160)
     with AdNetwork(ads_db, secret=b"test", clock=clock) as other:

@@ -33,6 +33,8 @@ class Choice:
     def best(self, zone: Zone, count: int, *, chance: random.Random, tokens: Tokens) -> list[Serve]:
         """Go through the ads, best first, until there are enough."""
         chosen: list[Serve] = []
+        if not count:
+            return chosen
         for ad, score in zone.ordered().ranked(self._words, chance):
             if not self.left_out(ad) and (serve := self._serve(ad, score, tokens)):
                 chosen.append(serve)
@@ -75,7 +77,9 @@ class Choice:
             held.wallet.release(lease, promised)
             return None
         token = new_token(int(self._now.timestamp() * 1000), ad.offer_from(lease.id, self._site, self._zone))
-        return Serve(tokens.sign(token), held.campaign["_id"], ad.unit, ad.creative, held.price, ad.ecpm, score)
+        campaign = held.campaign
+        currency = campaign["budget"]["currency"]
+        return Serve(tokens.sign(token), campaign["_id"], ad.unit, ad.creative, held.price, currency, ad.ecpm, score)
 
     def _caps(self, ad: Ad) -> dict[str, Cap]:
         campaign_id = ad.held.campaign["_id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
@@ -173,6 +173,7 @@ class ServeModel(BaseModel):
     unit: str
     creative: dict[str, Any]
     price: int
+    currency: str
     ecpm: int
     score: float
 
@@ -327,18 +328,23 @@ def forget_user(network: Network, user: str) -> Any:
     return {"first": network.forget(user)}
 
 
+async def _raw(request: Request) -> bytes:
+    return await request.body()
+
+
 @router.post(
     "/openrtb2",
     response_model=dict[str, Any],
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
     responses={**responses(Busy), 204: {"description": "No bid"}, 400: {"description": "Not a bid request"}},
 )
-def bid(network: Network, request: Request, body: Annotated[dict[str, Any], Body()]) -> Any:
+def bid(network: Network, request: Request, body: Annotated[bytes, Depends(_raw)]) -> Any:
     """Answer an OpenRTB 2.6 banner bid request with a bid response, or with 204 for no bid."""
     try:
-        wanted = openrtb.BidRequest.model_validate(body)
+        wanted = openrtb.read(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        field = ".".join(str(part) for part in first["loc"]) or "body"
         return problem(400, "Bad Request", f"{field}: {first['msg']}", "invalid", {"field": field})
     answered = openrtb.answer(network, wanted, str(request.base_url).rstrip("/"))
     if answered is None:

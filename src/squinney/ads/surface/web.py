@@ -14,7 +14,7 @@ from squinney.ads import AdNetwork, Campaign, UnknownCampaign
 from squinney.ads.documents import THOUSAND
 from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.charts import Bar, bar_chart
-from squinney.http.dependencies import service
+from squinney.http.dependencies import address_of, service
 from squinney.http.pages import render
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
@@ -227,9 +227,9 @@ def show_why(
 
 
 @router.get("/seen/{serve_id}")
-def see(network: Network, serve_id: str) -> Response:
+def see(request: Request, network: Network, serve_id: str) -> Response:
     """The beacon of an impression, for a picture of one point. It counts once, however often it is asked for."""
-    network.impression(serve_id)
+    network.impression(serve_id, source=address_of(request.scope))
     return Response(PIXEL, media_type="image/gif", headers=NOT_KEPT)
 
 

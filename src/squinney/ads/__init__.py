@@ -10,7 +10,6 @@ from squinney.ads.errors import (
     UnitTaken,
     UnknownCampaign,
 )
-from squinney.ads.figures import figures
 from squinney.ads.network import AdNetwork
 from squinney.ads.queries import QUERIES
 from squinney.ads.repair import find_problems, repair
@@ -31,7 +30,6 @@ __all__ = [
     "UnitTaken",
     "UnknownCampaign",
     "demo",
-    "figures",
     "find_problems",
     "repair",
 ]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from squinney.ads import proof
 from squinney.ads.demo import demo
 from squinney.ads.documents import COLLECTIONS
-from squinney.ads.figures import figures
 from squinney.ads.jobs import JOBS
 from squinney.ads.network import AdNetwork
 from squinney.ads.queries import QUERIES
 from squinney.ads.repair import find_problems, repair
-from squinney.system import Proof, System
+from squinney.system import Proof, System, counts_of
 
 SYSTEM = System(
     package="squinney.ads",
@@ -24,6 +23,6 @@ SYSTEM = System(
     find_problems=find_problems,
     repair=repair,
     demo=demo,
-    figures=figures,
+    figures=counts_of({"campaigns": "ad_campaigns", "ads in zones": "ad_placements"}),
     proof=Proof.of(proof),
 )

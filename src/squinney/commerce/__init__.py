@@ -35,7 +35,6 @@ from squinney.commerce.errors import (
     UnknownProduct,
     WrongCurrency,
 )
-from squinney.commerce.figures import figures
 from squinney.commerce.jobs import JOBS, gateway_for
 from squinney.commerce.orders import queries as order_queries
 from squinney.commerce.orders.documents import ORDER_COLLECTIONS, TEST_GATEWAY
@@ -88,7 +87,6 @@ __all__ = [
     "WrongCurrency",
     "breadcrumbs",
     "demo",
-    "figures",
     "find_problems",
     "gateway_for",
     "repair",

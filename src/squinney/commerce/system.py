@@ -8,7 +8,7 @@ from squinney import commerce
 from squinney.commerce import proof
 from squinney.commerce.jobs import keep_seconds_for
 from squinney.mongo.schema import Db
-from squinney.system import Proof, System
+from squinney.system import Proof, System, counts_of
 from squinney.transactions import Transactions
 
 
@@ -38,7 +38,7 @@ SYSTEM = System(
     find_problems=commerce.find_problems,
     repair=commerce.repair,
     demo=commerce.demo,
-    figures=commerce.figures,
+    figures=counts_of({"products": "products", "categories": "categories", "orders": "orders"}),
     proof=Proof.of(proof),
     path="shop",
 )

@@ -19,7 +19,6 @@ from squinney.content.errors import (
     UnknownNode,
     UploadLost,
 )
-from squinney.content.figures import figures
 from squinney.content.files import queries as file_queries
 from squinney.content.files.documents import FILE_COLLECTIONS
 from squinney.content.files.photos import Photos
@@ -63,7 +62,6 @@ __all__ = [
     "Viewer",
     "build",
     "demo",
-    "figures",
     "find_problems",
     "repair",
     "sweep_removals",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from squinney import content
 from squinney.content import proof
-from squinney.system import Proof, System
+from squinney.content.files.documents import FILES
+from squinney.content.nodes.documents import NODES, REVISIONS
+from squinney.system import Proof, System, counts_of
 
 SYSTEM = System(
     package="squinney.content",
@@ -17,7 +19,7 @@ SYSTEM = System(
     find_problems=content.find_problems,
     repair=content.repair,
     demo=content.demo,
-    figures=content.figures,
+    figures=counts_of({"pages": NODES, "versions": REVISIONS, "files": FILES}),
     proof=Proof.of(proof),
     path="site",
 )

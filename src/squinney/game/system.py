@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from squinney.game import proof
 from squinney.game.demo import demo
-from squinney.game.documents import COLLECTIONS
-from squinney.game.figures import figures
+from squinney.game.documents import CHARACTERS, COLLECTIONS, ITEMS, LOCATIONS
 from squinney.game.jobs import JOBS
 from squinney.game.kinds import migrations
 from squinney.game.queries import QUERIES
 from squinney.game.repair import find_problems, repair
 from squinney.game.world import World
-from squinney.system import Proof, System
+from squinney.system import Proof, System, counts_of
 
 SYSTEM = System(
     package="squinney.game",
@@ -24,7 +23,7 @@ SYSTEM = System(
     find_problems=find_problems,
     repair=repair,
     demo=demo,
-    figures=figures,
+    figures=counts_of({"rooms": LOCATIONS, "characters": CHARACTERS, "things": ITEMS}),
     proof=Proof.of(proof),
     migrations=migrations,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 from bson import json_util
 from rich.console import Console
+from rich.table import Column, Table
 
 from squinney.mongo.connect import Connection, connect
 from squinney.mongo.embedded.guard import kept_alive
 from squinney.mongo.schema import Db
+from squinney.patterns.paging import Page
 from squinney.settings import Settings
 from squinney.system import Assembled
 from squinney.transactions import Key
@@ -77,6 +79,34 @@ def listed(counts: Mapping[str, Any]) -> str:
 def print_json(value: Any) -> None:
     """Plain JSON for machines: dates as ISO 8601, ids as strings."""
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+
+
+def say(line: str) -> None:
+    """A line for people, as it is, however long."""
+    console.print(line, highlight=False, soft_wrap=True)
+
+
+def show(value: Any, line: str, as_json: bool) -> None:
+    """What a command did: the value for machines, or the line for people."""
+    if as_json:
+        print_json(value)
+    else:
+        say(line)
+
+
+def show_page(
+    page: Page[Any], as_json: bool, columns: Sequence[str | Column], row: Callable[[Any], Sequence[str]]
+) -> None:
+    """A page of a list: as JSON, or a table with a row for each item, and how to see the next page."""
+    if as_json:
+        print_json({"items": page.items, "next": page.next})
+        return
+    table = Table(*columns)
+    for item in page.items:
+        table.add_row(*row(item))
+    console.print(table)
+    if page.next:
+        say(f"more: --cursor {page.next}")
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,6 @@ from squinney.ledger.errors import (
     InsufficientFunds,
     UnknownAccount,
 )
-from squinney.ledger.figures import figures
 from squinney.ledger.queries import QUERIES
 from squinney.ledger.repair import find_problems, repair
 
@@ -29,7 +28,6 @@ __all__ = [
     "Transfer",
     "UnknownAccount",
     "demo",
-    "figures",
     "find_problems",
     "repair",
 ]

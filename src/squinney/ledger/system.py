@@ -6,10 +6,9 @@ from squinney.ledger import proof
 from squinney.ledger.accounts import Accounts
 from squinney.ledger.demo import demo
 from squinney.ledger.documents import COLLECTIONS
-from squinney.ledger.figures import figures
 from squinney.ledger.queries import QUERIES
 from squinney.ledger.repair import find_problems, repair
-from squinney.system import Proof, System
+from squinney.system import Proof, System, counts_of
 
 SYSTEM = System(
     package="squinney.ledger",
@@ -21,6 +20,6 @@ SYSTEM = System(
     find_problems=find_problems,
     repair=repair,
     demo=demo,
-    figures=figures,
+    figures=counts_of({"accounts": "accounts", "entries": "entries"}),
     proof=Proof.of(proof),
 )

@@ -15,7 +15,6 @@ from squinney.social.documents import (
     User,
 )
 from squinney.social.errors import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser
-from squinney.social.figures import figures
 from squinney.social.network import Network
 from squinney.social.queries import QUERIES
 from squinney.social.repair import find_problems, repair
@@ -41,7 +40,6 @@ __all__ = [
     "UnknownUser",
     "User",
     "demo",
-    "figures",
     "find_problems",
     "repair",
 ]

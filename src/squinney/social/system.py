@@ -5,12 +5,11 @@ from __future__ import annotations
 from squinney.social import proof
 from squinney.social.demo import demo
 from squinney.social.documents import COLLECTIONS
-from squinney.social.figures import figures
 from squinney.social.jobs import JOBS
 from squinney.social.network import Network
 from squinney.social.queries import QUERIES
 from squinney.social.repair import find_problems, repair
-from squinney.system import Proof, System
+from squinney.system import Proof, System, counts_of
 
 SYSTEM = System(
     package="squinney.social",
@@ -23,6 +22,6 @@ SYSTEM = System(
     find_problems=find_problems,
     repair=repair,
     demo=demo,
-    figures=figures,
+    figures=counts_of({"members": "social.users", "posts": "social.posts", "deliveries": "social.news"}),
     proof=Proof.of(proof),
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from tests.plugins.shelf import Prepared
 
 from squinney import transactions
+from squinney.clock import utcnow
 from squinney.identity import COLLECTIONS, Invitations, Keys, People, Sessions
 from squinney.mongo.schema import Db
 
@@ -15,10 +16,10 @@ PASSWORD = "correct horse battery"
 
 
 class Clock:
-    """A clock that is moved by hand."""
+    """A clock that is moved by hand. It begins now: the server deletes what has expired by its own clock."""
 
     def __init__(self) -> None:
-        self.now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+        self.now = utcnow()
 
     def __call__(self) -> datetime:
         return self.now

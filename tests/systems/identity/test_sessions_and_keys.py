@@ -113,7 +113,7 @@ def test_a_key_is_remembered_for_five_seconds_and_no_longer(
     keys: Keys, ready: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr(keys.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("squinney.identity.keys.time.monotonic", lambda: now[0])
     key, shown = keys.create("shop", ["*:read"])
     elsewhere = Keys(ready)
     assert elsewhere.find(shown)

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -16,26 +16,29 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
+from squinney.commerce.carts.documents import Cart
+from squinney.commerce.carts.rules import total
 from squinney.commerce.jobs import CART_SECONDS, STALLED_SECONDS
 from squinney.commerce.surface import cli_lists
+from squinney.commerce.surface.cli_lists import service, trail
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, KeyOption, console, errors, listed, print_json, ready
+from squinney.http.commands import (
+    Cursor,
+    Json,
+    KeyOption,
+    console,
+    errors,
+    listed,
+    print_json,
+    ready,
+    say,
+    show,
+    show_page,
+)
 from squinney.patterns.money import shown
-from squinney.system import Assembled
 
 app = typer.Typer(help="Products, categories, stock, carts and orders.", no_args_is_help=True)
 app.add_typer(cli_lists.app)
-
-
-def _service(systems: Assembled, name: str) -> Any:
-    return systems.services["commerce"][name]
-
-
-def _show(value: Any, line: str, as_json: bool) -> None:
-    if as_json:
-        print_json(value)
-    else:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 # ---- import ----
@@ -53,11 +56,11 @@ def import_products(
     Ctrl-C stops between two lines; run it again to go on where it was.
     """
     with ready(context) as systems, _lines(file, quiet=as_json) as lines:
-        report = _service(systems, "catalog").import_products(lines, existing=existing)
+        report = service(systems, "catalog").import_products(lines, existing=existing)
     for number, reason in report.bad[:100]:
-        errors.print(f"line {number}: {reason}", highlight=False, markup=False, soft_wrap=True)
+        errors.print(f"line {number}: {reason}", highlight=False, soft_wrap=True)
     summary = f"{report.imported} imported, {report.replaced} replaced, {report.skipped} skipped, {report.refused} bad"
-    _show(report.__dict__, summary, as_json)
+    show(report.__dict__, summary, as_json)
     if report.refused:
         raise typer.Exit(1)
 
@@ -110,7 +113,7 @@ def stock(
     if receive and adjust:
         raise Invalid("give --receive or --adjust, not both", field="adjust")
     with ready(context) as systems:
-        inventory = _service(systems, "inventory")
+        inventory = service(systems, "inventory")
         if receive:
             inventory.receive(sku, receive, reason=reason, key=key)
         if adjust:
@@ -120,7 +123,7 @@ def stock(
         print_json({"stock": level, "movements": history})
         return
     figures = ("received", "adjusted", "qty", "carted", "sold")
-    console.print(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures), highlight=False, markup=False)
+    say(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures))
     table = Table("at", "kind", Column("units", justify="right"), "reason")
     for move in history:
         table.add_row(f"{move['at']:%Y-%m-%d %H:%M:%S}", move["kind"], str(move["qty"]), move["reason"])
@@ -134,7 +137,7 @@ def stock(
 def tree(context: typer.Context, as_json: Json = False) -> None:
     """Show the whole category tree."""
     with ready(context) as systems:
-        roots = _service(systems, "categories").tree()
+        roots = service(systems, "categories").tree()
     if as_json:
         print_json(roots)
         return
@@ -157,21 +160,16 @@ def move(
 ) -> None:
     """Move a category with everything below it."""
     with ready(context) as systems:
-        moved = _service(systems, "categories").move(slug, None if parent == "/" else parent, position)
-    _show(moved, _trail(moved), as_json)
+        moved = service(systems, "categories").move(slug, None if parent == "/" else parent, position)
+    show(moved, trail(moved), as_json)
 
 
 @app.command()
 def rename(context: typer.Context, slug: str, name: str, as_json: Json = False) -> None:
     """Rename a category, in every breadcrumb."""
     with ready(context) as systems:
-        renamed = _service(systems, "categories").rename(slug, name)
-    _show(renamed, _trail(renamed), as_json)
-
-
-def _trail(category: Any) -> str:
-    names = [ancestor["name"] for ancestor in reversed(category["ancestors"])]
-    return " > ".join([*names, category["name"]])
+        renamed = service(systems, "categories").rename(slug, name)
+    show(renamed, trail(renamed), as_json)
 
 
 # ---- carts ----
@@ -187,18 +185,14 @@ def carts(
 ) -> None:
     """List carts in a status, the longest untouched first."""
     with ready(context) as systems:
-        page = _service(systems, "carts").all(status, cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "last modified", "lines", Column("worth", justify="right"))
-    for cart in page.items:
-        worth = sum(line["price"] * line["qty"] for line in cart["items"])
-        when = f"{cart['last_modified']:%Y-%m-%d %H:%M:%S}"
-        table.add_row(cart["_id"], when, str(len(cart["items"])), shown(worth, cart["currency"]))
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+        page = service(systems, "carts").all(status, cursor=cursor, limit=limit)
+    columns = Column("id", no_wrap=True), "last modified", "lines", Column("worth", justify="right")
+    show_page(page, as_json, columns, _cart_row)
+
+
+def _cart_row(cart: Cart) -> list[str]:
+    when = f"{cart['last_modified']:%Y-%m-%d %H:%M:%S}"
+    return [cart["_id"], when, str(len(cart["items"])), shown(total(cart["items"]), cart["currency"])]
 
 
 @app.command()
@@ -209,10 +203,10 @@ def expire(
 ) -> None:
     """End idle carts, return orphaned reservations and settle stalled payments; the background jobs do this too."""
     with ready(context) as systems:
-        services = _service(systems, "carts")
+        services = service(systems, "carts")
         counts = {
             "expired": services.expire_carts(seconds)["expired"],
             "orphans returned": services.return_orphans(seconds)["returned"],
             "payments": dict(services.settle_payments(STALLED_SECONDS)),
         }
-    _show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)
+    show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
+from rich.table import Column
 
+from squinney.commerce import breadcrumbs
+from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, console, print_json, ready
+from squinney.http.commands import Cursor, Json, print_json, ready, say, show, show_page
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
@@ -19,18 +21,14 @@ Limit = Annotated[int, typer.Option(help="How many.", min=1, max=200)]
 Slug = Annotated[str, typer.Argument(help="The category's slug.")]
 
 
-def _service(systems: Assembled, name: str) -> Any:
+def service(systems: Assembled, name: str) -> Any:
+    """One of the shop's objects: `catalog`, `categories`, `inventory`, `carts` or `orders`."""
     return systems.services["commerce"][name]
 
 
-def _say(line: str) -> None:
-    console.print(line, highlight=False, soft_wrap=True)
-
-
-def _print_page(page: Any, table: Table) -> None:
-    console.print(table)
-    if page.next:
-        _say(f"more: --cursor {page.next}")
+def trail(category: Any) -> str:
+    """The way from the root to a category: `Music > Jazz`."""
+    return " > ".join(crumb["name"] for crumb in breadcrumbs(category))
 
 
 # ---- products ----
@@ -55,40 +53,39 @@ def products(
     if category is not None and filters:
         raise Invalid("--category goes with --type alone: give the one or the others", field="category")
     with ready(context) as systems:
-        catalog, paged = _service(systems, "catalog"), {"cursor": cursor, "limit": limit}
+        catalog, paged = service(systems, "catalog"), {"cursor": cursor, "limit": limit}
         if category is not None:
             page = catalog.subtree(category, type=type_, sort=sort or "title", **paged)
         else:
             page = catalog.find(sort=sort, **paged, **filters, **({"type": type_} if type_ else {}))
-        levels = _service(systems, "inventory").levels([product["_id"] for product in page.items])
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(
+        levels = service(systems, "inventory").levels([product["_id"] for product in page.items])
+    columns: list[str | Column] = [
         Column("sku", overflow="fold"),
         Column("title", overflow="fold"),
         "type",
         Column("price", justify="right"),
         Column("available", justify="right"),
-    )
-    for product in page.items:
+    ]
+
+    def row(product: Any) -> list[str]:
         level, pricing = levels.get(product["_id"]), product["pricing"]
         price, available = shown(pricing["retail"], pricing["currency"]), str(level["qty"] if level else 0)
-        table.add_row(product["_id"], product["title"], product["type"], price, available)
-    _print_page(page, table)
+        return [product["_id"], product["title"], product["type"], price, available]
+
+    show_page(page, as_json, columns, row)
 
 
 @app.command()
 def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     """Show a product with its categories and stock."""
     with ready(context) as systems:
-        found = _service(systems, "catalog").get_with_categories(sku)
-        level = _service(systems, "inventory").levels([sku]).get(sku)
+        found = service(systems, "catalog").get_with_categories(sku)
+        level = service(systems, "inventory").levels([sku]).get(sku)
     if as_json:
         print_json({**found, "stock": level})
         return
     pricing = found["pricing"]
-    _say(f"{found['_id']}: {found['title']}")
+    say(f"{found['_id']}: {found['title']}")
     lines = [
         ("Type", found["type"]),
         ("Price", shown(pricing["retail"], pricing["currency"])),
@@ -100,7 +97,7 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     ]
     for name, text in lines:
         if text:
-            _say(f"  {name}: {text}")
+            say(f"  {name}: {text}")
 
 
 # ---- orders ----
@@ -116,24 +113,22 @@ def orders(
 ) -> None:
     """List orders, the newest first."""
     with ready(context) as systems:
-        service, paged = _service(systems, "orders"), {"cursor": cursor, "limit": limit}
-        page = service.all(**paged) if customer is None else service.by_customer(customer, **paged)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "placed", "status", "lines", Column("total", justify="right"), "customer")
-    for found in page.items:
-        when, total = f"{found['placed_at']:%Y-%m-%d %H:%M:%S}", shown(found["total"], found["currency"])
-        lines = str(len(found["items"]))
-        table.add_row(found["_id"], when, found["status"], lines, total, found.get("customer", ""))
-    _print_page(page, table)
+        found, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
+        page = found.all(**paged) if customer is None else found.by_customer(customer, **paged)
+    total = Column("total", justify="right")
+    show_page(page, as_json, [Column("id", no_wrap=True), "placed", "status", "lines", total, "customer"], _order_row)
+
+
+def _order_row(order: Order) -> list[str]:
+    when, total = f"{order['placed_at']:%Y-%m-%d %H:%M:%S}", shown(order["total"], order["currency"])
+    return [order["_id"], when, order["status"], str(len(order["items"])), total, order.get("customer", "")]
 
 
 @app.command()
 def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Show an order with its lines."""
     with ready(context) as systems:
-        found = _service(systems, "orders").get(order_id)
+        found = service(systems, "orders").get(order_id)
     _show_order(found, as_json)
 
 
@@ -141,7 +136,7 @@ def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
 def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Cancel an order: what was paid is given back, and its goods are available again."""
     with ready(context) as systems:
-        found = _service(systems, "orders").cancel(order_id)
+        found = service(systems, "orders").cancel(order_id)
     _show_order(found, as_json)
 
 
@@ -149,9 +144,9 @@ def _show_order(found: Any, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    _say(f"{found['_id']}: {found['status']}, {shown(found['total'], found['currency'])}")
+    say(f"{found['_id']}: {found['status']}, {shown(found['total'], found['currency'])}")
     for line in found["items"]:
-        _say(f"  {line['qty']} x {line['sku']} {line['title']} at {shown(line['price'], found['currency'])}")
+        say(f"  {line['qty']} x {line['sku']} {line['title']} at {shown(line['price'], found['currency'])}")
 
 
 @app.command()
@@ -162,11 +157,8 @@ def settle(
 ) -> None:
     """Ask the provider how a payment stands, and act on it: make the order, reopen the cart, or cancel and restock."""
     with ready(context) as systems:
-        payment = _service(systems, "carts").settle(payment_id)
-    if as_json:
-        print_json(payment)
-    else:
-        _say(f"{payment['_id']}: {payment['state']}")
+        payment = service(systems, "carts").settle(payment_id)
+    show(payment, f"{payment['_id']}: {payment['state']}", as_json)
 
 
 # ---- categories ----
@@ -184,26 +176,22 @@ def add_category(
 ) -> None:
     """Add a category as the last one below its parent."""
     with ready(context) as systems:
-        added = _service(systems, "categories").add(name, slug, parent)
-    if as_json:
-        print_json(added)
-    else:
-        _say(f"{added['slug']}: {added['name']}")
+        added = service(systems, "categories").add(name, slug, parent)
+    show(added, f"{added['slug']}: {added['name']}", as_json)
 
 
 @app.command()
 def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
     """Show a category: where it is, and what is directly below it."""
     with ready(context) as systems:
-        tree = _service(systems, "categories")
+        tree = service(systems, "categories")
         found, below = tree.get(slug), tree.children(slug, limit=200).items
     if as_json:
         print_json({**found, "children": below})
         return
-    names = [*(ancestor["name"] for ancestor in reversed(found["ancestors"])), found["name"]]
-    _say(f"{' > '.join(names)} (id {found['_id']})")
+    say(f"{trail(found)} (id {found['_id']})")
     for child in below:
-        _say(f"  {child['slug']}: {child['name']}")
+        say(f"  {child['slug']}: {child['name']}")
 
 
 @app.command()
@@ -215,8 +203,5 @@ def remove_category(
 ) -> None:
     """Remove a category."""
     with ready(context) as systems:
-        removed = _service(systems, "categories").remove(slug, children=children)
-    if as_json:
-        print_json({"removed": removed})
-    else:
-        _say(f"{removed} removed")
+        removed = service(systems, "categories").remove(slug, children=children)
+    show({"removed": removed}, f"{removed} removed", as_json)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Annotated, cast
 
 import typer
-from rich.table import Column, Table
+from rich.table import Column
 
 from squinney.clock import utcnow
-from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
-from squinney.identity import Keys
+from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready, say, show_page
+from squinney.identity import ApiKey, Keys
 from squinney.system import Assembled
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def create(
     if as_json:
         print_json({**key, "key": shown})
         return
-    console.print(shown, highlight=False, markup=False, soft_wrap=True)
+    say(shown)
     console.print("It is shown this once and not kept: copy it now.", style="dim")
 
 
@@ -46,17 +46,13 @@ def list_keys(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, 
     """Every key, oldest first."""
     with ready(context) as systems:
         page = _keys(systems).all(cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "name", "scopes", "last used", "ends")
-    for key in page.items:
-        used = f"{key['used_at']:%Y-%m-%d %H:%M}" if "used_at" in key else "never"
-        ends = "revoked" if "revoked_at" in key else f"{key['expires_at']:%Y-%m-%d}" if "expires_at" in key else ""
-        table.add_row(key["_id"], key["name"], ", ".join(key["scopes"]), used, ends)
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    show_page(page, as_json, [Column("id", no_wrap=True), "name", "scopes", "last used", "ends"], _row)
+
+
+def _row(key: ApiKey) -> list[str]:
+    used = f"{key['used_at']:%Y-%m-%d %H:%M}" if "used_at" in key else "never"
+    ends = "revoked" if "revoked_at" in key else f"{key['expires_at']:%Y-%m-%d}" if "expires_at" in key else ""
+    return [key["_id"], key["name"], ", ".join(key["scopes"]), used, ends]
 
 
 @app.command()
@@ -66,4 +62,4 @@ def revoke(
     """Refuse a key from now on; running services notice within 5 seconds."""
     with ready(context) as systems:
         revoked = _keys(systems).revoke(key)
-    console.print(f"{revoked['name']} is revoked", highlight=False, markup=False)
+    say(f"{revoked['name']} is revoked")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, cast
 
 import typer
-from rich.table import Column, Table
+from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
-from squinney.identity import Invitations, People
+from squinney.http.commands import Cursor, Json, Limit, ready, say, show, show_page
+from squinney.identity import Invitations, People, Person
 from squinney.system import Assembled
 
 app = typer.Typer(help="Add people, and say what they may do.", no_args_is_help=True)
@@ -25,13 +25,6 @@ def _people(systems: Assembled) -> People:
     return cast(People, systems.services["identity"]["people"])
 
 
-def _print(person: object, sentence: str, as_json: bool) -> None:
-    if as_json:
-        print_json(person)
-    else:
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-
-
 @app.command()
 def add(
     context: typer.Context,
@@ -44,7 +37,7 @@ def add(
     """Add a person."""
     with ready(context) as systems:
         person = _people(systems).sign_up(login, password, name=name, role=role)
-    _print(person, f"{person['login']} may sign in as {person['role']}", as_json)
+    show(person, f"{person['login']} may sign in as {person['role']}", as_json)
 
 
 @app.command()
@@ -56,7 +49,7 @@ def invite(
     """Print a one-time link with which somebody signs up with this role, within a day."""
     with ready(context) as systems:
         token = cast(Invitations, systems.services["identity"]["invitations"]).create(role)
-    console.print(f"{base.rstrip('/')}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True)
+    say(f"{base.rstrip('/')}/welcome?token={token}")
 
 
 @app.command("list")
@@ -64,17 +57,11 @@ def list_people(context: typer.Context, cursor: Cursor = None, limit: Limit = 50
     """Everybody, oldest first."""
     with ready(context) as systems:
         page = _people(systems).all(cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "login", "name", "role", "may sign in")
-    for person in page.items:
-        table.add_row(
-            person["_id"], person["login"], person["name"], person["role"], "no" if "disabled_at" in person else "yes"
-        )
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    show_page(page, as_json, [Column("id", no_wrap=True), "login", "name", "role", "may sign in"], _row)
+
+
+def _row(person: Person) -> list[str]:
+    return [person["_id"], person["login"], person["name"], person["role"], "no" if "disabled_at" in person else "yes"]
 
 
 @app.command()
@@ -88,7 +75,7 @@ def role(
     with ready(context) as systems:
         people = _people(systems)
         person = people.set_role(people.by_login(login)["_id"], role)
-    _print(person, f"{person['login']} is {person['role']} now", as_json)
+    show(person, f"{person['login']} is {person['role']} now", as_json)
 
 
 @app.command()
@@ -97,7 +84,7 @@ def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
     with ready(context) as systems:
         people = _people(systems)
         person = people.disable(people.by_login(login)["_id"])
-    _print(person, f"{person['login']} may not sign in any more", as_json)
+    show(person, f"{person['login']} may not sign in any more", as_json)
 
 
 @app.command()
@@ -106,7 +93,7 @@ def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
     with ready(context) as systems:
         people = _people(systems)
         person = people.enable(people.by_login(login)["_id"])
-    _print(person, f"{person['login']} may sign in again", as_json)
+    show(person, f"{person['login']} may sign in again", as_json)
 
 
 @app.command()
@@ -115,4 +102,4 @@ def password(context: typer.Context, login: str, password: Password, as_json: Js
     with ready(context) as systems:
         people = _people(systems)
         person = people.set_password(people.by_login(login)["_id"], password)
-    _print(person, f"{person['login']} has another password; all sessions have ended", as_json)
+    show(person, f"{person['login']} has another password; all sessions have ended", as_json)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
-from rich.table import Column, Table
+from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, KeyOption, Limit, console, listed, print_json, ready
-from squinney.ledger import Account, Accounts
+from squinney.http.commands import Cursor, Json, KeyOption, Limit, listed, ready, show, show_page
+from squinney.ledger import Account, Accounts, Entry
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
@@ -17,13 +17,6 @@ app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=Tr
 
 def _accounts(systems: Assembled) -> Accounts:
     return cast(Accounts, systems.services["ledger"]["accounts"])
-
-
-def _show(value: Any, line: str, as_json: bool) -> None:
-    if as_json:
-        print_json(value)
-    else:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _describe(account: Account) -> str:
@@ -44,7 +37,7 @@ def open_account(
     """Open an account."""
     with ready(context) as systems:
         account = _accounts(systems).open(currency, opening, name=name, owner=owner, key=key)
-    _show(account, _describe(account), as_json)
+    show(account, _describe(account), as_json)
 
 
 @app.command()
@@ -60,15 +53,15 @@ def transfer(
     """Move money from one account to another."""
     with ready(context) as systems:
         done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key)
-    _show(done, f"moved {shown(done['amount'], done['currency'])} ({done['_id']})", as_json)
+    show(done, f"moved {shown(done['amount'], done['currency'])} ({done['_id']})", as_json)
 
 
-@app.command()
-def show(context: typer.Context, account: str, as_json: Json = False) -> None:
+@app.command("show")
+def show_account(context: typer.Context, account: str, as_json: Json = False) -> None:
     """Show an account."""
     with ready(context) as systems:
         found = _accounts(systems).get(account)
-    _show(found, _describe(found), as_json)
+    show(found, _describe(found), as_json)
 
 
 @app.command()
@@ -76,7 +69,7 @@ def close(context: typer.Context, account: str, as_json: Json = False) -> None:
     """Close an empty account for good."""
     with ready(context) as systems:
         closed = _accounts(systems).close(account)
-    _show(closed, _describe(closed), as_json)
+    show(closed, _describe(closed), as_json)
 
 
 @app.command("list")
@@ -84,17 +77,13 @@ def list_accounts(context: typer.Context, cursor: Cursor = None, limit: Limit = 
     """List accounts, oldest first."""
     with ready(context) as systems:
         page = _accounts(systems).all(cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table(Column("id", no_wrap=True), "name", Column("balance", justify="right"), "closed")
-    for account in page.items:
-        balance = shown(account["balance"], account["currency"])
-        closed = f"{account['closed_at']:%Y-%m-%d}" if account.get("closed_at") else ""
-        table.add_row(account["_id"], account["name"], balance, closed)
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    columns = Column("id", no_wrap=True), "name", Column("balance", justify="right"), "closed"
+    show_page(page, as_json, columns, _account_row)
+
+
+def _account_row(account: Account) -> list[str]:
+    closed = f"{account['closed_at']:%Y-%m-%d}" if account.get("closed_at") else ""
+    return [account["_id"], account["name"], shown(account["balance"], account["currency"]), closed]
 
 
 @app.command()
@@ -104,16 +93,13 @@ def statement(
     """Show an account's entries, newest first."""
     with ready(context) as systems:
         page = _accounts(systems).statement(account, cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
-    table = Table("at", Column("amount", justify="right"), "memo", Column("other account", no_wrap=True))
-    for entry in page.items:
-        when = f"{entry['at']:%Y-%m-%d %H:%M:%S}"
-        table.add_row(when, shown(entry["amount"], entry["currency"]), entry["memo"], entry.get("other_id", ""))
-    console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    columns = "at", Column("amount", justify="right"), "memo", Column("other account", no_wrap=True)
+    show_page(page, as_json, columns, _entry_row)
+
+
+def _entry_row(entry: Entry) -> list[str]:
+    amount = shown(entry["amount"], entry["currency"])
+    return [f"{entry['at']:%Y-%m-%d %H:%M:%S}", amount, entry["memo"], entry.get("other_id", "")]
 
 
 @app.command()
@@ -121,7 +107,7 @@ def total(context: typer.Context, currency: str, as_json: Json = False) -> None:
     """Sum all balances in a currency."""
     with ready(context) as systems:
         amount = _accounts(systems).total(currency)
-    _show({"currency": currency, "total": amount}, shown(amount, currency), as_json)
+    show({"currency": currency, "total": amount}, shown(amount, currency), as_json)
 
 
 @app.command()
@@ -129,4 +115,4 @@ def recover(context: typer.Context, as_json: Json = False) -> None:
     """Finish or undo what crashed processes left half done; the background job does this every few seconds."""
     with ready(context) as systems:
         counts = dict(systems.transactions.recover())
-    _show(counts, listed(counts), as_json)
+    show(counts, listed(counts), as_json)

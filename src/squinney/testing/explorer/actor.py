@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -49,13 +50,14 @@ class Actor(CommandListener):
 
     def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival], touched: Touched) -> None:
         self.letter = letter
-        self.client = client_for(uri, event_listeners=[self], appname=f"explorer-{letter}")
+        self.name = f"explorer-{secrets.token_hex(4)}-{letter}"
+        self.client = client_for(uri, event_listeners=[self], appname=self.name)
         self.records: list[Any] = []  # ids of its records in `transactions`
         self._arrivals = arrivals
         self._touched = touched
         self._gate = threading.Semaphore(0)
         self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, daemon=True, name=f"explorer-{letter}")
+        self._thread = threading.Thread(target=self._serve, daemon=True, name=self.name)
         self._thread.start()
         self._reset()
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
+from pymongo.read_concern import ReadConcern
+
 from squinney.mongo.schema import Db
 from squinney.testing.calls import call
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, written
 from squinney.testing.explorer.inside import letting_in
-from squinney.testing.explorer.schedule import SLOW_SERVER_SECONDS, Played, Schedule
+from squinney.testing.explorer.schedule import Played, Schedule
 from squinney.testing.explorer.serial import Answer, Order, Serial
 from squinney.testing.explorer.stage import Act, Stage
 from squinney.testing.explorer.states import Changes, State, came
@@ -78,7 +80,6 @@ class Exploration:
         self._crashed = 0
         self._gave_up = 0
         self._since = time.monotonic()
-        self._sound: dict[tuple[str, bool], State] = {}
         self._orders = Serial(self._run_alone)
         self._masks = self.stage.masks
         if self.serial:
@@ -102,7 +103,7 @@ class Exploration:
             forget=self._forget,
             pass_time=self._pass_time,
             recover=lambda: call(self.later, db, prepared),
-            slow_server_seconds=0 if self.inside else SLOW_SERVER_SECONDS,
+            waits=self._waits,
         )
         acts = [self._bound(operation.act, prepared) for operation in self.operations]
         with letting_in(db, self.inside):
@@ -121,6 +122,14 @@ class Exploration:
         """What the server does by itself a minute after a death: it ends the open transactions."""
         self.stage.db.client.admin.command("killSessions", [{"id": lsid["id"]} for lsid in actor.open.values()])
 
+    def _waits(self, actor: Actor) -> bool:
+        """Whether its command is in the server and cannot go on; inside of commands nobody can tell."""
+        if self.inside:
+            return True
+        asked = {"appName": actor.name, "$or": [{"writeConflicts": {"$gt": 0}}, {"waitingForLock": True}]}
+        admin = self.stage.db.client.get_database("admin", read_concern=ReadConcern("local"))
+        return any(admin.aggregate([{"$currentOp": {"allUsers": True}}, {"$match": asked}]))
+
     def _pass_time(self, actor: Actor) -> None:
         if actor.records:
             pass_deadlines(self.stage.db, {"_id": {"$in": actor.records}})
@@ -136,8 +145,10 @@ class Exploration:
         for actor in self.actors[len(self.judged) :]:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
                 return f"{actor.letter} failed: {actor.outcome.error!r}"
-        state, wrong = self._judge_state(self._must_settle(played))
-        return (self._judge_order(played, state) if self.serial and not wrong.startswith(LEFT) else "") or wrong
+        changes, wrong = self._left(self._must_settle(played))
+        if self.serial and not wrong.startswith(LEFT):
+            return self._judge_order(played, self._state(changes)) or wrong
+        return wrong
 
     def _must_settle(self, played: Played) -> bool:
         """Only where somebody died, stood still or was left without an answer: others leave nothing to mend."""
@@ -146,22 +157,23 @@ class Exploration:
         self._orders.settled = unknown or played.stalled
         return self._orders.settled
 
-    def _judge_state(self, settle: bool) -> tuple[State, str]:
+    def _left(self, settle: bool) -> tuple[Changes, str]:
         """What is left in the end, and what is wrong with it.
 
         A database like one that was mended and looked at before is not mended and looked at again.
         """
-        changes = self.stage.look()
-        key = (self._masks.fingerprint(changes), settle)
-        if key in self._sound:
-            return self._sound[key], ""
+        changes, wrong = self.stage.look(), ""
+        key = (self._masks.fingerprint(changes), settle, self.problems, self.check)
+        if key in self.stage.sound:
+            return self.stage.sound[key], ""
         if settle:
             call(self.stage.settle, self.stage.db, self.stage.prepared)
-            changes = self.stage.look()
-        state, wrong = self._state(changes), self._wrong_with(changes)
+            changes, wrong = self._left(False)
+        else:
+            wrong = self._wrong_with(changes)
         if not wrong:
-            self._sound[key] = state
-        return state, wrong
+            self.stage.sound[key] = changes
+        return changes, wrong
 
     def _wrong_with(self, changes: Changes) -> str:
         before = left_behind(self.stage.documents)

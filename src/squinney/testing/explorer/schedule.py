@@ -11,8 +11,8 @@ from squinney.mongo.schema import Db
 from squinney.testing.explorer.actor import Actor, Arrival, Status, real_sleep
 from squinney.testing.explorer.choices import Chooser
 
-PATIENCE_SECONDS = 0.02  # who does not come to the next command in that time waits for somebody
-SLOW_SERVER_SECONDS = 5.0  # ... unless nobody is there to wait for: then the server is slow
+PATIENCE_SECONDS = 0.02  # who does not come to the next command in that time may be waiting for somebody
+SLOW_SECONDS = 10.0  # ... and in that time certainly is, whatever the server says; else the machine is slow
 STUCK_SECONDS = 20.0
 MOST_SLEEPS = 30  # of all together, while nobody comes to an end
 MOST_SLEEPS_AFTER_DEATH = 6  # before time passes and `recover` runs
@@ -44,7 +44,7 @@ class Schedule:
         forget: Callable[[Actor], object],
         pass_time: Callable[[Actor], object],
         recover: Callable[[], object],
-        slow_server_seconds: float = SLOW_SERVER_SECONDS,
+        waits: Callable[[Actor], bool],
     ) -> None:
         self._actors = actors
         self._arrivals = arrivals
@@ -54,7 +54,7 @@ class Schedule:
         self._forget = forget
         self._pass_time = pass_time
         self._recover = recover
-        self._slow_server_seconds = slow_server_seconds
+        self._waits = waits
         self._on: Actor | None = None
         self._alone = 0
         self._asleep: set[Actor] = set()  # and nobody else has gone on since
@@ -156,18 +156,14 @@ class Schedule:
         self._pass_time(actor)
 
     def _await(self, actor: Actor) -> None:
-        """Until it is held again or done; after some time it counts as waiting."""
+        """Until it is held again or done, or waits for another: the server knows whose write is in its way."""
         since = time.monotonic()
         while actor.status == "running":
             try:
                 self._arrived(*self._arrivals.get(timeout=PATIENCE_SECONDS))
             except Empty:
-                waited = time.monotonic() - since
-                if not (actor.in_flight and not self._somebody_holds(actor) and waited < self._slow_server_seconds):
+                if time.monotonic() - since > SLOW_SECONDS or (actor.in_flight and self._waits(actor)):
                     actor.status = "waiting"
-
-    def _somebody_holds(self, actor: Actor) -> bool:
-        return any(other.open for other in self._actors if other is not actor)
 
     def _arrived(self, actor: Actor, status: Status) -> None:
         actor.status = status

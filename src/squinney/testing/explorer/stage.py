@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bson import encode
-from pymongo import WriteConcern
 from pymongo.read_concern import ReadConcern
 
 from squinney.mongo.pinned import CODEC
@@ -36,6 +35,7 @@ class Stage:
         self.documents: Documents = {name: list(db[name].find()) for name in _names(db)}
         self.masks = Masks(self.documents)
         self._encoded = {name: _encoded(found) for name, found in self.documents.items()}
+        self.sound: dict[object, Changes] = {}  # what was found in order, by what it was found from
         self._changes: dict[str, Change] = {}
         self._alone: dict[object, Ran] = {}
         self._until = time.monotonic() + KEPT_SECONDS
@@ -73,14 +73,21 @@ class Stage:
 
     def restore(self) -> None:
         """As it was before anybody wrote. The last write waits for the majority, and so for all before it."""
-        commands = [command for name, change in self.look().items() for command in _undoing(name, change)]
-        for number, command in enumerate(commands, 1):
-            concern = WriteConcern("majority" if number == len(commands) else 1)
-            answer = self.db.command({**command, "writeConcern": concern.document})
-            if "writeErrors" in answer:
-                raise RuntimeError(f"cannot restore: {answer['writeErrors']}")
+        changes = list(self.look().items())
+        for number, (name, change) in enumerate(changes, 1):
+            concern = "majority" if number == len(changes) else 1
+            if not self._write(_back(name, change), concern):
+                self._write(_anew(name, change), concern)
         self._touched.names.clear()
         self._changes.clear()
+
+    def _write(self, commands: Sequence[Document], concern: str | int) -> bool:
+        """Whether all went well. The last one waits for others."""
+        for number, command in enumerate(commands, 1):
+            answer = self.db.command({**command, "writeConcern": {"w": concern if number == len(commands) else 1}})
+            if "writeErrors" in answer:
+                return False
+        return True
 
     def run_alone(self, acts: Sequence[Act], *, settled: bool, number: int = 0) -> Ran:
         """What the operations answer one after the other, and leave; `number` tells one such run from another."""
@@ -113,9 +120,33 @@ def _encoded(documents: Iterable[Document]) -> dict[bytes, tuple[bytes, Document
     return {encode({"": one["_id"]}, codec_options=CODEC): (encode(one, codec_options=CODEC), one) for one in documents}
 
 
-def _undoing(name: str, change: Change) -> Iterator[Document]:
-    """Everything that changed is deleted before anything is inserted: it may hold another's unique value."""
-    if change.came:
-        yield {"delete": name, "deletes": [{"q": {"_id": one["_id"]}, "limit": 1} for one in change.came]}
-    if change.went:
-        yield {"insert": name, "documents": list(change.went), "bypassDocumentValidation": True}
+def _back(name: str, change: Change) -> list[Document]:
+    """The commands that bring a collection back: few, but refused where documents have exchanged a unique value."""
+    was, now = (
+        {encode({"": one["_id"]}, codec_options=CODEC): one for one in those} for those in (change.went, change.came)
+    )
+    new = [one for key, one in now.items() if key not in was]
+    changed = [one for key, one in was.items() if key in now]
+    gone = [one for key, one in was.items() if key not in now]
+    return [*_deleting(name, new), *_replacing(name, changed), *_inserting(name, gone)]
+
+
+def _anew(name: str, change: Change) -> list[Document]:
+    """Those that delete first whatever changed, so that nothing is in the way."""
+    return [*_deleting(name, [*change.came, *change.went]), *_inserting(name, change.went)]
+
+
+def _deleting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
+    if documents:
+        yield {"delete": name, "deletes": [{"q": {"_id": one["_id"]}, "limit": 1} for one in documents]}
+
+
+def _replacing(name: str, documents: Sequence[Document]) -> Iterator[Document]:
+    if documents:
+        updates = [{"q": {"_id": one["_id"]}, "u": one} for one in documents]
+        yield {"update": name, "updates": updates, "bypassDocumentValidation": True}
+
+
+def _inserting(name: str, documents: Sequence[Document]) -> Iterator[Document]:
+    if documents:
+        yield {"insert": name, "documents": list(documents), "bypassDocumentValidation": True}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import statistics
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pymongo import UpdateOne
 
@@ -25,20 +27,25 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.social import Network, graph, queries
 from squinney.social.documents import CLUSTERED
-from squinney.social.tasks import delivery
+from squinney.social.graph import put_in
+from squinney.social.members import new_member
+
+T = TypeVar("T")
 
 NAME = "wiki-vote.txt.gz"
 BATCH = 1_000
 SCREEN = 20
 DELIVERIES = int(os.environ.get("SQUINNEY_BENCH_DELIVERIES", "1000000"))
+LARGEST = int(os.environ.get("SQUINNEY_BENCH_FOLLOWERS", "1000000"))
+GROWTH = [(1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000)]  # people, deliveries
+RING = range(1, 6)
+OTHERS = 20
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> None:
     """Measure, and write the page."""
-    db = pinned(connection.client["bench_social"])
-    connection.client.drop_database(db.name)
-    schema.apply(db, [*assembly.CORE_COLLECTIONS, *social.COLLECTIONS])
+    db = _fresh(connection)
     pairs = list(_graph())
     network = Network(db, clock=lambda: START, merge_above=10**9)
     began = time.perf_counter()
@@ -48,7 +55,14 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     followers: dict[str, list[str]] = defaultdict(list)
     for me, other in pairs:
         followers[other].append(me)
-    delivered = compare(_delivering(db, followers), threads=1, rounds=rounds, seconds=seconds)
+    db.create_collection("raw.news", **CLUSTERED)
+    author = min(followers, key=lambda one: abs(len(followers[one]) - 400))
+    everybody = [one["_id"] for one in db["social.users"].find({}, {"_id": 1})]
+    receiving = [(author, sorted(followers[author])), ("star", _star(db, "star", everybody))]
+    delivered = [
+        (len(readers), compare(_delivering(db, name, readers), threads=1, rounds=rounds, seconds=seconds))
+        for name, readers in receiving
+    ]
     _empty(db)
     posts = _fill(db, followers)
     with ExitStack() as stack:
@@ -56,9 +70,11 @@ def run(connection: Connection, *, rounds: int = 9, seconds: float = 2.0) -> Non
     figures = {"users": db["social.users"].estimated_document_count(), "edges": len(pairs), "loaded": loaded}
     sizes = {name: _bytes_each(db, name) for name in ("social.news", "book.pages")}
     visible = _post_to_visible(network, db, followers)
-    version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(db.name)
-    _write(delivered, screens, figures, sizes, visible, version, rounds, seconds)
+    grown = [_screens_among(connection, people, deliveries) for people, deliveries in GROWTH]
+    beside = _beside_the_largest(connection)
+    version = connection.client.admin.command("buildInfo")["version"]
+    _write(delivered, screens, figures, sizes, visible, grown, beside, version, rounds, seconds)
 
 
 def _graph() -> Iterator[tuple[str, str]]:
@@ -92,37 +108,51 @@ def _post(number: int, author: str) -> Document:
 # ---- delivering ----
 
 
-def _delivering(db: Db, followers: dict[str, list[str]]) -> list[Contender]:
-    """One operation is a post to the 400 followers of somebody popular."""
-    author = min(followers, key=lambda one: abs(len(followers[one]) - 400))
-    readers = followers[author]
+def _delivering(db: Db, author: str, readers: list[str]) -> list[Contender]:
+    """One operation is a post to everybody who follows somebody; the worker takes it from the queue."""
     numbers = iter(range(10**9))
-    db.create_collection("raw.news", **CLUSTERED)
-    task = delivery.Delivery(db, Network(db)._queue, merge_above=10**9, settle_seconds=0)
+    network = Network(db, merge_above=10**9)
 
     def by_worker(_: int) -> None:
         post = _post(next(numbers), author)
         db["social.posts"].insert_one(post)
-        task._deliver({"do": "deliver", "post": post["_id"]})
+        network._queue.put({"do": "deliver", "post": post["_id"]})
+        network.deliver()
 
     def raw(_: int) -> None:
         post = _post(next(numbers), author)
         db["social.posts"].insert_one(post)
-        entries = [{"_id": {"u": one, "t": post["ts"], "p": post["_id"]}, "b": author} for one in readers]
-        db["raw.news"].insert_many(entries, ordered=False)
+        db["raw.news"].insert_many(_entries(post, readers), ordered=False)
 
     def pages(_: int) -> None:
         post = _post(next(numbers), author)
         db["book.pages"].bulk_write([_on_page(one, post) for one in readers], ordered=False)
 
-    contenders = [
+    return [
         Contender("raw insert_many", raw),
         Contender("the worker", by_worker),
         Contender("the book's pages", pages),
     ]
-    for one in contenders:
-        one.name += f" ({len(readers)})"
-    return contenders
+
+
+def _entries(post: Document, readers: Sequence[str]) -> list[Document]:
+    """In the order of storage, as the worker does: in any other it takes the server twice as long."""
+    return [{"_id": {"u": one, "t": post["ts"], "p": post["_id"]}, "b": post["by"]} for one in readers]
+
+
+def _star(db: Db, name: str, readers: Sequence[str]) -> list[str]:
+    """An author whom all of them follow, without any other effect."""
+    db["social.users"].insert_one(new_member(name, name.title(), name, START))
+    since = {"in_circles": [{"name": "following", "at": START}], "follower_at": START}
+    for batch in _batches(readers):
+        edges = [{"_id": {"owner": name, "other": one}, **since} for one in batch]
+        both = [*edges, *(graph.twin(edge) for edge in edges)]
+        db["social.edges"].insert_many(both, ordered=False)
+    return sorted(readers)
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[first : first + 20_000] for first in range(0, len(items), 20_000))
 
 
 def _on_page(reader: str, post: Document) -> UpdateOne:
@@ -263,20 +293,134 @@ def _post_to_visible(network: Network, db: Db, followers: dict[str, list[str]]) 
     return found
 
 
+# ---- how it grows ----
+
+
+def _screens_among(connection: Connection, people: int, deliveries: int) -> tuple[int, int, float, float]:
+    """How many people and deliveries there are, and how long a first screen takes among them: p50 and p99 in ms."""
+    db = _fresh(connection)
+    names = [f"u{number:06}" for number in range(people)]
+    db["social.users"].insert_many([new_member(one, one, one, START) for one in names], ordered=False)
+    # Each follows the next ones in a ring, so that everybody's news are alike. A screen reads the reader's side alone.
+    edges = [
+        put_in({"_id": {"owner": me, "other": names[(number + step) % people]}}, "f", START)
+        for number, me in enumerate(names)
+        for step in RING
+    ]
+    for batch in _batches(edges):
+        db["social.edges"].insert_many(batch, ordered=False)
+    posts = [_post(number, names[number % people]) for number in range(deliveries // len(RING))]
+    for some in _batches(posts):
+        db["social.posts"].insert_many(some, ordered=False)
+    entries = [
+        {"_id": {"u": names[number % people - step], "t": post["ts"], "p": post["_id"]}, "b": post["by"]}
+        for number, post in enumerate(posts)
+        for step in RING
+    ]
+    for some in _batches(sorted(entries, key=lambda entry: (entry["_id"]["u"], entry["_id"]["t"]))):
+        db["social.news"].insert_many(some, ordered=False)
+    network, chance = Network(db), random.Random(3)
+
+    def read(_: int) -> None:
+        network.news(chance.choice(names), limit=SCREEN)
+
+    (series,) = compare([Contender("news()", read)], threads=1, rounds=3, seconds=1.0)
+    connection.client.drop_database(db.name)
+    return people, len(entries), series.percentile(0.5), series.percentile(0.99)
+
+
+def _fresh(connection: Connection) -> Db:
+    db = pinned(connection.client["bench_social"])
+    connection.client.drop_database(db.name)
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *social.COLLECTIONS])
+    return db
+
+
+# ---- one account that everybody follows ----
+
+
+def _beside_the_largest(connection: Connection) -> list[list[str]]:
+    """From post to visible for somebody small: alone, beside the delivery to a million, and with that merged in."""
+    db = _fresh(connection)
+    readers = [f"u{number:07}" for number in range(LARGEST)]
+    for batch in _batches(readers):
+        db["social.users"].insert_many([new_member(one, one, one, START) for one in batch], ordered=False)
+    _star(db, "star", readers)
+    delivering, merging = Network(db, merge_above=10**9), Network(db, settle_seconds=0)
+    list(delivering.load([("reader", f"small{number}") for number in range(OTHERS)]))
+    found = [_small_posts("alone", delivering, None)]
+    found.append(_small_posts(f"while {LARGEST:,} are delivered", delivering, lambda: _says(delivering, "star")))
+    began = time.perf_counter()
+    delivering.deliver()
+    _says(merging, "star")
+    merging.deliver()  # above the threshold: from now on merged
+    found.append(_small_posts(f"after {LARGEST:,} were noted for merging", merging, lambda: _says(merging, "star")))
+    seconds = time.perf_counter() - began
+    largest = max(_largest(db, name) for name in ("users", "edges", "posts", "news"))
+    assert largest < 1_000_000, f"a document has {largest:,} bytes"
+    assert db["social.news"].count_documents({"b": "star"}) == 2 * LARGEST, "a delivery is missing or double"
+    connection.client.drop_database(db.name)
+    return [
+        *found,
+        ["largest document", f"{largest:,} bytes", ""],
+        ["the rest of both deliveries", f"{seconds:,.0f} s", ""],
+    ]
+
+
+def _small_posts(what: str, network: Network, first: Callable[[], object] | None) -> list[str]:
+    """Median and longest milliseconds from `post` until its one reader has it, beside a worker that is always at it."""
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            if not network._queue.work(network._delivery.handle, most=1):
+                time.sleep(0.01)
+
+    if first is not None:
+        first()
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        waits = sorted(_until_seen(network, f"small{number}") for number in range(OTHERS))
+    finally:
+        stop.set()
+        worker.join()
+    return [what, f"{statistics.median(waits):,.0f} ms", f"{waits[-1]:,.0f} ms"]
+
+
+def _until_seen(network: Network, author: str) -> float:
+    began = time.perf_counter()
+    made = _says(network, author)
+    while all(post["id"] != made for post in network.news("reader", limit=5).items):
+        time.sleep(0.002)
+    return (time.perf_counter() - began) * 1000
+
+
+def _says(network: Network, author: str) -> str:
+    return network.post(author, "status", {"text": "hello"}, ["*public*"])["id"]
+
+
+def _largest(db: Db, name: str) -> int:
+    sizes = [{"$group": {"_id": None, "most": {"$max": {"$bsonSize": "$$ROOT"}}}}]
+    return int(next(db[f"social.{name}"].aggregate(sizes), {"most": 0})["most"])
+
+
 def _write(
-    delivered: list[Series],
+    delivered: list[tuple[int, list[Series]]],
     screens: list[Series],
     figures: dict[str, float],
     sizes: dict[str, float],
     visible: list[tuple[int, float]],
+    grown: list[tuple[int, int, float, float]],
+    beside: list[list[str]],
     version: str,
     rounds: int,
     seconds: float,
 ) -> None:
-    size = int(delivered[0].name.rpartition("(")[2].rstrip(")"))
     delivering = [
-        [one.name.rpartition(" (")[0], f"{one.rate * size:,.0f}", f"{one.ratio_to(delivered[0]):.2f}x"]
-        for one in delivered
+        [one.name, f"{size:,}", f"{one.rate * size:,.0f}", f"{one.ratio_to(all_of_size[0]):.2f}x"]
+        for size, all_of_size in delivered
+        for one in all_of_size
     ]
     reading = [
         [one.name, *(f"{one.percentile(share):.2f}" for share in (0.5, 0.99)), f"{one.ratio_to(screens[0]):.2f}x"]
@@ -289,10 +433,19 @@ def _write(
         f"One process, one thread; {rounds} interleaved rounds of {seconds:g} s. Only the ratios count. The graph is "
         f"wiki-vote of SNAP: {figures['users']:,.0f} people, {figures['edges']:,.0f} edges, loaded at "
         f"{figures['loaded']:,.0f} edges a second. A screen has {SCREEN} posts, out of {DELIVERIES:,} deliveries.",
-        f"## A post to {size} followers",
-        report.table(["how", "deliveries/s", "times raw"], delivering),
+        "## Delivering a post",
+        "The worker's time includes taking the task from the queue and ending it.",
+        report.table(["how", "followers", "deliveries/s", "times raw"], delivering),
         "## A first screen",
         report.table(["how", "p50 ms", "p99 ms", "rate, times raw"], reading),
+        "## A first screen as the network grows",
+        report.table(
+            ["people", "deliveries", "p50 ms", "p99 ms"],
+            [[f"{people:,}", f"{made:,}", f"{p50:.2f}", f"{p99:.2f}"] for people, made, p50, p99 in grown],
+        ),
+        f"## Beside an account with {LARGEST:,} followers",
+        "From the call of `post` by somebody with one follower until that one's news have it, with one worker.",
+        report.table(["when", "median", "longest"], beside),
         "## From post to visible",
         report.table(["followers", "ms until the last one has it"], [[f"{n:,}", f"{ms:,.0f}"] for n, ms in visible]),
         "## Bytes stored for a delivery, compressed",

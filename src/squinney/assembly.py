@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from squinney import transactions
+from squinney.content import Author, Nodes, Photos
+from squinney.content.files.kept import KeptPhotos
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns import follow, leases, migrations, queue, sequences
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
+from squinney.social.photos import forget_lost_photos
 from squinney.system import Assembled, System
 from squinney.transactions import Mode, Transactions, Tries
 
@@ -86,8 +89,23 @@ def queries(systems: Sequence[System] = SYSTEMS) -> list[Query | Pipeline]:
 
 
 def jobs(systems: Sequence[System] = SYSTEMS) -> list[Job]:
-    """Every declared job, the core's first."""
-    return [*CORE_JOBS, *(job for system in systems for job in system.jobs)]
+    """Every declared job, the core's first, and last what takes two systems."""
+    both = {"content", "social"} <= {system.name for system in systems}
+    return [*CORE_JOBS, *(job for system in systems for job in system.jobs), *([FORGET_LOST_PHOTOS] if both else [])]
+
+
+def kept_photos(nodes: Nodes, photos: Photos) -> KeptPhotos:
+    """Where the content system keeps the photos of the social network's posts."""
+    keeper: Author = {"_id": "social", "name": "Social"}
+    return KeptPhotos(nodes, photos, folder="photos-of-posts", title="A photo of a post", keeper=keeper)
+
+
+FORGET_LOST_PHOTOS = Job(
+    "forget-lost-photos",
+    every_seconds=600,
+    run=lambda db: forget_lost_photos(db, kept_photos(Nodes(db), Photos(db))),
+    what="removes photos whose posts are gone",
+)
 
 
 def assemble(db: Db, *, mode: Mode = "auto", systems: Sequence[System] = SYSTEMS) -> Assembled:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
 from squinney import assembly
+from squinney.clock import utcnow
 from squinney.content import UnknownNode
 from squinney.service.demo_photos import load_demo_photos
 from squinney.social import Network
+from squinney.social.photos import forget_lost_photos
 
 HTML = {"Accept": "text/html"}
 
@@ -115,6 +118,10 @@ def test_a_member_writes_and_others_answer(member: TestClient, network: Network)
     _form(member, f"/social/posts/{post['id']}/comments", text="yes")
     assert "yes" in member.get(f"/social/posts/{post['id']}", headers=HTML).text
     network.circle("ann", "admin", "all")
+    network.post("ann", "status", {"text": "for @admin"}, ["*public*"])
+    told = member.get("/social/notices", headers=HTML).text
+    assert "follows you" in told
+    assert "mentioned you" in told
     network.post("ann", "link", {"url": "https://example.com/x"}, ["*circles*"], "admin")
     assert "https://example.com/x" in member.get("/social/incoming", headers=HTML).text
 
@@ -172,6 +179,24 @@ def test_a_photo_is_seen_by_those_who_see_its_post(
         systems.services["content"]["nodes"].by_id(post["detail"]["file"])
 
 
+def test_a_photo_goes_after_its_post_however_that_went(
+    member: TestClient, network: Network, systems: assembly.Assembled
+) -> None:
+    for colour in ("red", "teal"):
+        sent = {"photo": (f"{colour}.png", _picture(), "image/png")}
+        member.post("/social/posts", data={"text": colour}, files=sent, headers=HTML)
+    kept, gone = (post["detail"]["file"] for post in network.wall("admin", "admin").items)
+    member.delete(f"/api/social/posts/{network.wall('admin', 'admin').items[1]['id']}?me=admin")
+    content = systems.services["content"]
+    store = assembly.kept_photos(content["nodes"], content["photos"])
+    assert forget_lost_photos(systems.db, store) == {"removed": 0}, "its post may still be on the way"
+    later = utcnow() + timedelta(hours=2)
+    assert forget_lost_photos(systems.db, store, clock=lambda: later) == {"removed": 1}
+    assert [one["_id"] for one in store.list().items] == [kept]
+    with pytest.raises(UnknownNode):
+        content["nodes"].by_id(gone)
+
+
 def test_no_post_shows_a_file_that_is_not_its_authors(member: TestClient, network: Network) -> None:
     network.join("Ann", user="ann")
     sent = {"photo": ("teal.png", _picture(), "image/png")}
@@ -194,6 +219,15 @@ def test_the_demo_has_photos_drawn_by_code(systems: assembly.Assembled, network:
         load_demo_photos(systems)
     (shown,) = network.wall(None, "demo-eva").items
     assert shown["detail"]["alt"] == "Ice floes on dark water"
+
+
+def test_who_blocks_a_visitor_is_as_if_they_were_not_there(member: TestClient, network: Network) -> None:
+    network.join("Ann", user="ann")
+    network.block("ann", "admin")
+    blocked, nobody = (member.get(f"/social/people/{one}", headers=HTML) for one in ("ann", "abc"))
+    assert (blocked.status_code, nobody.status_code) == (404, 404)
+    assert "there is no member @ann" in blocked.text.lower()
+    assert "there is no member @abc" in nobody.text.lower()
 
 
 def test_who_has_not_joined_is_led_to_where_one_joins(site: TestClient) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 
+from squinney import assembly, content
+from squinney.content import Nodes, Photos
+from squinney.errors import Unavailable
 from squinney.mongo.schema import Db
+from squinney.patterns.queue import Queue, Task
 from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser
 from squinney.social.demo import PEOPLE
 from squinney.social.jobs import sweep_entries
 from squinney.social.tasks import delivery
 from squinney.transactions import Mode
 from tests.crash.case import Case
+from tests.systems.content.pictures import jpeg
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 READERS = [f"r{number}" for number in range(5)]
@@ -23,6 +29,16 @@ demo_module = sys.modules["squinney.social.demo"]  # the package has a function 
 
 def _network(db: Db, **options: Any) -> Network:
     return Network(db, **options)
+
+
+def _work(db: Db, **options: Any) -> None:
+    """As the worker does. One that has lost its server can give nothing back, and would try so for seconds."""
+
+    def fail(queue: Queue, task: Task, error: str) -> bool:
+        raise Unavailable(error)
+
+    with patch.object(Queue, "fail", fail):
+        _network(db, **options).deliver()
 
 
 def _let_tasks_be_due(db: Db) -> None:
@@ -34,18 +50,18 @@ def _people(db: Db) -> Any:
         _network(db).join(one, user=one)
 
 
-def _read(db: Db) -> Any:
-    """Ann has five followers, and wrote something that bob commented on."""
+def _read(db: Db, readers: list[str] = READERS) -> Any:
+    """Ann has some followers, and wrote something that bob commented on."""
     _people(db)
     network = _network(db)
-    list(network.load([(reader, "ann") for reader in (*READERS, "bob")]))
+    list(network.load([(reader, "ann") for reader in (*readers, "bob")]))
     network.circle("ann", "bob", "friends")
     post = network.post("ann", "status", {"text": "hello"}, ["*public*"])["id"]
     return {"post": post, "comment": network.comment("bob", post, "well")}
 
 
-def _delivered(db: Db) -> Any:
-    state = _read(db)
+def _delivered(db: Db, readers: list[str] = READERS) -> Any:
+    state = _read(db, readers)
     _network(db).deliver()
     return state
 
@@ -115,7 +131,7 @@ def _gone_or_there(db: Db, state: Any) -> None:
 def _deliver(db: Db, mode: Mode, state: Any) -> None:
     """In small steps, so that it can die between any two of them."""
     with patch.object(delivery, "BATCH", 2):
-        _network(db, merge_above=3, settle_seconds=0).deliver()
+        _work(db, merge_above=3, settle_seconds=0)
 
 
 def _each_has_it_once(db: Db, state: Any) -> None:
@@ -144,7 +160,7 @@ def _erase(db: Db, mode: Mode, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).erase("ann")
     with patch.object(delivery, "ERASED_A_TURN", 2):
-        _network(db).deliver()
+        _work(db)
 
 
 def _load(db: Db, mode: Mode, state: Any) -> None:
@@ -169,6 +185,31 @@ def _sweep(db: Db, mode: Mode, state: Any) -> None:
 
 def _swept(db: Db, state: Any) -> None:
     assert db["social.news"].count_documents({}) == 0
+
+
+def _shown(db: Db) -> Any:
+    """Ann shows two photos, kept long ago."""
+    _people(db)
+    photos = [_store(db).keep(io.BytesIO(jpeg("red")), "ann", "Ann") for _ in range(2)]
+    db["content.nodes"].update_many({}, {"$set": {"metadata.created": LONG_AGO}})
+    posts = [_network(db).post("ann", "photo", {"file": one}, ["*public*"])["id"] for one in photos]
+    return {"photos": photos, "posts": posts}
+
+
+def _store(db: Db) -> Any:
+    return assembly.kept_photos(Nodes(db), Photos(db))
+
+
+def _withdraw(db: Db, mode: Mode, state: Any) -> None:
+    _network(db).delete_post("ann", state["posts"][0])
+    assembly.FORGET_LOST_PHOTOS.run(db)
+
+
+def _photos_are_those_of_posts(db: Db, state: Any) -> None:
+    assembly.FORGET_LOST_PHOTOS.run(db)
+    shown = {post["detail"]["file"] for post in _network(db).wall(None, "ann").items}
+    assert state["photos"][1] in shown
+    assert {one["_id"] for one in _store(db).list().items} == shown
 
 
 def _demo(db: Db, mode: Mode, state: Any) -> None:
@@ -200,8 +241,9 @@ CASES = [
     _case("Network.delete_post", _delivered, _act("delete_post", "ann", "{post}"), _gone_or_there),
     _case("Network.delete_comment", _delivered, _act("delete_comment", "ann", "{comment}"), _comment_is_whole),
     _case("Network.deliver", _read, _deliver, _each_has_it_once, covers=["job:deliver-social-posts"]),
-    _case("Network.erase", _delivered, _erase, _erased_or_not),
+    _case("Network.erase", lambda db: _delivered(db, READERS[:1]), _erase, _erased_or_not),
     _case("Network.load", lambda db: None, _load, _loaded),
     _case("job:sweep-social-entries", _left, _sweep, _swept),
+    _case("job:forget-lost-photos", _shown, _withdraw, _photos_are_those_of_posts, collections=content.COLLECTIONS),
     _case("social.demo", lambda db: None, _demo, _demo_goes_on),
 ]

@@ -149,6 +149,7 @@ COLLECTIONS = [
         indexes=[
             Index([("by", 1), ("ts", -1), ("_id", -1)], why="a wall; posts merged into news"),
             Index([("to", 1), ("ts", -1), ("_id", -1)], why="a wall; what is addressed to somebody"),
+            Index([("detail.file", 1)], sparse=True, why="whether a photo is still shown"),
         ],
         shard_key={"_id": "hashed"},
         validator={

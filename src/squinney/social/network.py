@@ -24,7 +24,7 @@ from squinney.social.errors import UnknownUser
 from squinney.social.export import everything_of
 from squinney.social.relations import member, relations
 from squinney.social.tasks.delivery import Delivery
-from squinney.transactions import Key, Transactions, in_transaction, once
+from squinney.transactions import Key, in_transaction, once
 
 T = TypeVar("T")
 
@@ -44,16 +44,14 @@ class Network:
     or shows, nothing more from the moment at which that is acknowledged. News are complete when `deliver`, or the
     worker, has done what is queued; walls are at once.
 
-    Every operation is one MongoDB transaction. `transactions` is taken as by every system; nothing here needs its two
-    phases. Public posts of authors with more than `merge_above` followers are not delivered, but merged into news when
-    those are read.
+    Every operation is one MongoDB transaction. Public posts of authors with more than `merge_above` followers are not
+    delivered, but merged into news when those are read.
     """
 
     def __init__(
         self,
         db: Db,
         *,
-        transactions: Transactions | None = None,
         clock: Clock = utcnow,
         merge_above: int = MERGE_ABOVE,
         settle_seconds: float = SETTLE_SECONDS,

@@ -164,6 +164,14 @@ POSTS_BY = Query(
     routing="broadcast",
     reason="export and erasure of a person",
 )
+PHOTO_POSTS = Query(
+    "social.photo-posts",
+    "social.posts",
+    where=lambda photos: {"detail.file": {"$in": photos}},
+    example={"photos": ["f", "g"]},
+    routing="broadcast",
+    reason="which of some kept photos a post still shows",
+)
 COMMENT = Query(
     "social.comment",
     "social.comments",
@@ -412,6 +420,7 @@ QUERIES: list[Query | Pipeline] = [
     WALL,
     INCOMING,
     POSTS_BY,
+    PHOTO_POSTS,
     COMMENT,
     COMMENTS,
     LATEST_COMMENTS,

@@ -17,7 +17,7 @@ SYSTEM = System(
     what="People who put each other into circles, and see what is written for them the moment they may.",
     collections=COLLECTIONS,
     queries=QUERIES,
-    build=lambda db, transactions: {"network": Network(db, transactions=transactions)},
+    build=lambda db, transactions: {"network": Network(db)},
     jobs=JOBS,
     find_problems=find_problems,
     repair=repair,

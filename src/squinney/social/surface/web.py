@@ -83,14 +83,16 @@ def _me(request: Request) -> str:
     return person
 
 
-def _page(request: Request, network: SocialNetwork, template: str, me: User | None, **values: Any) -> Response:
+def _page(
+    request: Request, network: SocialNetwork, template: str, me: User | None, *, counts: bool = True, **values: Any
+) -> Response:
     error = values.get("error")
     return render(
         request,
         f"social/{template}.html",
         status=status_of(error) if error else 200,
         me=me,
-        unseen=network.unseen(me["id"]) if me else 0,
+        unseen=network.unseen(me["id"]) if me and counts else 0,
         linked=linked,
         face=face,
         most_text=rules.MOST_TEXT,
@@ -180,7 +182,7 @@ def show_live(request: Request, network: Network, what: str) -> Response:
     if what not in LISTS:
         raise Invalid(f"there are {', '.join(LISTS)}", field="what")
     me = network.get(_me(request))
-    return _page(request, network, "posts", me, page=_posts(network, me["id"], what), what=what)
+    return _page(request, network, "posts", me, counts=False, page=_posts(network, me["id"], what), what=what)
 
 
 @router.get("/notices", response_class=HTMLResponse, dependencies=[needs("member")])
@@ -211,7 +213,10 @@ def _person(
     me = _member(request, network)
     viewer = me["id"] if me else None
     user = network.find(handle)
-    profile = network.profile(viewer, user)
+    try:
+        profile = network.profile(viewer, user)
+    except UnknownUser as error:  # the same words for all: that they block the viewer is theirs to know
+        raise UnknownUser(f"there is no member @{handle}", handle=handle) from error
     page = network.wall(viewer, user, cursor=cursor)
     return _page(request, network, "person", me, person=profile, page=page, what="person", **values)
 

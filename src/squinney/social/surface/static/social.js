@@ -29,3 +29,34 @@ if (list) {
   };
   setTimeout(next, SECONDS * 1000);
 }
+
+// A person dropped onto a circle goes into it: the form beside the circles is sent. The fields below do the same by keyboard.
+const drops = document.querySelector("[data-drops]");
+
+if (drops) {
+  drops.querySelector("[data-hint]").hidden = false;
+  for (const person of document.querySelectorAll("[data-person]")) {
+    person.draggable = true;
+    person.addEventListener("dragstart", (event) => {
+      event.dataTransfer.setData("text/x-person", person.dataset.person);
+      event.dataTransfer.effectAllowed = "copy";
+      drops.classList.add("ready");
+    });
+    person.addEventListener("dragend", () => drops.classList.remove("ready"));
+  }
+  for (const circle of drops.querySelectorAll("[data-circle]")) {
+    const mark = (on) => circle.classList.toggle("over", on);
+    circle.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer.types.includes("text/x-person")) return;
+      event.preventDefault();
+      mark(true);
+    });
+    circle.addEventListener("dragleave", () => mark(false));
+    circle.addEventListener("drop", (event) => {
+      event.preventDefault();
+      drops.elements.other.value = event.dataTransfer.getData("text/x-person");
+      drops.elements.circle.value = circle.dataset.circle;
+      drops.submit();
+    });
+  }
+}

@@ -1,0 +1,75 @@
+"""Photos that another system shows, and decides who sees: drafts in a folder of drafts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from squinney.content.documents import Author
+from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.files.photos import Asset, Photos
+from squinney.content.nodes.documents import Node
+from squinney.content.nodes.nodes import Nodes
+from squinney.errors import NotFound
+from squinney.patterns.ids import new_id
+from squinney.patterns.paging import Page
+
+AT_ONCE = 100
+
+
+class KeptPhotos:
+    """On the site nobody but its author and admins finds such a photo."""
+
+    def __init__(self, nodes: Nodes, photos: Photos, *, folder: str, title: str, keeper: Author) -> None:
+        self._nodes = nodes
+        self._photos = photos
+        self._slug, self._title, self._keeper = folder, title, keeper
+
+    def keep(self, stream: Any, author_id: str, name: str) -> str:
+        """Store a photo; returns its id.
+
+        Atomic: as `Photos.upload`.
+        After a crash: as `Photos.upload`; the folder may be there without a photo.
+        Raises: `BadMedia`, `UploadLost`, `Unavailable`.
+        """
+        author: Author = {"_id": author_id, "name": name}
+        return self._photos.upload(stream, self._folder(), new_id(), author=author, title=self._title)["_id"]
+
+    def open(self, photo: str, author_id: str) -> Asset:
+        """The photo, if it was kept here for that author.
+
+        Raises: `NotFound`.
+        """
+        return self._photos.open(self._kept(photo, author_id))
+
+    def forget(self, photo: str, author_id: str) -> None:
+        """Remove a photo; one that is not here, or not that author's, is left alone.
+
+        Atomic: as `Nodes.remove`.
+        After a crash: as `Nodes.remove`.
+        Raises: `Unavailable`.
+        """
+        with suppress(NotFound):
+            self._photos.remove(self._kept(photo, author_id))
+
+    def list(self, *, cursor: str | None = None) -> Page[Node]:
+        """All that are kept, the oldest first."""
+        try:
+            folder = self._nodes.get(None, self._slug)
+        except UnknownNode:
+            return Page([])
+        return self._nodes.children(folder, cursor=cursor, limit=AT_ONCE)
+
+    def _kept(self, photo: str, author_id: str) -> Node:
+        node = self._nodes.by_id(photo)
+        if node["metadata"]["parent_id"] != self._folder()["_id"] or node["metadata"]["author"]["_id"] != author_id:
+            raise NotFound("there is no such photo")
+        return node
+
+    def _folder(self) -> Node:
+        try:
+            return self._nodes.get(None, self._slug)
+        except UnknownNode:
+            with suppress(SlugTaken):  # another was faster
+                self._nodes.create(None, self._slug, "folder", "Photos of posts", self._keeper)
+            return self._nodes.get(None, self._slug)

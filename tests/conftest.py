@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pymongo import MongoClient
 
-import squinney
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
-from tests.crash.case import modules
+from squinney.testing.children import preload
 
 pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch"]
-
-# What children need at once: those of the crash sweep, and commands.
-SOURCE = Path(squinney.__file__).parent
-COMMANDS = [*SOURCE.glob("service/commands/*.py"), *SOURCE.glob("*/surface/cli.py")]
-PRELOADED = [
-    "squinney.testing.crash.deaths",
-    *modules(),
-    *(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in COMMANDS if path.stem[0] != "_"),
-]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Children of the crash sweep begin with everything imported."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
+    preload("tests.preload")
 
 
 @pytest.hookimpl(wrapper=True)

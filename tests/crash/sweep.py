@@ -16,6 +16,7 @@ from squinney.mongo.schema import Collection, Db
 from squinney.system import System
 from squinney.testing.crash.deaths import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
+from squinney.testing.emptying import filled
 from squinney.testing.protocol import left_behind, pass_deadlines
 from squinney.transactions import Mode
 from tests.crash.case import Case, run_case
@@ -57,12 +58,13 @@ def _system(case: Case) -> System:
 
 
 def _empty(db: Db, collections: list[Collection]) -> None:
-    for collection in collections:
+    declared = {collection.name: collection for collection in collections}
+    for name in filled(db, declared):
         try:
-            db[collection.name].delete_many({})
+            db[name].delete_many({})
         except OperationFailure:  # capped and time-series collections
-            db.drop_collection(collection.name)
-            schema.apply(db, [collection])
+            db.drop_collection(name)
+            schema.apply(db, [declared[name]])
 
 
 def _mend(case: Case, db: Db, *, together: bool) -> None:

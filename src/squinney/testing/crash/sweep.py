@@ -18,15 +18,14 @@ from pymongo.read_concern import ReadConcern
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.calls import call
+from squinney.testing.children import children
 from squinney.testing.crash import deaths
 from squinney.testing.crash.deaths import WAYS, Way
+from squinney.testing.emptying import empty
 from squinney.testing.protocol import left_behind, recover
 from squinney.transactions import Mode
 
 CHILD_SECONDS = 60
-
-children = multiprocessing.get_context("forkserver")
-children.set_forkserver_preload(["squinney.testing.crash.deaths", "squinney.transactions"])
 
 Act = Callable[..., object]
 
@@ -133,8 +132,11 @@ def crash_points(
 
 
 def _empty(db: Db) -> None:
-    for name in db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}}):
-        db[name].delete_many({})
+    empty(db, _collections(db))
+
+
+def _collections(db: Db) -> list[str]:
+    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
 
 
 def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared: Any) -> str | None:
@@ -181,8 +183,7 @@ def _wrong(db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[D
         call(settle, db, prepared)
     if problems and (found := [str(problem) for problem in problems(db)]):
         return "problems: " + "; ".join(found)
-    names = db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
-    if left := left_behind({name: list(db[name].find()) for name in names}):
+    if left := left_behind({name: list(db[name].find()) for name in _collections(db)}):
         return "left behind: " + "; ".join(left)
     try:
         call(check, db, prepared)

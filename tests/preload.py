@@ -1,0 +1,25 @@
+"""What children of the tests need: commands, and the cases of the crash sweep. Imported once, where they are forked."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from pathlib import Path
+
+import squinney
+
+SOURCE = Path(squinney.__file__).parent
+EXAMPLES = Path(__file__).parents[1] / "examples"  # pytest adds it to its own path alone
+sys.path.append(str(EXAMPLES))
+
+from tests.crash.case import modules  # noqa: E402
+
+COMMANDS = [*SOURCE.glob("service/commands/*.py"), *SOURCE.glob("*/surface/cli.py")]
+NAMES = [
+    *modules(),
+    *(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in COMMANDS if path.stem[0] != "_"),
+]
+for name in NAMES:
+    importlib.import_module(name)
+gc.freeze()  # a collection in a child would touch, and so copy, every page of it

@@ -15,12 +15,20 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.testing.children import preload
 
+SHARE_MUCH = ("tests/web/", "tests/cluster/", "tests/test_queries.py")
+
 pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Children of the crash sweep begin with everything imported."""
     preload("tests.preload")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a site, a browser, a replica set or the demo come first: those that another process takes over
+    are the last, and it would have to start all that once more."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SHARE_MUCH))
 
 
 @pytest.hookimpl(wrapper=True)

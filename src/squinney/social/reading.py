@@ -81,6 +81,11 @@ def get_post(db: Db, viewer: str | None, post: str) -> Post:
     return _as_post(found, viewer, relations(db, viewer, _people_of([found])))
 
 
+def as_author(db: Db, post: Document) -> Post:
+    """A post as its author sees it who has just written it."""
+    return _as_post(post, post["by"], relations(db, post["by"], _people_of([post]), must_be_here=False))
+
+
 def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: int) -> Page[Comment]:
     """All comments of a post that the viewer may see, oldest first, but those of people who are hidden from them."""
     visible(db, viewer, post)

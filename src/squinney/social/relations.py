@@ -31,10 +31,17 @@ class Relations:
         return {"id": person, "name": one.name if shown else None, "handle": one.handle if shown else None}
 
 
-def relations(db: Db, viewer: str | None, people: Iterable[str], session: ClientSession | None = None) -> Relations:
+def relations(
+    db: Db,
+    viewer: str | None,
+    people: Iterable[str],
+    session: ClientSession | None = None,
+    *,
+    must_be_here: bool = True,
+) -> Relations:
     """What those people are to the viewer, in one round trip; in a transaction, which allows no union, in two.
 
-    Raises: `UnknownUser` where the viewer is no member.
+    Raises: `UnknownUser` where the viewer is no member, and must be one.
     """
     wanted = sorted({*people, viewer} if viewer is not None else set(people))
     owner = NOBODY if viewer is None else viewer
@@ -46,7 +53,7 @@ def relations(db: Db, viewer: str | None, people: Iterable[str], session: Client
         else:
             users[one["_id"]] = one
     found = Relations({one: rules.relation_of(users.get(one), edges.get(one)) for one in wanted})
-    if viewer is not None and not found[viewer].here:
+    if must_be_here and viewer is not None and not found[viewer].here:
         raise UnknownUser(f"there is no member {viewer}", user=viewer)
     return found
 

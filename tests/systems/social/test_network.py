@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.racing import at_once
@@ -27,6 +28,7 @@ from squinney.social import (
 )
 from squinney.social.jobs import sweep_entries
 from squinney.testing.commands import watched
+from squinney.transactions import in_transaction
 
 People = Callable[..., list[str]]
 PUBLIC = ["*public*"]
@@ -329,6 +331,22 @@ def test_a_deleted_post_takes_its_comments_along(network: Network, people: Peopl
     network.deliver()
     sweep_entries(social_db)
     assert [social_db[f"social.{name}"].count_documents({}) for name in ("comments", "news")] == [0, 0]
+
+
+def test_who_leaves_while_they_write_is_not_told_that_nothing_was_written(
+    network: Network, people: People, social_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people("ann")
+    committed = in_transaction
+
+    def and_leave(*arguments: Any, **options: Any) -> Any:
+        result = committed(*arguments, **options)
+        Network(social_db).leave("ann")
+        return result
+
+    monkeypatch.setattr("squinney.transactions.keyed.in_transaction", and_leave)
+    made = says(network, "ann", "and out")
+    assert social_db["social.posts"].count_documents({"_id": made}) == 1
 
 
 def test_a_post_with_a_key_is_written_once(network: Network, people: People) -> None:

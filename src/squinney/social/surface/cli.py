@@ -14,7 +14,7 @@ from rich.table import Table
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
 from squinney.social import Network, graph
-from squinney.social.figures import figures
+from squinney.social.system import SYSTEM
 from squinney.system import Assembled
 
 app = typer.Typer(help="People, circles and posts.", no_args_is_help=True)
@@ -101,7 +101,7 @@ def feed(
 def stats(context: typer.Context, as_json: Json = False) -> None:
     """How many members, posts and deliveries there are."""
     with ready(context) as systems:
-        counts = figures(systems.db)
+        counts = SYSTEM.figures(systems.db)
     if as_json:
         print_json(counts)
     else:

@@ -9,8 +9,9 @@ import bson
 import pytest
 
 from squinney.errors import Conflict
-from squinney.game import Copies, OutOfReach, World, find_problems
+from squinney.game import Copies, OutOfReach, World, find_problems, rules
 from squinney.game.documents import MOST_LISTED
+from squinney.game.rooms import refresh_copies
 from squinney.mongo.schema import Db
 
 only_native = pytest.mark.parametrize("world", ["native"], indirect=True)
@@ -67,6 +68,29 @@ def test_a_read_of_the_screen_refreshes_a_copy_that_fell_behind(world: World) ->
     assert copied_things(world, "ann") == []
     assert [one["name"] for one in world.screen("ann")["location"]["inventory"]] == ["lamp"]
     assert copied_things(world, "ann") == ["lamp"]
+
+
+@only_native
+def test_an_old_room_does_not_replace_a_newer_copy(world: World, game_db: Db) -> None:
+    old = world.location("hall")
+    world.create_item("lamp", id="lamp", location="hall")
+    world.screen("ann")
+    assert refresh_copies(game_db, old, only="ann") == 0
+    assert copied_things(world, "ann") == ["lamp"]
+
+
+@only_native
+def test_who_acts_keeps_their_copy_up_to_date_by_themselves(world: World, game_db: Db) -> None:
+    """So nobody has to refresh it, who would be in the way of their next action."""
+    world.screen("ann")
+    world.create_item("bead", id="bead", character="ann")
+    world.drop("ann", "bead")
+    assert refresh_copies(game_db, world.location("hall"), only="ann") == 0
+    for direction in "ns":
+        World(game_db).move("ann", direction)
+    assert refresh_copies(game_db, world.location("hall"), only="ann") == 0
+    copied = world.character("ann")["location"]
+    assert copied == rules.copy_of(world.location("hall"))
 
 
 def test_a_stale_copy_never_decides(world: World, game_db: Db) -> None:

@@ -1,0 +1,189 @@
+"""The role-playing world."""
+
+from __future__ import annotations
+
+from tests.mutants.guard import guards_of
+
+TESTS = "tests/systems/game/test_world.py"
+MEMORY = "tests/systems/game/test_memory.py"
+RACES = "tests/systems/game/test_races.py"
+API = "tests/api/test_game.py"
+_draft = guards_of("squinney.game.actions.draft", TESTS)
+_action = guards_of("squinney.game.actions.action", MEMORY)
+_walking = guards_of("squinney.game.actions.walking", TESTS)
+_carrying = guards_of("squinney.game.actions.carrying", TESTS)
+_moving = guards_of("squinney.game.actions.moving", TESTS)
+_using = guards_of("squinney.game.actions.using", TESTS)
+_trading = guards_of("squinney.game.actions.trading", TESTS)
+_rules = guards_of("squinney.game.rules", TESTS)
+_making = guards_of("squinney.game.making", MEMORY)
+_building = guards_of("squinney.game.building", TESTS)
+_rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
+_live = guards_of("squinney.game.surface.live", API)
+_words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
+
+GUARDS = [
+    _draft(
+        "a thing that has changed since is planned anew",
+        'guard = {"version": before["version"], "holder": before["holder"]}',
+        "guard = {}",
+        f"{MEMORY}::test_a_remembered_holder_does_not_decide",
+    ),
+    _draft(
+        "a character who has changed since is planned anew",
+        'guard={"version": before["version"]},\n            give=update',
+        "guard={},\n            give=update",
+        f"{MEMORY}::test_a_purse_that_another_process_emptied_is_empty",
+        f"{RACES}::test_a_purse_is_not_spent_twice",
+    ),
+    _action(
+        "a refusal by what is remembered is decided again",
+        "            if not records.has_trusted:\n                raise\n",
+        "            raise\n",
+        "test_a_refusal_is_decided_by_what_is_read",
+    ),
+    _action(
+        "a plan that was stale is made of what is read",
+        "trusting=not drafts)",
+        "trusting=True)",
+        "test_a_purse_that_another_process_emptied_is_empty",
+    ),
+    _making(
+        "a thing made anew under an old id has another version",
+        "random.randrange(1, 2**31)",
+        "1",
+        "test_a_thing_made_anew_under_an_old_id_is_another_one",
+    ),
+    _walking(
+        "the exit is still there when one goes",
+        'draft.room(here["_id"]).guard = {f"exits.{direction}": target}',
+        "pass",
+        f"{MEMORY}::test_a_remembered_room_does_not_decide_where_one_gets",
+    ),
+    _walking(
+        "who goes leaves the old room",
+        'draft.room(here["_id"]).add("$pull", "players", {"id": who["_id"]})',
+        "pass",
+        "test_one_moves_to_another_room_and_is_in_no_other",
+    ),
+    _carrying(
+        "one picks up only what lies here",
+        'if thing["holder"] != {"kind": "location", "id": here}:',
+        "if False:",
+        f"{RACES}::test_of_fifty_grabbers_one_has_it",
+    ),
+    _moving(
+        "a container goes neither into itself nor into what it holds",
+        'if self._item["_id"] in {one["_id"] for one in chain}:',
+        "if False:",
+        "test_a_container_goes_neither_into_itself_nor_into_what_it_holds",
+    ),
+    _moving(
+        "a bag holds no more than its capacity",
+        'if sign > 0 and container["load"] > container.get("capacity", 0):',
+        "if False:",
+        "test_bags_have_limits",
+    ),
+    _moving(
+        "bags nest to a limit",
+        "if len(chain) + height_of(self._entry) > DEEPEST:",
+        "if False:",
+        "test_bags_have_limits",
+    ),
+    _moving(
+        "a stack loses what is taken from it",
+        'self._item["qty"] -= self._qty\n        kept',
+        "kept",
+        "test_stacks_split_and_merge_and_keep_their_number",
+    ),
+    _rules(
+        "nobody carries more than their strength allows",
+        'if limit is not None and after["load"] > max(limit, before["load"]):',
+        "if False:",
+        "test_nobody_carries_more_than_their_strength_allows",
+    ),
+    _rules(
+        "what is worn stays where it is",
+        'if item["_id"] in in_use(character):',
+        "if False:",
+        "test_armor_and_weapons_come_described",
+    ),
+    _rules(
+        "one gives only what one carries",
+        'if item["holder"] != {"kind": "character", "id": character["_id"]}:',
+        "if False:",
+        "test_a_thing_goes_from_hand_to_hand_and_is_listed_where_it_is",
+    ),
+    _rules(
+        "one gives only to somebody in the same room",
+        'if character["location"]["id"] != other["location"]["id"]:',
+        "if False:",
+        "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
+    ),
+    _using(
+        "a potion is drunk once",
+        "draft.remove(thing)",
+        "pass",
+        "test_a_potion_heals_once",
+    ),
+    _trading(
+        "nobody spends what they do not have",
+        'if payer["gold"] < price:',
+        "if False:",
+        "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
+    ),
+    _trading(
+        "what one pays the other gets",
+        'payee["gold"] += price',
+        "pass",
+        "test_gold_and_goods_change_hands_together",
+    ),
+    _trading(
+        "one buys only from somebody who keeps a shop",
+        'if keeper["kind"] != "shopkeeper":',
+        "if False:",
+        "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
+    ),
+    _building(
+        "a name is taken once",
+        "draft.add(Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken))",
+        "pass",
+        "test_names_are_taken_once",
+    ),
+    _rooms(
+        "who has a newer copy of the room keeps it",
+        'queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)',
+        'queries.OUTDATED_COPIES(location_id=room["_id"], version=10**9)',
+        "test_an_old_room_does_not_replace_a_newer_copy",
+    ),
+    _live(
+        "a socket gets the events of its own room alone",
+        'if mine or event["location_id"] == self.location_id:',
+        "if True:",
+        "test_those_in_a_room_hear_what_happens_there_and_follow_their_character",
+    ),
+    _live(
+        "a slow socket keeps a short queue",
+        "if len(self._waiting) > MOST_WAITING:",
+        "if False:",
+        "test_a_socket_that_sleeps_keeps_a_short_queue_and_is_told_of_the_gap",
+    ),
+    _live(
+        "a socket shows its owner's character alone",
+        'if found.get("owner") != person["_id"] and not may_act_as(person["role"], "admin"):',
+        "if False:",
+        "test_a_socket_needs_the_owner_of_the_character_and_a_page_of_this_site",
+    ),
+    _live(
+        "who floods is shown out",
+        "if count > MOST_MESSAGES:",
+        "if False:",
+        "test_a_socket_that_floods_is_shown_out",
+    ),
+    _words(
+        "what others write does not steer the terminal",
+        'letter if letter.isprintable() else " "',
+        "letter",
+        "test_what_others_write_does_not_steer_the_terminal",
+    ),
+]

@@ -27,14 +27,13 @@ GUARDS = [
         "a thing that has changed since is planned anew",
         'guard = {"version": before["version"], "holder": before["holder"]}',
         "guard = {}",
-        f"{MEMORY}::test_a_remembered_holder_does_not_decide",
+        f"{MEMORY}::test_a_thing_that_another_process_took_is_gone",
     ),
     _draft(
         "a character who has changed since is planned anew",
         'guard={"version": before["version"]},\n            give=update',
         "guard={},\n            give=update",
         f"{MEMORY}::test_a_purse_that_another_process_emptied_is_empty",
-        f"{RACES}::test_a_purse_is_not_spent_twice",
     ),
     _action(
         "a refusal by what is remembered is decided again",

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, LimitReached, NotFound, Unavailable
 from squinney.game import rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS
+from squinney.game.loading.blueprint import Blueprint
+from squinney.game.loading.make import make
 from squinney.game.repair import find_problems
 from squinney.game.world import World
 from squinney.mongo.schema import Db, Document
@@ -30,28 +33,32 @@ Choice = Callable[[World, random.Random, str], Act]
 
 def prepare(db: Db) -> None:
     """Rooms in a ring with short cuts, people, shops, and things that lie about."""
-    world = World(db)
+    plan = Blueprint(name="proof", start="room 0")
     for number in range(ROOMS):
         ways = {"e": (number + 1) % ROOMS, "w": (number - 1) % ROOMS, "n": (number * 7 + 3) % ROOMS}
         exits = {direction: f"room {target}" for direction, target in ways.items()}
-        world.create_location(f"room {number}", description="proof", exits=exits)
-        _furnish(world, number)
+        plan.rooms[f"room {number}"] = {"description": "proof", "exits": exits}
+        _furnish(plan, f"room {number}")
     for number in range(PEOPLE):
-        world.create_character(f"person {number}", id=f"p{number}", location=f"room {number % ROOMS}", gold=GOLD)
+        here = f"room {number % ROOMS}"
+        plan.people[f"p{number}"] = {"name": f"person {number}", "location": here, "gold": GOLD}
     for number in range(KEEPERS):
-        keeper = f"k{number}"
-        world.create_character(keeper, id=keeper, location=f"room {number}", gold=GOLD, kind="shopkeeper")
-        world.create_item("lantern", character=keeper, price=20, qty=50)
-    db["proof"].insert_one({"_id": "made", "qty": _all_pieces(db), "gold": world.gold()})
+        keeper = {"name": f"keeper {number}", "location": f"room {number}", "gold": GOLD, "kind": "shopkeeper"}
+        plan.people[f"k{number}"] = keeper
+        plan.things[new_id()] = {"name": "lantern", "character": f"k{number}", "price": 20, "qty": 50}
+    make(db, Transactions(db), plan, utcnow())
+    db["proof"].insert_one({"_id": "made", "qty": _all_pieces(db), "gold": World(db).gold()})
 
 
-def _furnish(world: World, number: int) -> None:
-    here: dict[str, Any] = {"location": f"room {number}"}
+def _furnish(plan: Blueprint, room_id: str) -> None:
     for one in range(THINGS):
-        world.create_item("coin", qty=30, price=1, **here)
-        world.create_item(f"hat {one}", kind="armor", region="head", price=9, **here)
-        world.create_item(f"stick {one}", kind="weapon", price=7, **here)
-        world.create_item(f"bag {one}", kind="container", capacity=200, price=5, **here)
+        for thing in (
+            {"name": "coin", "qty": 30, "price": 1},
+            {"name": f"hat {one}", "kind": "armor", "region": "head", "price": 9},
+            {"name": f"stick {one}", "kind": "weapon", "price": 7},
+            {"name": f"bag {one}", "kind": "container", "capacity": 200, "price": 5},
+        ):
+            plan.things[new_id()] = {**thing, "location": room_id}
 
 
 def _all_pieces(db: Db) -> int:

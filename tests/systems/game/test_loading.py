@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sizes import a_tenth_of, heavy
+from tests.sizes import IN_FULL, heavy
+from tests.systems.game.circle_world import ROOMS_IN_ZONE, write_world
 from tests.systems.game.conftest import world_in
 
 from squinney.errors import Invalid
@@ -318,17 +319,27 @@ def test_damaged_files_are_told_of_and_end(tmp_path: Path, ending: str, damage: 
 
 
 @heavy
-def test_a_world_of_thousands_of_rooms_loads(empty_world: World, game_db: Db, tmp_path: Path) -> None:
-    size = a_tenth_of(5_000)
-    records = [
-        f"#{number}\nRoom {number}~\nA room.\n~\n0 0 0\nD0\n~\n~\n0 -1 {number + 1}\nD2\n~\n~\n0 -1 {number - 1}\nS\n"
-        for number in range(size)
-    ]
-    (tmp_path / "big.wld").write_text("".join(records) + "$\n")
-    report = empty_world.load_world(tmp_path / "big.wld")
-    assert report.rooms == size
-    # -1 is a door that leads nowhere; the last exit leads to a room that is not there.
-    assert [one.what for one in report.unread] == [f"the exit n of room {size - 1} leads to {size}, which is no room"]
+@pytest.mark.timeout(600)
+def test_a_world_of_thousands_of_rooms_loads_and_tells_every_planted_fault(
+    empty_world: World, game_db: Db, tmp_path: Path
+) -> None:
+    zones = 100 if IN_FULL else 3
+    planted = write_world(tmp_path, zones)
+    assert sorted(str(one) for one in read_world(tmp_path).unread) == sorted(planted)
+    report = empty_world.load_world(tmp_path)
+    assert (report.rooms, report.people) == (zones * (ROOMS_IN_ZONE - 1), zones * 4)
+    assert report.problems == len(planted)
+    known = {room["_id"]: room for room in game_db["game.locations"].find()}
+    nowhere = [to for room in known.values() for to in room["exits"].values() if to not in known]
+    assert len(nowhere) == sum("leads to" in one for one in planted)
+    keeper = empty_world.named("folk 101")
+    assert {one["name"]: one["cost"] for one in empty_world.goods(keeper["_id"])} == {"thing 104": 36, "thing 100": 36}
+    assert [one["name"] for one in empty_world.named("folk 200")["inventory"]] == ["thing 200", "thing 202"]
+    assert empty_world.named("folk 200")["character"]["health"] == 4
+    assert "It lies here." in known["107"]["description"]
+    assert "$ is no end here." in known["107"]["description"]
+    if not IN_FULL:
+        assert not list(find_problems(game_db))
 
 
 def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:

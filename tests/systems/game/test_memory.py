@@ -72,19 +72,29 @@ def test_a_purse_that_another_process_emptied_is_empty(two: tuple[World, World])
     assert first.character("ann")["gold"] == 0
 
 
-def test_a_thing_made_anew_under_an_old_id_is_another_one(game_db: Db) -> None:
-    first, second = world_in(game_db, "native"), world_in(game_db, "native")
-    first.create_location("hall", description="A hall.")
-    first.create_character("Ann", id="ann", location="hall")
-    for qty in (3, 8):
-        second.create_item("tea", id="tea", kind="potion", character="ann", qty=qty)
-        if qty == 3:
-            first.drop("ann", "tea")
-            first.pick_up("ann", "tea")  # and remembers three
-            for _ in range(qty):
-                second.use("ann", "tea")
+def test_a_thing_that_another_process_took_is_gone(two: tuple[World, World], game_db: Db) -> None:
+    """Whoever reaches for it is unchanged: only the thing can tell."""
+    first, second = two
+    second.pick_up("ann", "lamp")
+    with pytest.raises(OutOfReach):
+        first.pick_up("bob", "lamp")
+    assert not list(find_problems(game_db))
+
+
+def test_a_thing_made_anew_under_an_old_id_is_another_one(two: tuple[World, World], game_db: Db) -> None:
+    """As often changed and in the same place as the one that a process remembers."""
+    first, second = two
+    first.create_item("tea", id="tea", kind="potion", location="hall", qty=3)
+    first.pick_up("ann", "tea")
     first.drop("ann", "tea")
-    assert [entry["qty"] for entry in first.location("hall")["inventory"]] == [8]
+    second.pick_up("bob", "tea")
+    for _ in range(3):
+        second.use("bob", "tea")
+    second.create_item("tea", id="tea", kind="potion", location="hall", qty=10)
+    for _ in range(2):
+        second.pick_up("bob", "tea", 1)
+    first.pick_up("ann", "tea")
+    assert [entry["qty"] for entry in first.inventory("ann")] == [8]
     assert not list(find_problems(game_db))
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from squinney.game.documents import REGIONS
 from squinney.game.loading.blueprint import Blueprint
-from squinney.game.loading.lines import BadLine, Lines, bits, whole
+from squinney.game.loading.lines import BadLine, Lines, bits, leading_numbers, whole
 
 DIRECTIONS = "neswud"
 ORDER = (".wld", ".obj", ".mob", ".shp", ".zon")  # what others refer to comes first
 WEAPON, ARMOR, POTION, WORN, CONTAINER, FOOD, MONEY = 5, 9, 10, 11, 15, 19, 20
 FEET, HANDS, HEAD = 1 << 6, 1 << 7, 1 << 4
 TAKE = 1
+START = "3001"  # where these servers let newcomers begin
 SENTINEL = 1 << 1
 STACKED_GOODS = 20
+DICE = re.compile(r"(\d{1,6})[dD](\d{1,6})(?:\+?(-?\d{1,6}))?")
 LONGEST = {"name": 100, "description": 4_000}
 
 
@@ -52,13 +55,12 @@ class _Reader:
             ".shp": self._shop,
             ".zon": self._zone,
         }[ending]
-        while not lines.at_end and not lines.peek().startswith("$"):
-            if not lines.peek().startswith("#"):
-                if lines.line().strip() and not lines.file.endswith(".shp"):
-                    self.plan.tell(lines.file, lines.number, "a record begins with # and its number")
-                    lines.to_next_record()
-                continue
-            self._try(lines, record)
+        while not lines.at_end and not lines.is_over:
+            if lines.peek().startswith("#"):
+                self._try(lines, record)
+            elif (line := lines.line()).strip() and not lines.file.endswith(".shp") and not _is_script(line):
+                self.plan.tell(lines.file, lines.number, "a record begins with # and its number")
+                lines.to_next_record()
 
     def _try(self, lines: Lines, record: Callable[[Lines, int], None]) -> None:
         try:
@@ -90,9 +92,7 @@ class _Reader:
             elif line == "E":
                 lines.text()
                 lines.text()
-            elif line[0] == "T":  # a script
-                continue
-            else:
+            elif not _is_script(line):
                 raise BadLine(f"{line[:40]!r} is not understood in a room")
         self.plan.start = self.plan.start or room_id
 
@@ -123,7 +123,7 @@ class _Reader:
         self._skip_extras(lines)
 
     def _skip_extras(self, lines: Lines) -> None:
-        while not lines.at_end and not lines.peek().startswith(("#", "$")):
+        while not lines.at_record:
             line = lines.line().strip()
             if line == "E":
                 lines.text()
@@ -149,8 +149,7 @@ class _Reader:
             "health": min(max(1, _dice(fight[3]) if len(fight) > 3 else 1), 10_000),
             "wanders": not bits(flags[0]) & SENTINEL,
         }
-        while not lines.at_end and not lines.peek().startswith(("#", "$")):
-            lines.line()
+        lines.to_next_record()
 
     # ---- shops ----
 
@@ -165,8 +164,7 @@ class _Reader:
         lines.filled()
         keeper = whole(lines.filled().split()[0])
         self._shops[keeper] = {"goods": goods, "shop": {"sells_at": asks, "buys_at": pays}}
-        while not lines.at_end and not lines.peek().startswith(("#", "$")):
-            lines.line()
+        lines.to_next_record()
 
     def _numbers(self, lines: Lines) -> list[int]:
         found = []
@@ -177,7 +175,7 @@ class _Reader:
     # ---- zones ----
 
     def _zone(self, lines: Lines, number: int) -> None:
-        while not lines.peek().strip()[:1].isdigit():  # newer ones name their builders first
+        while len(leading_numbers(lines.peek().split())) < 2:  # newer ones name their builders first
             self.plan.name = lines.text() or self.plan.name
         lines.words(3)
         while (line := lines.filled()) not in ("S", "$"):
@@ -187,7 +185,7 @@ class _Reader:
     def _reset(self, lines: Lines, words: list[str]) -> None:
         """One thing that the zone puts into the world; a bad one does not spoil the next."""
         try:
-            numbers = [whole(word) for word in words[1:5] if not word.startswith("*")]
+            numbers = leading_numbers(words[1:])
             if words[0] == "M":
                 self._place_mobile(lines, numbers[1], str(numbers[3]))
             elif words[0] == "O":
@@ -260,6 +258,8 @@ class _Reader:
 
     def furnish(self) -> None:
         """All files are read: tell of what refers to nothing."""
+        if START in self.plan.rooms:
+            self.plan.start = START
         self.plan.check_references()
 
 
@@ -279,12 +279,15 @@ def _of_kind(kind: int, wear: int, values: list[int]) -> dict[str, Any]:
 
 def _dice(word: str) -> int:
     """The middle of `3d8+20`."""
-    count, _, rest = word.partition("d")
-    sides, _, more = rest.partition("+")
-    try:
-        return int(count) * (int(sides) + 1) // 2 + int(more or 0)
-    except ValueError:
-        raise BadLine(f"{word[:40]!r} is no dice") from None
+    if (found := DICE.fullmatch(word)) is None:
+        raise BadLine(f"{word[:40]!r} is no dice")
+    count, sides, more = (int(part or 0) for part in found.groups())
+    return count * (sides + 1) // 2 + more
+
+
+def _is_script(line: str) -> bool:
+    """`T 105`: rooms have them before their end, or after it."""
+    return line[:1] == "T" and line[1:].strip().isdigit()
 
 
 def _percent(word: str) -> int:

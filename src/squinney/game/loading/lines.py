@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ENDS = ("$", "$~")
+
 
 class BadLine(Exception):
     """A line is not what the format has there."""
@@ -65,9 +67,20 @@ class Lines:
             raise BadLine(f"{least} values are wanted here, not {len(found)}")
         return found
 
+    @property
+    def at_record(self) -> bool:
+        """Whether the next line begins a record, or the file ends. A text may have a `$` at the beginning of a line."""
+        return self.at_end or self.peek().startswith("#") or self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next line says that nothing more comes; old files have a last record with nothing in it."""
+        following = self._lines[self._next + 1].strip() if self._next + 1 < len(self._lines) else ""
+        return self.peek() in ENDS or (self.peek().startswith("#99999") and following in ENDS)
+
     def to_next_record(self) -> None:
         """Go to the next line that begins a record."""
-        while not self.at_end and not self.peek().startswith(("#", "$")):
+        while not self.at_record:
             self._next += 1
 
 
@@ -77,6 +90,16 @@ def whole(word: str) -> int:
         return int(word)
     except ValueError:
         raise BadLine(f"{word[:40]!r} is no number") from None
+
+
+def leading_numbers(words: list[str]) -> list[int]:
+    """Those before the first word that is none: what follows is a remark."""
+    found = []
+    for word in words:
+        if not word.lstrip("-").isdigit():
+            break
+        found.append(whole(word))
+    return found
 
 
 def bits(word: str) -> int:

@@ -9,14 +9,17 @@ import os
 import random
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 import psutil
+from pymongo.client_session import ClientSession
 
 from bench import report
-from bench.harness import Contender, Series, compare
+from bench.harness import Contender, Round, Series, compare
 from bench.http import served
 from squinney import assembly
 from squinney.ads import AdNetwork
@@ -48,11 +51,12 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> Non
         ]
         capped = compare(_with_profile(db, network), threads=1, rounds=rounds, seconds=seconds)
         settled = compare(_settling(network), threads=1, rounds=rounds, seconds=seconds)
+        prepared = _settling_alone(db, network, rounds, seconds)
     over_http = _over_http(connection, db, rounds, seconds)
     mebibytes = _memory(db)
     version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(NAME)
-    _write(choices, capped, settled, over_http, mebibytes, version, rounds, seconds)
+    _write(choices, capped, settled, prepared, over_http, mebibytes, version, rounds, seconds)
 
 
 def _fill(db: Db, network: AdNetwork) -> None:
@@ -99,13 +103,18 @@ def _choosing(db: Db, network: AdNetwork, size: int, words: int) -> list[Contend
 
 
 def _with_profile(db: Db, network: AdNetwork) -> list[Contender]:
-    """A choice under a cap beside the one read of a profile that the goal names."""
+    """A choice under a cap beside the update of a profile that it needs, and beside one read."""
     chance = random.Random(3)
 
     def user() -> str:
         return f"user {chance.randrange(100_000)}"
 
+    def push(_: int) -> None:
+        shown = {"$push": {"shown.capped.at": {"$each": [datetime.now(UTC)], "$slice": -CAP["impressions"]}}}
+        db["raw_users"].find_one_and_update({"_id": user()}, shown, upsert=True)
+
     return [
+        Contender("find_one_and_update of a profile", push),
         Contender("find_one of a profile", lambda _: db["ad_users"].find_one({"_id": user()}) and None),
         Contender("choose under a cap", lambda _: network.choose("news", "capped", user=user()) and None),
     ]
@@ -160,20 +169,67 @@ def _client(url: str, key: str) -> Callable[..., bytes]:
     return send
 
 
-def _settling(network: AdNetwork) -> list[Contender]:
-    def serves(count: int) -> list[str]:
-        return [network.choose("news", "10")[0].serve_id for _ in range(count)]
+def _serves(network: AdNetwork, count: int = TOGETHER) -> list[str]:
+    return [network.choose("news", "10")[0].serve_id for _ in range(count)]
 
+
+def _settling(network: AdNetwork) -> list[Contender]:
+    """With the choices in the time."""
     return [
-        Contender("one by one", lambda _: network.impression(serves(1)[0]) and None),
-        Contender(f"{TOGETHER} together", lambda _: network.impressions(serves(TOGETHER)) and None),
+        Contender("one by one", lambda _: network.impression(_serves(network, 1)[0]) and None),
+        Contender(f"{TOGETHER} together", lambda _: network.impressions(_serves(network)) and None),
     ]
+
+
+def _settling_alone(db: Db, network: AdNetwork, rounds: int, seconds: float) -> list[Series]:
+    """Serves that were chosen before, beside the same documents written by hand, batch by batch in turn."""
+    raw: Document = {"_id": "raw", "campaign_id": "raw", "amount": 10**15, "committed": 10**15, "spent": 0}
+    for name in ("ad_budgets", "ad_leases"):
+        db[name].insert_one(raw)
+    by_hand, ours = Series("by hand"), Series("impressions")
+    for _ in range(rounds):
+        spent: dict[str, list[float]] = {by_hand.name: [], ours.name: []}
+        until = time.perf_counter() + 2 * seconds
+        while time.perf_counter() < until:
+            documents = [_raw_serve() for _ in range(TOGETHER)]
+            spent[by_hand.name].append(_timed_once(partial(_write_by_hand, db, documents)))
+            spent[ours.name].append(_timed_once(partial(network.impressions, _serves(network))))
+        for series in (by_hand, ours):
+            series.rounds.append(Round(len(spent[series.name]), sum(spent[series.name]), spent[series.name]))
+    return [by_hand, ours]
+
+
+def _timed_once(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _raw_serve() -> Document:
+    now = datetime.now(UTC)
+    return {"_id": secrets.token_urlsafe(15), "campaign_id": "raw", "at": now, "charged": 1, "impressions": now}
+
+
+def _write_by_hand(db: Db, documents: list[Document]) -> None:
+    """One transaction with the plain driver: the serves, the budget, the lease and the counter."""
+    counter = {"campaign_id": "raw", "day": datetime(2026, 1, 1, tzinfo=UTC)}
+    counts = {"impressions": len(documents), "spend": len(documents)}
+
+    def write(session: ClientSession) -> None:
+        db["ad_budgets"].update_one({"_id": "raw"}, {"$inc": {"spent": len(documents)}}, session=session)
+        db["ad_leases"].update_one({"_id": "raw"}, {"$inc": {"amount": -len(documents)}}, session=session)
+        db["ad_counters"].update_one({"_id": "raw", **counter}, {"$inc": counts}, upsert=True, session=session)
+        db["ad_serves"].insert_many(documents, session=session)
+
+    with db.client.start_session() as session:
+        session.with_transaction(write)
 
 
 def _write(
     choices: list[tuple[int, int, list[Series]]],
     capped: list[Series],
     settled: list[Series],
+    prepared: list[Series],
     over_http: list[Series],
     mebibytes: float,
     version: str,
@@ -196,10 +252,13 @@ def _write(
         for one in series
     ]
     single, together = settled
+    by_hand, alone = prepared
     ratio = together.ratio_to(single) * TOGETHER
-    settling = [
-        ["one by one", f"{single.rate:,.0f}", "1x"],
-        [f"{TOGETHER} together", f"{together.rate * TOGETHER:,.0f}", f"{ratio:,.0f}x"],
+    per_serve = [
+        ["one by one, choices in the time", f"{single.rate:,.0f}", "1x", ""],
+        _settled(f"{TOGETHER} together, choices in the time", together, f"{ratio:,.0f}x"),
+        _settled(f"{TOGETHER} together, chosen before", alone, "", f"{alone.ratio_to(by_hand):.2f}x"),
+        _settled(f"{TOGETHER} by hand, with the plain driver", by_hand, "", "1x"),
     ]
     parts = [
         report.machine(version),
@@ -209,15 +268,19 @@ def _write(
         report.table(head, rows),
         f"A process holds {MANY:,} ads in {mebibytes:,.0f} MiB.",
         "## Choosing with a profile",
-        report.table(["how", "a second", "p50 us", "p99 us", "times find_one"], _timed(capped, 1000)),
+        report.table(["how", "a second", "p50 us", "p99 us", "times the update"], _timed(capped, 1000)),
         "## Settling impressions of one campaign",
-        report.table(["how", "settled/s", "times one by one"], settling),
-        "The serves are chosen within the time that is measured.",
+        report.table(["how", "settled/s", "times one by one", "times by hand"], per_serve),
+        "By hand: one transaction that inserts as many documents and changes a budget, a lease and a counter.",
         "## Over HTTP",
         f"One `squinney serve`, {HTTP_THREADS} connections.",
         report.table(["how", "a second", "p50 ms", "p99 ms", "rate"], _timed(over_http, 1)),
     ]
     report.write_page("ads", "Ads", parts)
+
+
+def _settled(name: str, series: Series, singly: str, by_hand: str = "") -> list[str]:
+    return [name, f"{series.rate * TOGETHER:,.0f}", singly, by_hand]
 
 
 def _timed(series: list[Series], scale: int) -> list[list[str]]:

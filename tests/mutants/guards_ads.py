@@ -57,8 +57,14 @@ GUARDS = [
     ),
     _settle(
         "what is held keeps no other campaign waiting",
-        "if len(by_campaign) > 1:",
-        "if False:",
+        "                alone += by_campaign.items()\n",
+        "                raise Busy\n",
+        "tests/systems/ads/test_statistics.py::test_a_budget_that_others_hold_keeps_no_other_campaign_waiting",
+    ),
+    _settle(
+        "what was held just now is not waited for",
+        "if time.monotonic() >= self._held_until[campaign_id]:",
+        "if True:",
         "tests/systems/ads/test_statistics.py::test_a_budget_that_others_hold_keeps_no_other_campaign_waiting",
     ),
     _settle(

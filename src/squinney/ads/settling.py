@@ -7,6 +7,7 @@ committed. Whatever comes first of a serve counts its impression too, so that no
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,8 +30,8 @@ from squinney.transactions.native import send
 
 MOST_AT_ONCE = 500
 MOST_REMEMBERED = 50_000
-SECONDS = 10.0
-SECONDS_BESIDE_OTHERS = 2.0  # for what is settled together; then each campaign is tried by itself
+SECONDS = 2.0  # for one transaction: others wait behind it
+HELD_SECONDS = 5.0  # before a campaign is tried again whose budget another process held
 TRIES = 20  # to meet another process that settles the same serves
 LATE_SECONDS = 30  # after the choice; before that an impression is taken for new
 DAY_MS = 86_400_000
@@ -58,6 +59,7 @@ class Settler:
         self._waiting: deque[Beacon] = deque()
         self._change = threading.Condition()
         self._busy = False
+        self._held_until: dict[str, float] = {}
         self._settled: dict[str, None] = {}  # serves, the latest last: of these the impression is no more the first
 
     def settle(self, beacons: Sequence[Beacon]) -> None:
@@ -96,14 +98,12 @@ class Settler:
         for beacon in batch:
             by_campaign[beacon.token.offer.campaign_id].append(beacon)
         try:
-            if len(by_campaign) > 1:
-                with suppress(Busy):
-                    self._settle_batch(batch, SECONDS_BESIDE_OTHERS)
-                    return
-                for group in by_campaign.values():
-                    self._commit_alone(group, SECONDS_BESIDE_OTHERS)
-            else:
-                self._commit_alone(batch, SECONDS)
+            suspects = [campaign_id for campaign_id in by_campaign if campaign_id in self._held_until]
+            alone = [self._asked(campaign_id, by_campaign.pop(campaign_id)) for campaign_id in suspects]
+            if not self._settled_together(list(by_campaign.values())):
+                alone += by_campaign.items()
+            for campaign_id, group in alone:
+                self._commit_alone(campaign_id, group)
         except BaseException as error:
             for beacon in batch:
                 beacon.error = beacon.error or error
@@ -113,10 +113,30 @@ class Settler:
             for beacon in batch:
                 beacon.done = True
 
-    def _commit_alone(self, group: list[Beacon], seconds: float) -> None:
+    def _asked(self, campaign_id: str, group: list[Beacon]) -> tuple[str, list[Beacon]]:
+        """What to try of a campaign that was held: nothing yet, if that was just now."""
+        if time.monotonic() >= self._held_until[campaign_id]:
+            return campaign_id, group
+        for beacon in group:
+            beacon.error = Busy("another process holds the campaign's budget; try again")
+        return campaign_id, []
+
+    def _settled_together(self, groups: list[list[Beacon]]) -> bool:
+        if len(groups) < 2:
+            return not groups
+        with suppress(Busy):
+            self._settle_batch([beacon for group in groups for beacon in group], SECONDS)
+            return True
+        return False
+
+    def _commit_alone(self, campaign_id: str, group: list[Beacon]) -> None:
+        if not group:
+            return
         try:
-            self._settle_batch(group, seconds)
+            self._settle_batch(group, SECONDS)
+            self._held_until.pop(campaign_id, None)
         except Busy as error:
+            self._held_until[campaign_id] = time.monotonic() + HELD_SECONDS
             for beacon in group:
                 beacon.error = error
 

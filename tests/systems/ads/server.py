@@ -18,8 +18,9 @@ from squinney.ads.tokens import Tokens
 from squinney.errors import Conflict, Unavailable
 from squinney.mongo.connect import client_for
 
-USERS = 2_000
-BATCH = 20
+USERS = 500
+BATCH = 10
+ADS = 4  # of a choice
 OTHERS = Tokens(b"another secret")
 
 
@@ -48,7 +49,7 @@ def _serve(network: AdNetwork, record: int, chance: random.Random) -> None:
     ids, lines = [], []
     for _ in range(BATCH):
         user, zone = f"user {chance.randrange(USERS)}", f"zone {chance.randrange(ZONES)}"
-        for serve in network.choose("proof", zone, user=user):
+        for serve in network.choose("proof", zone, user=user, count=ADS):
             ids.append(serve.serve_id)
             lines.append(f"served\t{user}\t{serve.campaign_id}\n")
     os.write(record, "".join(lines).encode())

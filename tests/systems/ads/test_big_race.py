@@ -62,6 +62,7 @@ class Servers:
 
 
 @heavy
+@pytest.mark.usefixtures("short_transactions")
 @pytest.mark.timeout(1_000 if IN_FULL else 400)
 def test_no_budget_and_no_cap_is_passed_and_every_count_is_right(ads_db: Db, mongod: Embedded, tmp_path: Path) -> None:
     proof.prepare(ads_db)
@@ -75,7 +76,7 @@ def test_no_budget_and_no_cap_is_passed_and_every_count_is_right(ads_db: Db, mon
             if killed < KILLS and done > SERVES * (killed + 1) / (KILLS + 1):
                 servers.kill()
                 killed += 1
-            time.sleep(0.05)
+            time.sleep(0.2)
     finally:
         servers.stop()
     seconds = time.monotonic() - began

@@ -82,7 +82,7 @@ def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(
     network: AdNetwork, campaign: Any, ads_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a process does that was killed inside a transaction."""
-    monkeypatch.setattr(settling, "SECONDS_BESIDE_OTHERS", 1.0)
+    monkeypatch.setattr(settling, "SECONDS", 1.0)
     campaign("held", bid=2)
     campaign("free", bid=1)
     serves = {one.campaign_id: one.serve_id for one in network.choose("news", "top", count=2)}
@@ -91,5 +91,10 @@ def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(
         with pytest.raises(Busy):
             network.impressions(list(serves.values()))
         assert network.stats("free")["totals"]["impressions"] == 1
+        monkeypatch.setattr(settling, "settle_batch", None)
+        with pytest.raises(Busy):  # at once: nobody waits for it again
+            network.impression(serves["held"])
+        monkeypatch.undo()
         session.abort_transaction()
+    network._settler._held_until["held"] = 0  # some seconds later
     assert network.impressions([serves["held"], serves["free"]]) == [True, False]

@@ -100,7 +100,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["watch"] = {"writes": watch.writes.result(), "plans": watch.plans.result()}
-    elif watch.failures():
+    elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and watch.failures():
         session.exitstatus = BROKEN_RULE
 
 

@@ -20,8 +20,8 @@ SCENES = [
     for path in sorted(Path(__file__).parent.glob("scenes_*.py"))
     for scene in importlib.import_module(f"tests.explore.{path.stem}").SCENES
 ]
-A_PAIR = 90 if IN_FULL else 7
-A_TRIPLE = 90 if IN_FULL else 8
+A_PAIR = 110 if IN_FULL else 5
+A_TRIPLE = 110 if IN_FULL else 6
 A_PLAN = 40 if IN_FULL else 6
 TRIPLES_A_SCENE = 20 if IN_FULL else 3
 PLANS = 400 if IN_FULL else 50

@@ -337,6 +337,8 @@ def test_a_reader_that_fails_ends_alone(ready: Db) -> None:
         note(ready, 1)
         assert good.next(10).document_id == 1  # type: ignore[union-attr]
         wait_for(lambda: bad.closed)  # either may be served first
+        note(ready, 2)
+        assert good.next(10).document_id == 2  # type: ignore[union-attr]
     finally:
         feed.close()
     assert feed.read().closed

@@ -1,0 +1,62 @@
+"""The social network: people who circle, block, write and leave at the same moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from squinney.clock import utcnow
+from squinney.mongo.schema import Db
+from squinney.social import Network
+from squinney.transactions import Mode
+from tests.explore.scene import Act, Scene
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+NOW = utcnow()
+
+
+def _network(db: Db) -> Network:
+    """In which no time passes: how much somebody writes is counted by the minute."""
+    return Network(db, clock=lambda: NOW)
+
+
+def _let_tasks_be_due(db: Db) -> None:
+    db["tasks"].update_many({}, {"$set": {"due_at": LONG_AGO}})
+
+
+def _people(db: Db) -> dict[str, str]:
+    """Ann and bob have each other in a circle; cid follows ann. Bob has commented on what ann wrote."""
+    network = _network(db)
+    for one in ("ann", "bob", "cid"):
+        network.join(one, user=one)
+    for me, other in (("ann", "bob"), ("bob", "ann"), ("cid", "ann")):
+        network.circle(me, other, "friends")
+    post = network.post("ann", "status", {"text": "hello"}, ["friends"])["id"]
+    return {"post": post, "comment": network.comment("bob", post, "well")}
+
+
+def _do(name: str, *arguments: Any, **options: Any) -> Act:
+    """Call a method, with `state[name]` in place of a name in braces."""
+
+    def act(db: Db, mode: Mode, state: Any) -> None:
+        given = [state[one[1:-1]] if isinstance(one, str) and one.startswith("{") else one for one in arguments]
+        getattr(_network(db), name)(*given, **options)
+
+    return act
+
+
+OPERATIONS: dict[str, Act] = {
+    "circle": _do("circle", "ann", "cid", "friends"),
+    "uncircle": _do("uncircle", "ann", "bob", "friends"),
+    "block": _do("block", "ann", "bob"),
+    "bob blocks": _do("block", "bob", "ann"),
+    "post by key": _do("post", "ann", "status", {"text": "more"}, ["friends"], key="k"),
+    "comment": _do("comment", "bob", "{post}", "again"),
+    "comment by key": _do("comment", "cid", "{post}", "once", key="k"),
+    "delete post": _do("delete_post", "ann", "{post}"),
+    "delete comment": _do("delete_comment", "ann", "{comment}"),
+    "leave": _do("leave", "cid"),
+    "erase": _do("erase", "bob"),
+}
+
+SCENES = [Scene("social", "social", _people, OPERATIONS, modes=["native"], age=_let_tasks_be_due)]

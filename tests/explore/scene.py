@@ -11,7 +11,7 @@ from squinney import assembly
 from squinney.mongo.schema import Collection, Db
 from squinney.testing import Explored, Explorer, Operation
 from squinney.testing.explorer import GIVES_UP
-from squinney.testing.explorer.explore import recover
+from squinney.testing.protocol import recover
 from squinney.transactions import Mode, Transactions
 
 Act = Callable[[Db, Mode, Any], object]

@@ -306,9 +306,12 @@ def test_who_runs_out_of_time_in_the_queue_is_told_so(jars: Db, mongod: Embedded
     assert beans(jars) == {"a": 99, "b": 1, "c": 0, "d": 0}
 
 
-def test_who_has_little_time_goes_alone(jars: Db, mongod: Embedded, one_slot: None) -> None:
+def test_who_has_little_time_goes_alone(
+    jars: Db, mongod: Embedded, one_slot: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A group lasts no longer than each of its runs."""
-    hasty = runs(move("a", "b", 1), timeout_seconds=4)
+    monkeypatch.setattr(group_commit, "LEAST_SECONDS", 20)
+    hasty = runs(move("a", "b", 1), timeout_seconds=15)
     outcomes, commands = grouped(mongod, jars, [*runs(*[move("a", "b", 1)] * 2), *hasty, *hasty])
     assert all(outcome.id for outcome in outcomes)
     assert commands.count("commitTransaction") == 3

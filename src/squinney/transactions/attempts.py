@@ -38,15 +38,14 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
     Raises: what `work` raises; `Busy`; `Unavailable`, where `outcome_unknown` says that the commit got no answer.
     """
     with operation(seconds), db.client.start_session() as session:
-        until = time.monotonic() + seconds_left() * SHARE_FOR_WAITING
-        for number in range(1_000_000):
+        tries = Tries(seconds_left() * SHARE_FOR_WAITING)
+        while True:
             try:
                 return attempt(session, work)
             except PyMongoError as error:
                 if not may_try_again(error):
                     raise
-                pause(number, until, error)
-    raise AssertionError("unreachable")
+                tries.pause(error)
 
 
 def may_try_again(error: PyMongoError) -> bool:
@@ -105,27 +104,21 @@ def _commit(session: ClientSession) -> None:
 class Tries:
     """For repeating what others were in the way of, up to a time: call `pause` between two tries."""
 
-    def __init__(self, seconds: float, *, what: str) -> None:
+    def __init__(self, seconds: float, *, what: str = "the documents") -> None:
         self._until = time.monotonic() + seconds
         self._what = what
         self._number = 0
 
     def pause(self, cause: Exception | None = None) -> None:
-        """Wait, a little longer each time.
+        """Wait, a little longer each time, at random, so that contenders part.
 
-        Raises: `Busy` where no time is left.
+        Raises: `Busy` where no time is left; the cause, where it was the server.
         """
-        self._number += 1
-        pause(self._number, self._until, cause, what=self._what)
-
-
-def pause(number: int, until: float, cause: Exception | None = None, *, what: str = "the documents") -> None:
-    """Wait a little longer each time, at random, so that contenders part.
-
-    Raises: `Busy` where no time is left.
-    """
-    if time.monotonic() >= until:
-        if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and outlasted_the_server(cause)):
-            raise cause
-        raise Busy(f"{what} stayed in use by other operations; try again") from cause
-    time.sleep(random.uniform(0, min(0.1, 0.001 * 2 ** min(number, 10))))
+        if time.monotonic() >= self._until:
+            if isinstance(cause, ConnectionFailure) or (
+                isinstance(cause, PyMongoError) and outlasted_the_server(cause)
+            ):
+                raise cause
+            raise Busy(f"{self._what} stayed in use by other operations; try again") from cause
+        time.sleep(random.uniform(0, min(0.1, 0.001 * 2**self._number)))
+        self._number = min(self._number + 1, 10)

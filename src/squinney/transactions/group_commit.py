@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
@@ -30,10 +29,10 @@ from squinney.mongo.connect import seconds_left
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts
 
-SLOTS = 4  # transactions in flight at a time; measured, see docs/decisions/group-commit.md
+SLOTS = 3  # transactions in flight at a time; measured, see docs/decisions/group-commit.md
 MOST_WRITES = 100
 MOST_BYTES = 500_000
-LEAST_SECONDS = 5.0  # of its own time; who has less left goes alone, for a group lasts no longer than each of its runs
+LEAST_SECONDS = 2.0  # of its own time; who has less left goes alone, for a group lasts no longer than each of its runs
 LONGEST_WAIT_SECONDS = 5.0
 SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for doing it
 
@@ -63,6 +62,8 @@ class Group:
     """Runs in one transaction, of which the first sends it."""
 
     runs: list[Run]
+    writes: int = 0
+    size: int = 0
     commit_sent: bool = False
     done: bool = False
     error: Exception | None = None
@@ -72,17 +73,25 @@ class Group:
         """Those of all its runs."""
         return set().union(*(run.documents for run in self.runs))
 
+    @property
+    def seconds_left(self) -> float:
+        """It lasts no longer than any of its runs may; never 0, which the driver takes for no limit."""
+        return max(0.001, min(run.ends_at for run in self.runs) - time.monotonic())
+
     def has_room_for(self, run: Run) -> bool:
         """Whether the run can go with the others."""
         if not self.runs:
             return True
         soon = time.monotonic() + LEAST_SECONDS
-        together = [*self.runs, run]
-        return (
-            not any(one.alone or one.ends_at < soon for one in (self.runs[0], run))
-            and sum(len(one.writes) for one in together) <= MOST_WRITES
-            and sum(one.size for one in together) <= MOST_BYTES
-        )
+        if any(one.alone or one.ends_at < soon for one in (self.runs[0], run)):
+            return False
+        return self.writes + len(run.writes) <= MOST_WRITES and self.size + run.size <= MOST_BYTES
+
+    def add(self, run: Run) -> None:
+        """One more."""
+        self.runs.append(run)
+        self.writes += len(run.writes)
+        self.size += run.size
 
 
 Send = Callable[[Sequence[Run], ClientSession], None]
@@ -104,10 +113,10 @@ class Queue:
         Raises: `Apart`; what `send` and the commit raise; `Unavailable` where another sent the commit and no answer
         came.
         """
+        run.group, run.ends_at = None, time.monotonic() + seconds_left()
         if not may_group():
             self._lead(Group([run]), send)
             return
-        run.group, run.ends_at = None, time.monotonic() + seconds_left()
         try:
             self._enter(run)
             group = run.group or Group([run])
@@ -151,7 +160,7 @@ class Queue:
         taken = set(self._in_flight)
         for run in self._waiting:
             if taken.isdisjoint(run.documents) and group.has_room_for(run):
-                group.runs.append(run)
+                group.add(run)
             else:
                 stay.append(run)
                 taken |= run.documents
@@ -175,7 +184,7 @@ class Queue:
             group.commit_sent = True
 
         try:
-            with _time_of(group), self._db.client.start_session() as session:
+            with pymongo.timeout(group.seconds_left), self._db.client.start_session() as session:
                 attempts.attempt(session, send_all)
             group.done = True
         except Exception as error:
@@ -198,16 +207,6 @@ class Queue:
             self._start_those_who_can()
         for other in others:
             other.told.set()
-
-
-@contextmanager
-def _time_of(group: Group) -> Iterator[None]:
-    """A group lasts no longer than any of its runs may."""
-    if len(group.runs) == 1:
-        yield
-    else:
-        with pymongo.timeout(min(run.ends_at for run in group.runs) - time.monotonic()):
-            yield
 
 
 def _tell(group: Group) -> None:

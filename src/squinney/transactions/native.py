@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -15,7 +16,7 @@ from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, group_commit, records, verdicts
-from squinney.transactions.attempts import may_try_again, pause
+from squinney.transactions.attempts import Tries, may_try_again
 from squinney.transactions.errors import WriteRefused
 from squinney.transactions.group_commit import Apart, Run, Send
 from squinney.transactions.records import KeyRecord, Outcome
@@ -25,10 +26,14 @@ WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
 MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
 
 
-class Unmatched(Exception):
-    """A step did not find its document, or found its id or value taken; without a step: one of a batch."""
+class Incomplete(Exception):
+    """A step of a batch did not go through; which one, is found by sending them one by one."""
 
-    def __init__(self, step: Step | None = None, duplicate: Mapping[str, Any] | None = None) -> None:
+
+class Unmatched(Exception):
+    """A step did not find its document, or found its id or value taken."""
+
+    def __init__(self, step: Step, duplicate: Mapping[str, Any] | None = None) -> None:
         self.step = step
         self.duplicate = duplicate
 
@@ -48,27 +53,26 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
     mine = Run(record, [(step.name, step.does, _write(step)) for step in plan.steps], plan.documents)
     queue = group_commit.queue_of(db)
     send: Send = partial(_send_batched, db)
-    lonely = 0
-    for number in range(1_000_000):
+    tries, lonely = Tries(until - time.monotonic()), 0
+    while True:
         try:
             queue.commit(mine, send)
             return Outcome(txn, plan.result)
         except Apart:
             mine.alone = True
-        except Unmatched as unmatched:
+        except Incomplete:
             mine.alone, send = True, partial(_send_one_by_one, db, plan.steps)
-            if unmatched.step is not None:
-                lonely = 0 if _held(db, unmatched) else _counted(unmatched, lonely)
-                pause(number, until)
+        except Unmatched as unmatched:
+            lonely = _refuse_if_decided(db, unmatched, lonely)
+            tries.pause()
         except Repeated:
             if outcome := records.earlier_outcome(db, key):
                 return outcome
-            pause(number, until)
+            tries.pause()
         except PyMongoError as error:
             if not may_try_again(error):
                 raise
-            pause(number, until, error)
-    raise AssertionError("unreachable")
+            tries.pause(error)
 
 
 def rehearse(db: Db, steps: Sequence[Step]) -> None:
@@ -79,30 +83,28 @@ def rehearse(db: Db, steps: Sequence[Step]) -> None:
             attempts.rehearse(db, partial(_send_singly, db, steps))
             return
         except Unmatched as unmatched:
-            if _held(db, unmatched):
+            lonely = _refuse_if_decided(db, unmatched, lonely)
+            if not lonely:
                 return
-            lonely = _counted(unmatched, lonely)
         except PyMongoError as error:
             if not may_try_again(error):
                 raise
             return
 
 
-def _held(db: Db, unmatched: Unmatched) -> bool:
-    """Whether the step may yet go through. False: nobody was found who has its value.
+def _refuse_if_decided(db: Db, unmatched: Unmatched, lonely: int) -> int:
+    """How many times in a row the step's value was taken and nobody was found who has it.
 
-    Raises: the step's error.
+    Raises: the step's error, unless it may yet go through.
     """
-    if unmatched.step is not None and unmatched.duplicate:
-        return verdicts.refuse_if_taken(db, unmatched.step, unmatched.duplicate)
-    if unmatched.step is not None:
-        verdicts.refuse_if_decided(db, unmatched.step)
-    return True
-
-
-def _counted(unmatched: Unmatched, lonely: int) -> int:
-    if lonely + 1 == MOST_LONELY and unmatched.step is not None:
-        raise unmatched.step.taken(None)
+    step = unmatched.step
+    if not unmatched.duplicate:
+        verdicts.refuse_if_decided(db, step)
+        return 0
+    if verdicts.refuse_if_taken(db, step, unmatched.duplicate):
+        return 0
+    if lonely + 1 == MOST_LONELY:
+        raise step.taken(None)
     return lonely + 1
 
 
@@ -117,9 +119,9 @@ def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
         try:
             answer = _sent(db, name, verb, writes, session)
         except WriteRefused:  # one of them, or all of them are too much for one message
-            raise Unmatched from None
+            raise Incomplete from None
         if answer["n"] < len(writes) or answer.get("writeErrors"):
-            raise Unmatched
+            raise Incomplete
 
 
 def _send_one_by_one(db: Db, steps: Sequence[Step], runs: Sequence[Run], session: ClientSession) -> None:

@@ -9,6 +9,7 @@ Nothing is given before the flip, so nobody can spend what may yet be rolled bac
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,12 +26,14 @@ from squinney.errors import SquinneyError, Unavailable
 from squinney.mongo.connect import after, is_away, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, native, records, steps, verdicts
-from squinney.transactions.attempts import pause
+from squinney.transactions.attempts import Tries
 from squinney.transactions.errors import TimedOut
 from squinney.transactions.records import KeyRecord, Outcome
 from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
+
+TOO_LATE = "the operation took longer than it may; nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *,
     the way of is done in native mode. An error whose outcome is unknown is not rolled back: `recover()` settles it
     after the deadline.
     """
-    for number in range(1_000_000):
+    tries = Tries(until - time.monotonic())
+    while True:
         txn = ObjectId()
         try:
             with _refusals():
@@ -73,7 +77,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *,
             native.rehearse(db, plan.steps)
             if failed.by_server:
                 return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
-            pause(number, until)
+            tries.pause()
             continue
         except Exception as error:
             if isinstance(error, PyMongoError) and _outcome_unknown(error):
@@ -83,7 +87,6 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *,
         _flip(db, record)
         _finish_if_possible(db, record, limits.keep_keys_seconds)
         return Outcome(txn, plan.result)
-    raise AssertionError("unreachable")
 
 
 def _outcome_unknown(error: PyMongoError) -> bool:
@@ -178,7 +181,8 @@ def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> No
 
 def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float) -> None:
     where, update = steps.prepare_filter(step, txn, deadline), steps.prepare_update(step, txn)
-    for attempt in range(1_000_000):
+    tries = Tries(until - time.monotonic())
+    while True:
         with _refusals():
             if db[step.name].update_one(where, update).matched_count:
                 return
@@ -186,13 +190,13 @@ def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: f
             verdicts.refuse_if_decided(db, step)
         except SquinneyError as refusal:
             raise Failed from refusal
-        _pause(db, attempt, deadline, until)
+        _require_time(db, deadline)
+        tries.pause()
 
 
-def _pause(db: Db, attempt: int, deadline: datetime, until: float) -> None:
+def _require_time(db: Db, deadline: datetime) -> None:
     if server_now(db) >= deadline:
-        raise TimedOut("the operation took longer than it may; nothing was changed")
-    pause(attempt, until)
+        raise TimedOut(TOO_LATE)
 
 
 def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime) -> None:
@@ -203,9 +207,8 @@ def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadl
     try:
         with _refusals():
             db[name].bulk_write(requests)
-    except Failed as error:
-        if server_now(db) >= deadline:
-            raise TimedOut("the operation took longer than it may; nothing was changed") from error
+    except Failed:
+        _require_time(db, deadline)
         raise
 
 
@@ -227,7 +230,8 @@ def _establish(db: Db, record: Document, until: float) -> None:
             if answer.get("writeErrors") or answer["n"] < len(writes):
                 raise Failed(by_server=True)
 
-    for attempt in range(1_000_000 if batches else 0):
+    tries = Tries(until - time.monotonic())
+    while batches:
         try:
             with _refusals():
                 attempts.rehearse(db, finish_all)
@@ -235,7 +239,8 @@ def _establish(db: Db, record: Document, until: float) -> None:
         except PyMongoError as error:
             if not attempts.may_try_again(error):
                 raise
-        _pause(db, attempt, record["deadline"], until)
+        _require_time(db, record["deadline"])
+        tries.pause()
 
 
 # ---- decide ----
@@ -250,7 +255,7 @@ def _flip(db: Db, record: Document) -> None:
         raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True) from error
     if not flipped.matched_count:
         roll_back(db, record)
-        raise TimedOut("the operation took longer than it may; nothing was changed")
+        raise TimedOut(TOO_LATE)
 
 
 # ---- after the decision: idempotent, from the stored record alone ----

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,8 +29,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, paging
 from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
-from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, Transactions, once
-from squinney.transactions.attempts import pause
+from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, Transactions, Tries, once
 
 Properties = Mapping[str, Value | Range]
 
@@ -125,8 +123,8 @@ class Catalog:
         """
         if not isinstance(changes, Mapping) or not changes.keys().isdisjoint({"_id", "sku"}):
             raise Invalid("changes must be an object without the SKU", field="changes")
-        until = time.monotonic() + seconds_left() / 2
-        for number in range(1_000_000):
+        tries = Tries(seconds_left() / 2)
+        while True:
             found = self._primary(sku)
             version = found["version"]
             if expected_version not in (None, version):
@@ -136,8 +134,7 @@ class Catalog:
             self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
             if self._swap(stored, version):
                 return stored
-            pause(number, until)
-        raise AssertionError("unreachable")
+            tries.pause()
 
     def _swap(self, stored: Product, version: int) -> bool:
         where = {"_id": stored["_id"], "version": version, "txn_lock": None}

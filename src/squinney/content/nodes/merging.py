@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 
 from squinney.errors import Invalid
 
-MOST_PAIRS = 1_000_000
-MOST_COMPARED = 20_000
+MOST_PAIRS = 100_000
 OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
 
 
@@ -96,22 +97,59 @@ def compare(before: str, after: str) -> list[Line]:
 
 
 def _matching(one: list[str], other: list[str]) -> list[Match]:
-    """The stretches that both have, in order; an empty one ends it.
-
-    What is alike at both ends is taken off first, and where much is left, lines that come often are no place to begin a
-    stretch: the search takes the square of the time, and a page must not keep a thread busy for an hour.
-    """
+    """The stretches that both have, in order; an empty one ends it. What is alike at both ends is taken off first."""
     most = min(len(one), len(other))
     head = next((at for at in range(most) if one[at] != other[at]), most)
     tail = next((at for at in range(most - head) if one[-1 - at] != other[-1 - at]), most - head)
-    left = one[head : len(one) - tail], other[head : len(other) - tail]
-    between: list[Match] = []
-    if max(len(lines) for lines in left) <= MOST_COMPARED:
-        often = len(left[0]) * len(left[1]) > MOST_PAIRS
-        between = SequenceMatcher(None, *left, autojunk=often).get_matching_blocks()[:-1]
+    between = _between(one[head : len(one) - tail], other[head : len(other) - tail])
     found = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in between)]
     found.append(Match(len(one) - tail, len(other) - tail, tail))
     return [*(same for same in found if same.size), Match(len(one), len(other), 0)]
+
+
+def _between(one: list[str], other: list[str]) -> Iterator[Match]:
+    """Stretches of texts that begin and end differently.
+
+    To search all pairs of lines takes the square of their number, and of twenty thousand minutes. So of long texts the
+    lines that both have once are found first, and only what is short between two of those is searched.
+    """
+    begin_one = begin_other = 0
+    for at, to in [*_anchors(one, other), (len(one), len(other))]:
+        gap = one[begin_one:at], other[begin_other:to]
+        if 0 < len(gap[0]) * len(gap[1]) <= MOST_PAIRS:
+            for same in SequenceMatcher(None, *gap, autojunk=False).get_matching_blocks()[:-1]:
+                yield Match(begin_one + same.a, begin_other + same.b, same.size)
+        if at < len(one):
+            yield Match(at, to, 1)
+        begin_one, begin_other = at + 1, to + 1
+
+
+def _anchors(one: list[str], other: list[str]) -> list[tuple[int, int]]:
+    """Where the lines are that both texts have once, as many of them as are in the same order; none in short texts."""
+    if len(one) * len(other) <= MOST_PAIRS:
+        return []
+    times_in_one, times_in_other = Counter(one), Counter(other)
+    where = {line: at for at, line in enumerate(other) if times_in_other[line] == 1}
+    pairs = [(at, where[line]) for at, line in enumerate(one) if line in where and times_in_one[line] == 1]
+    return _in_order(pairs)
+
+
+def _in_order(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The most pairs of which both numbers rise: each goes behind the shortest row that it can lengthen."""
+    ends: list[int] = []
+    rows: list[int] = []
+    before: list[int] = []
+    for index, (_, to) in enumerate(pairs):
+        length = bisect_left(ends, to)
+        before.append(rows[length - 1] if length else -1)
+        ends[length : length + 1] = [to]
+        rows[length : length + 1] = [index]
+    found: list[tuple[int, int]] = []
+    index = rows[-1] if rows else -1
+    while index >= 0:
+        found.append(pairs[index])
+        index = before[index]
+    return found[::-1]
 
 
 def _lines(text: str) -> list[str]:

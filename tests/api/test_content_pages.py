@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.systems.content.pictures import jpeg
 from tests.systems.content.vectors import XSS
@@ -340,6 +342,35 @@ def test_nothing_typed_comes_out_as_markup(pages: TestClient) -> None:
         assert pages.post("/site/-/preview", data={"text": text}).json() == rendered
 
 
+def test_a_page_without_an_address_gets_one_of_its_title(pages: TestClient) -> None:
+    assert new_page(pages, slug="", title="Crème & more").url.path == "/site/creme-more"
+    gallery = pages.get("/api/content/by-path", params={"path": "/gallery"}).json()["id"]
+    sent = pages.post("/site/-/upload", params={"parent": gallery, "slug": "", "title": "A Fox"}, content=jpeg())
+    assert sent.json() == {"url": "/site/gallery/a-fox"}
+    assert pages.post("/site/-/upload", params={"parent": gallery}, content=jpeg()).status_code == 422
+
+
+def test_a_time_that_is_given_is_never_passed_over(pages: TestClient) -> None:
+    """Somebody who chose a time and left "now" beside it would have published at once."""
+    for when in ("draft", "now"):
+        refused = new_page(pages, when=when, at="2099-01-01T10:00")
+        assert (refused.status_code, "a time is given" in refused.text.lower()) == (422, True)
+    new_page(pages, when="at", at="2099-01-01T10:00")
+    node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
+    for when in ("keep", "now", "draft"):
+        told = pages.post(f"/site/-/publish/{node['id']}", data={"when": when, "at": "2098-01-01T10:00"})
+        assert "a time is given" in told.text.lower()
+    assert pages.get("/api/content/by-path", params={"path": "/mine"}).json()["published"] == node["published"]
+
+
+def test_what_is_scheduled_says_so(pages: TestClient) -> None:
+    new_page(pages, when="at", at="2099-01-01T10:00")
+    assert "scheduled for <time" in pages.get("/site/mine").text
+    assert "scheduled for <time" in pages.get("/site").text
+    new_page(pages, slug="shown")
+    assert "scheduled" not in pages.get("/site/shown").text
+
+
 LARGE_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
 
 
@@ -411,8 +442,32 @@ def test_long_texts_of_like_lines_are_compared_and_merged_in_time() -> None:
     mine, theirs = ["first", *lines], [*lines[:10_000], "middle", *lines[10_000:-2], "last"]
     merged = merging.merge("\n".join(lines), "\n".join(mine), "\n".join(theirs))
     assert (merged.text.rstrip().split("\n"), merged.conflicts) == (["first", *theirs], 0)
-    both = merging.compare("a" + "\n" * 400_000, "b" + "\n" * 300_000 + "c")
-    assert Counter(line.kind for line in both) == {"removed": 400_000, "added": 300_001}
+    both = merging.compare("a" + "\n" * 40_000, "b" + "\n" * 30_000 + "c")
+    assert Counter(line.kind for line in both) == {"removed": 40_000, "added": 30_001}
+
+
+@pytest.mark.timeout(20)  # it took minutes, which an editor could ask for ten times at once
+def test_long_texts_that_differ_at_every_third_line_are_compared_in_time() -> None:
+    before = [f"line {number}" for number in range(18_000)]
+    after = [f"new {number}" if number % 3 == 0 else line for number, line in enumerate(before)]
+    found = merging.compare("\n".join(before), "\n".join(after))
+    assert Counter(line.kind for line in found) == {"kept": 12_000, "removed": 6_000, "added": 6_000}
+    assert [line.text for line in found if line.kind != "removed"] == after
+    assert [line.text for line in found if line.kind != "added"] == before
+
+
+@given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)), st.sampled_from([0, 4, 100_000]))
+@settings(deadline=None, max_examples=200)
+def test_a_comparison_has_all_lines_of_both(before: list[int], after: list[int], most: int) -> None:
+    """However few pairs are searched."""
+    texts = ["\n".join(map(str, numbers)) for numbers in (before, after)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "MOST_PAIRS", most)
+        found = merging.compare(*texts)
+        merged = merging.merge(texts[0], texts[1], texts[0])
+    assert [line.text for line in found if line.kind != "added"] == [str(number) for number in before]
+    assert [line.text for line in found if line.kind != "removed"] == [str(number) for number in after]
+    assert (merged.text, merged.conflicts) == (texts[1], 0)
 
 
 def test_a_comment_that_is_refused_is_shown_as_it_was_typed(pages: TestClient) -> None:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from squinney import __version__
+from squinney.clock import utcnow
 from squinney.errors import SquinneyError
 from squinney.http import problems
 from squinney.http.permissions import SAFE_METHODS
@@ -68,6 +69,7 @@ def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: 
         lstrip_blocks=True,
     )
     environment.filters.update(money=money.shown, when=_when, span=_span, spaced=_spaced, coded=_coded)
+    environment.filters.update(is_to_come=lambda at: at > utcnow())
     environment.globals.update(systems=menu, version=__version__)
     return environment
 

@@ -15,6 +15,7 @@ from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup
 from squinney.content.nodes import merging, render
 from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
+from squinney.content.surface.folder_plan import slug_of
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.http.dependencies import processes_of, service
@@ -72,8 +73,8 @@ def create(
     request: Request,
     tree: Tree,
     type: Short,
-    slug: Short,
     title: Short,
+    slug: Short = "",
     parent: Short = "",
     text: Text = "",
     tags: Tags = "",
@@ -83,10 +84,9 @@ def create(
     """Create a node: a draft, published now, or scheduled."""
     viewer = viewer_of(request)
     try:
-        published = _time(when, at)
         node = tree.create(
-            parent or None, slug, type, title, author_of(request), {"text": as_typed(text)}, _tags(tags),
-            published=published, viewer=viewer,
+            parent or None, slug or slug_of(title), type, title, author_of(request), {"text": as_typed(text)},
+            _tags(tags), published=_time(when, at), viewer=viewer,
         )  # fmt: skip
     except SquinneyError as error:
         above = tree.by_id(parent, viewer=viewer) if parent else None
@@ -236,10 +236,11 @@ def publish(request: Request, tree: Tree, node_id: str, when: Short, at: Short =
     viewer = viewer_of(request)
     node = tree.editable(node_id, viewer)
     try:
+        published = None if when == "keep" and not at else _time(when, at)
         if when == "draft":
             node = tree.unpublish(node_id, viewer=viewer)
         elif when != "keep":
-            node = tree.publish(node_id, None if when == "now" else _time(when, at), viewer=viewer)
+            node = tree.publish(node_id, None if when == "now" else published, viewer=viewer)
     except Invalid as error:
         visitor_of(request).flash(error.message, "bad")
     return _to(tree, node)
@@ -304,7 +305,7 @@ async def upload(
     tree: Tree,
     albums: Albums,
     parent: Annotated[str, Query(max_length=200)],
-    slug: Annotated[str, Query(max_length=150)],
+    slug: Annotated[str, Query(max_length=150)] = "",
     title: Annotated[str, Query(max_length=300)] = "",
     alt: Annotated[str, Query(max_length=500)] = "",
     type: Literal["photo", "video"] = "photo",
@@ -314,8 +315,8 @@ async def upload(
 
     def work() -> str:
         node = albums.upload(
-            Body(request), parent, slug, author=author_of(request), title=title, type=type, detail={"alt": alt},
-            published=_time(when, ""), viewer=viewer_of(request),
+            Body(request), parent, slug or (title and slug_of(title)), author=author_of(request), title=title,
+            type=type, detail={"alt": alt}, published=_time(when, ""), viewer=viewer_of(request),
         )  # fmt: skip
         return f"/site{tree.path_of(node)}"
 
@@ -340,7 +341,12 @@ def _to(tree: Nodes, node: Node) -> Response:
 
 
 def _time(when: str, at: str) -> datetime | None:
-    """When to publish: now, at a time in UTC, or not yet."""
+    """When to publish: now, at a time in UTC, or not yet.
+
+    Raises: `Invalid`; also where a time is given and not asked for, which somebody would count on.
+    """
+    if at and when != "at":
+        raise Invalid("a time is given: choose to publish at that time, or leave it out", field="at")
     if when == "now":
         return datetime.now(UTC)
     if when == "draft":

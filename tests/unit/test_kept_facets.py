@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Barrier, Event, Thread
 from typing import Any, cast
 
@@ -64,6 +65,9 @@ def test_visitors_at_once_cause_one_count() -> None:
     for thread in threads:
         thread.start()
     together.wait()
+    until = time.monotonic() + 0.3  # a second count would begin by then
+    while len(catalog.asked) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
     catalog.go_on.set()
     for thread in threads:
         thread.join()

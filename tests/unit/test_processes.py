@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,12 +60,14 @@ def test_what_a_function_raises_and_prints_harms_nothing(
     assert processes(divmod, 7, 2) == (3, 1)
 
 
-def test_what_hangs_is_ended_with_one_error_and_another_takes_its_place() -> None:
+@pytest.mark.parametrize("hang", [(time.sleep, 60), (signal.raise_signal, signal.SIGSTOP)], ids=["sleeps", "stopped"])
+def test_what_hangs_is_ended_with_one_error_and_another_takes_its_place(hang: tuple[Any, int]) -> None:
+    """One that is stopped does not hear its own clock."""
     processes = Processes(at_once=1, most_seconds=3)
     try:
         first = processes(os.getpid)
         with pytest.raises(Unavailable, match="took longer than 3 s") as refused:
-            processes(time.sleep, 60)
+            processes(*hang)
         assert refused.value.details["retry_after_seconds"] == 3
         assert not is_running(first)
         assert processes(os.getpid) != first
@@ -109,7 +112,7 @@ def test_who_waits_too_long_is_refused_and_counts_no_more() -> None:
 
 
 def test_closing_ends_the_idle_and_the_busy_and_nothing_begins_after_it() -> None:
-    processes = Processes(at_once=2)
+    processes = Processes(at_once=2, most_seconds=60)
     idle = processes(os.getpid)
     with ThreadPoolExecutor(1) as pool:
         begun = threading.Event()

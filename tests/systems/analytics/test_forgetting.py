@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from datetime import timedelta
+from random import Random
 
 import pytest
 from rich.console import Console
@@ -92,9 +94,14 @@ def test_documents_without_an_arrival_are_refused(analytics_db: Db) -> None:
         Rollups(analytics_db, "orders_made").run()
 
 
-def test_a_log_that_begins_with_the_newest_says_nothing_for_time_as_a_key(log: EventLog, analytics_db: Db) -> None:
+@pytest.mark.parametrize(
+    "put", [list, lambda lines: Random(1).sample(lines, len(lines))], ids=["newest first", "in no order"]
+)
+def test_a_log_that_begins_with_the_newest_says_nothing_for_time_as_a_key(
+    log: EventLog, analytics_db: Db, put: Callable[[list[str]], list[str]]
+) -> None:
     lines = [line(n, path=f"/{n}", at=f"17/May/2015:10:{59 - n // 10:02}:{59 - n % 10:02} +0000") for n in range(300)]
-    log.import_file(io.BytesIO("".join(lines).encode()))
+    log.import_file(io.BytesIO("".join(put(lines)).encode()))
     (advice,) = advise_shard_key(analytics_db, [{"time": 1}])
     assert (advice.verdict, advice.monotonic) == ("poor", True)
 
@@ -112,7 +119,12 @@ def test_a_capped_log_keeps_the_newest(log: EventLog, analytics_db: Db) -> None:
 def test_the_progress_bar_is_one_line_of_80_characters() -> None:
     screen = Console(width=80, file=io.StringIO(), force_terminal=True)
     with Progress(*columns(), console=screen, expand=True) as bar:
-        bar.add_task("a-rather-long-name-of-an-access.log.gz", lines=123_456_789, rejected=123_456, rate="123,456 /s")
+        bar.add_task(
+            "/var/log/a-rather-long-name-of-a-machine/a-rather-long-name-of-an-access.log.gz",
+            lines=123_456_789,
+            rejected=123_456,
+            rate="123,456 /s",
+        )
         (shown,) = [bar.get_renderable()]
         lines = screen.render_lines(shown, screen.options.update(height=None))
     assert len(lines) == 1

@@ -8,6 +8,7 @@ from tests.api.conftest import SECRET
 
 from squinney import assembly
 from squinney.ads import AdNetwork
+from squinney.ads.surface import web
 from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN, Visitor
 from squinney.service.site import create_site
@@ -68,6 +69,18 @@ def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembl
     assert site.get("/ads/campaigns/larch:boots", headers=HTML).status_code == 404
     assert site.post("/ads/status/larch:boots", data={"status": "ended"}, headers=HTML).status_code == 404
     assert site.get("/ads/why", headers=HTML).status_code == 403
+
+
+def test_a_member_has_a_bounded_number_of_campaigns(
+    site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "MOST_OWN", 1)
+    monkeypatch.setattr(web, "_is_admin", lambda request: False)
+    _made(site)
+    form = {"name": "second", "advertiser": "Larch", "model": "cpm", "bid": "1", "total": "1"}
+    refused = site.post("/ads/campaigns", data=form, headers=HTML)
+    assert "at most 1 campaigns" in refused.text
+    assert [one["_id"] for one in _network(systems).all().items] == ["larch:boots"]
 
 
 def test_a_flood_from_one_address_is_bounded_and_hurts_no_other(systems: assembly.Assembled) -> None:

@@ -133,6 +133,18 @@ GUARDS = [
         "still: Document = {}",
         "test_what_has_ended_stays_ended",
     ),
+    _campaign(
+        "a campaign has so many ads at most",
+        "        self._refuse_too_many(campaign_id, where)\n",
+        "",
+        "test_a_campaign_has_a_bounded_number_of_ads",
+    ),
+    _page(
+        "a member has so many campaigns at most",
+        "        _refuse_too_many(request, network)\n",
+        "",
+        "test_a_member_has_a_bounded_number_of_campaigns",
+    ),
     _choice(
         "a paused campaign is not shown",
         'if campaign["status"] != "active":',

@@ -11,10 +11,10 @@ from pymongo.errors import DuplicateKeyError
 from squinney import checks
 from squinney.ads import queries, rules
 from squinney.ads.choosing.zones import Zones
-from squinney.ads.documents import THOUSAND, Campaign, Placement
+from squinney.ads.documents import MOST_PLACEMENTS, THOUSAND, Campaign, Placement
 from squinney.ads.errors import CampaignEnded, CampaignTaken, UnitTaken, UnknownCampaign
 from squinney.clock import Clock
-from squinney.errors import Invalid
+from squinney.errors import Invalid, LimitReached
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
@@ -102,7 +102,9 @@ class Campaigns:
     @operation(reads_only=True)
     def placements(self, campaign_id: str) -> list[Placement]:
         """Where a campaign's ads are."""
-        return cast(list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=1_000)))
+        return cast(
+            list[Placement], list(queries.PLACEMENTS_OF.find(self._db, campaign_id=campaign_id, limit=MOST_PLACEMENTS))
+        )
 
     @operation(reads_only=True)
     def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
@@ -161,7 +163,7 @@ class Campaigns:
 
         Atomic: one update.
         After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`.
+        Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`, `LimitReached`.
         """
         unit, fields = _checked(ad)
         key = {"site": checks.identifier(site, "site"), "zone": checks.identifier(zone, "zone"), "unit": unit}
@@ -169,6 +171,7 @@ class Campaigns:
         if campaign["status"] == "ended":
             raise CampaignEnded(f"campaign {campaign_id} has ended", campaign_id=campaign_id)
         where = {"_id": {"site": site, "zone": zone, "ad_unit": unit}, "campaign_id": campaign_id}
+        self._refuse_too_many(campaign_id, where)
         worth = {"ecpm": rules.ecpm(campaign["pricing"])}
         change = {"$set": fields, "$setOnInsert": worth, "$currentDate": {"changed_at": True}}
         try:
@@ -178,6 +181,13 @@ class Campaigns:
         placed = cast(Document, found)
         self._zones.saw_placement(placed, at_once=True)
         return cast(Placement, placed)
+
+    def _refuse_too_many(self, campaign_id: str, placement: Document) -> None:
+        """Each choice in a zone may have to look at every ad there. Several at once may pass the limit by a few."""
+        ads = self._db["ad_placements"]
+        listed = queries.PLACEMENTS_OF(campaign_id=campaign_id)
+        if ads.count_documents(listed, limit=MOST_PLACEMENTS) == MOST_PLACEMENTS and not ads.find_one(placement):
+            raise LimitReached(f"a campaign has at most {MOST_PLACEMENTS} ads in zones", limit=MOST_PLACEMENTS)
 
 
 def _budget_of(campaign: Campaign, now: datetime) -> Document:

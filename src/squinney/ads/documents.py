@@ -16,6 +16,7 @@ THOUSAND = 1000  # thousandths of a minor unit; and what a CPM bid buys
 MOST_BID = 10**8
 MOST_BUDGET = 10**14
 MOST_CAP = 100
+MOST_PLACEMENTS = 1_000  # of one campaign
 KEEP_SERVES_SECONDS = 8 * 86_400
 KEEP_PROFILES_SECONDS = 90 * 86_400
 
@@ -161,7 +162,10 @@ COLLECTIONS = [
     ),
     Collection(
         "ad_counters",
-        indexes=[Index([("campaign_id", 1), ("day", 1)], why="stats()")],
+        indexes=[
+            Index([("campaign_id", 1), ("day", 1)], why="stats()"),
+            Index([("day", 1), ("campaign_id", 1)], why="the job that learns from clicks asks who delivered lately"),
+        ],
         shard_key={"campaign_id": 1, "day": 1},
         validator=_numbers("campaign_id", "day", spend=_MONEY, impressions=_MONEY, clicks=_MONEY),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from squinney.ads import budgets, queries, rules
 from squinney.clock import utcnow
 from squinney.mongo.pinned import pinned
@@ -30,16 +32,18 @@ def end_campaigns(db: Db) -> dict[str, int]:
     return {"ended": pinned(db)["ad_campaigns"].update_many(queries.OVERDUE(now=utcnow()), change).modified_count}
 
 
-def refresh_ecpm(db: Db) -> dict[str, int]:
-    """Set what each ad that is paid by the click is worth, by its clicks so far.
+def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
+    """Set what each ad that is paid by the click is worth, by its clicks so far, where anything was delivered lately.
 
     Atomic: each ad by itself.
     After a crash: the next run goes on.
     """
     db = pinned(db)
     changed = 0
-    for campaign in queries.CAMPAIGNS.find(db):
-        if campaign["status"] != "active" or campaign["pricing"]["model"] != "cpc":
+    since = rules.day_of(now or utcnow()) - timedelta(days=1)
+    for campaign_id in db["ad_counters"].distinct("campaign_id", queries.DELIVERED_SINCE(day=since)):
+        campaign = db["ad_campaigns"].find_one(queries.CAMPAIGN(campaign_id=campaign_id))
+        if campaign is None or campaign["status"] != "active" or campaign["pricing"]["model"] != "cpc":
             continue
         rates = {
             tuple(one["_id"].values()): one

@@ -121,6 +121,14 @@ COUNTERS = Query(
     example={"campaign_id": "c", "start": _DAY, "end": _DAY},
     sort=[("day", 1)],
 )
+DELIVERED_SINCE = Query(
+    "ads.delivered-since",
+    "ad_counters",
+    where=lambda day: {"day": {"$gte": day}},
+    example={"day": _DAY},
+    routing="broadcast",
+    reason="campaigns of all shards that delivered lately, once a minute",
+)
 SIGNING_KEY = Query("ads.signing-key", "ad_keys", where=lambda: {"_id": "serves"})
 
 
@@ -204,6 +212,7 @@ QUERIES: list[Query | Pipeline] = [
     SERVE,
     SOME_SERVES,
     COUNTERS,
+    DELIVERED_SINCE,
     SIGNING_KEY,
     RATES,
     WRONG_SUMS,

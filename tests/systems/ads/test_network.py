@@ -17,13 +17,14 @@ from squinney.ads import (
     ServeExpired,
     UnitTaken,
     UnknownCampaign,
+    campaigns,
     find_problems,
     repair,
 )
 from squinney.ads import jobs as ad_jobs
 from squinney.ads.budgets import return_lapsed
 from squinney.ads.tokens import Tokens
-from squinney.errors import Invalid
+from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db
 
 Make = Callable[..., str]
@@ -126,6 +127,18 @@ def test_a_unit_belongs_to_one_campaign(network: AdNetwork, campaign: Make) -> N
     changed = network.place("a", "news", "top", {"unit": "a", "creative": {**CREATIVE, "title": "New"}})
     assert changed["creative"]["title"] == "New"
     assert [one["_id"]["ad_unit"] for one in network.placements("a")] == ["a"]
+
+
+def test_a_campaign_has_a_bounded_number_of_ads(
+    network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaigns, "MOST_PLACEMENTS", 2)
+    campaign("a")
+    network.place("a", "news", "top", {"unit": "b", "creative": CREATIVE})
+    network.place("a", "news", "top", {"unit": "b", "creative": CREATIVE, "weight": 2})
+    with pytest.raises(LimitReached, match="at most 2"):
+        network.place("a", "news", "top", {"unit": "c", "creative": CREATIVE})
+    assert sorted(_units(network)) == ["a", "b"]
 
 
 def test_what_has_ended_stays_ended(network: AdNetwork, campaign: Make) -> None:
@@ -387,13 +400,15 @@ def test_a_click_after_its_lease_is_paid_by_the_budget_while_it_can(
 # ---- jobs, problems ----
 
 
-def test_clicks_teach_what_an_ad_is_worth(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+def test_clicks_teach_what_an_ad_is_worth(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
     campaign("a", bid=10, model="cpc")
     for serve_id in [network.choose("news", "top")[0].serve_id for _ in range(20)]:
         network.click(serve_id)
-    assert ad_jobs.refresh_ecpm(ads_db) == {"changed": 1}
+    assert ad_jobs.refresh_ecpm(ads_db, clock.now) == {"changed": 1}
     assert ads_db["ad_placements"].find_one()["ecpm"] == network.ecpm("a", impressions=20, clicks=20)
-    assert ad_jobs.refresh_ecpm(ads_db) == {"changed": 0}
+    assert ad_jobs.refresh_ecpm(ads_db, clock.now) == {"changed": 0}
+    network.click(network.choose("news", "top")[0].serve_id)
+    assert ad_jobs.refresh_ecpm(ads_db, clock.now + timedelta(days=3)) == {"changed": 0}  # nothing of late
 
 
 def test_campaigns_whose_time_is_up_are_ended(network: AdNetwork, campaign: Make, ads_db: Db) -> None:

@@ -27,6 +27,7 @@ class Choice:
         self._user = user
         self._words = words
         self._now = now
+        self._without_money: set[str] = set()  # campaigns
         self.accepts: Accepts | None = None
         self._shown: dict[str, Any] | None = None  # the user's profile, once it is known
 
@@ -36,7 +37,9 @@ class Choice:
         if not count:
             return chosen
         for ad, score in zone.ordered().ranked(self._words, chance):
-            if not self.left_out(ad) and (serve := self._serve(ad, score, tokens)):
+            if ad.held.campaign["_id"] in self._without_money or self.left_out(ad):
+                continue
+            if serve := self._serve(ad, score, tokens):
                 chosen.append(serve)
                 if len(chosen) == count:
                     break
@@ -72,6 +75,7 @@ class Choice:
             return None
         lease = held.wallet.reserve(promised, self._now)
         if lease is None:
+            self._without_money.add(held.campaign["_id"])
             return None
         if caps and not self._count(caps):
             held.wallet.release(lease, promised)

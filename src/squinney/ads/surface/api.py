@@ -20,6 +20,7 @@ from squinney.ads import (
 )
 from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP
 from squinney.ads.surface import openrtb
+from squinney.errors import LimitReached
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import service
 from squinney.http.problems import problem, responses
@@ -272,7 +273,7 @@ def deactivate_campaign(network: Network, campaign_id: str) -> Any:
 @router.post(
     "/campaigns/{campaign_id}/placements",
     response_model=PlacementModel,
-    responses=responses(UnknownCampaign, CampaignEnded, UnitTaken),
+    responses=responses(UnknownCampaign, CampaignEnded, UnitTaken, LimitReached),
 )
 def place(network: Network, campaign_id: str, body: NewPlacement) -> Any:
     """Put an ad into a zone, or change it."""

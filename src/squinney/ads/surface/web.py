@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from squinney.ads import AdNetwork, Campaign, UnknownCampaign
 from squinney.ads.documents import THOUSAND
-from squinney.errors import Forbidden, Invalid, SquinneyError
+from squinney.errors import Forbidden, Invalid, LimitReached, SquinneyError
 from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import render
@@ -29,6 +29,7 @@ Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
 Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 Name = Annotated[str, Query(max_length=200)]
+MOST_OWN = 100
 SAFE = ":/"  # of a campaign's name, as it stands in an address
 PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -91,6 +92,7 @@ def make_campaign(
     """Make a campaign and show it."""
     typed = {"name": name, "advertiser": advertiser, "model": model, "bid": bid, "total": total, "daily": daily}
     try:
+        _refuse_too_many(request, network)
         network.create_campaign(
             name,
             advertiser,
@@ -106,6 +108,11 @@ def make_campaign(
         return _index(request, network, error=error, typed=typed)
     visitor_of(request).flash("The campaign is made. Put its first ad into a zone.")
     return RedirectResponse(f"/ads/campaigns/{quote(name, safe=SAFE)}", status_code=303)
+
+
+def _refuse_too_many(request: Request, network: AdNetwork) -> None:
+    if not _is_admin(request) and len(network.owned_by(_person_id(request), limit=MOST_OWN).items) >= MOST_OWN:
+        raise LimitReached(f"a member has at most {MOST_OWN} campaigns", limit=MOST_OWN)
 
 
 def _amount(text: str, field: str) -> int:

@@ -10,7 +10,7 @@ from tests.api.conftest import SECRET
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.commerce import Carts, Catalog, KeptFacets, TestGateway, demo
+from squinney.commerce import Carts, Catalog, FacetCache, TestGateway, demo
 from squinney.errors import Unavailable
 from squinney.http.visitor import SIGNED_IN, Visitor
 
@@ -167,7 +167,7 @@ def test_products_are_shown_where_their_facets_cannot_be_counted(
 
 def test_a_broad_view_says_that_it_counted_only_so_many(shop: TestClient, systems: assembly.Assembled) -> None:
     services: Any = systems.services["commerce"]
-    services["facets"] = KeptFacets(services["catalog"], up_to=3)
+    services["facets"] = FacetCache(services["catalog"], up_to=3, count_seconds=60)
     shown = shop.get("/shop")
     assert ("3+ products" in shown.text, "Thirteen Lines" in shown.text) == (True, True)
 

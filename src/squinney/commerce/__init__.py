@@ -7,7 +7,7 @@ from squinney.commerce.carts.inventory import Inventory
 from squinney.commerce.catalog import queries as catalog_queries
 from squinney.commerce.catalog import search
 from squinney.commerce.catalog.catalog import Catalog
-from squinney.commerce.catalog.kept import KeptFacets
+from squinney.commerce.catalog.facet_cache import FacetCache
 from squinney.commerce.catalog.search import PRODUCTS
 from squinney.commerce.categories import queries as category_queries
 from squinney.commerce.categories.categories import Categories, breadcrumbs
@@ -65,9 +65,9 @@ __all__ = [
     "CategoryNotEmpty",
     "Charge",
     "DepthLimit",
+    "FacetCache",
     "InadequateInventory",
     "Inventory",
-    "KeptFacets",
     "OrderFixed",
     "OrderLimit",
     "Orders",

@@ -19,7 +19,7 @@ def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
     catalog = commerce.Catalog(db, transactions=transactions)
     return {
         "catalog": catalog,
-        "facets": commerce.KeptFacets(catalog),
+        "facets": commerce.FacetCache(catalog),
         "categories": commerce.Categories(db),
         "inventory": commerce.Inventory(db, transactions=transactions),
         "carts": commerce.Carts(db, payments=gateway, orders=orders, transactions=transactions),

@@ -18,7 +18,6 @@ from squinney.game.errors import InUse, NoSpace, OutOfReach, TooHeavy
 
 COPIED = ("bonus", "price", "stack", "region", "hands", "count")
 DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "d": "down"}
-OPPOSITE = {"n": "s", "s": "n", "e": "w", "w": "e", "u": "d", "d": "u"}
 
 
 # ---- things ----

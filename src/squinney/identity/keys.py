@@ -46,7 +46,7 @@ class Keys:
     def create(
         self, name: str, scopes: Iterable[str], *, expires_at: datetime | None = None, created_by: str = ""
     ) -> tuple[ApiKey, str]:
-        """Make a key: its document, and the one and only sight of the key itself.
+        """Make a key: its document, and the key itself, which is shown this once and not stored.
 
         Atomic: one insert.
         After a crash: a key that nobody knows; revoke it.

@@ -11,7 +11,7 @@ from squinney.errors import Invalid
 from squinney.identity import passwords, queries
 from squinney.identity.documents import WITHOUT_MARKERS, Person
 from squinney.identity.errors import LoginTaken, SignInRefused, UnknownPerson
-from squinney.identity.rules import LOGIN, neighbourhood
+from squinney.identity.rules import LOGIN, network_of
 from squinney.identity.throttle import Throttle
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -52,7 +52,7 @@ class People:
         Raises: `Invalid`, `LoginTaken`, `TooManyTries`, `Unavailable`.
         """
         if address:
-            self._sign_ups.count(neighbourhood(address))
+            self._sign_ups.count(network_of(address))
         person, steps = sign_up_steps(login, password, name=name, role=role, now=self._clock())
         try:
             self._transactions.run("sign-up", Plan(steps))
@@ -64,8 +64,8 @@ class People:
     def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
         """The person with this login and password, for `Sessions.start`.
 
-        Guessing is slowed by address, and by login from each address: nobody can lock a person out from elsewhere. What
-        is right counts for nothing. Callers who give no address count as one.
+        Tries are limited by address, and by login from each address: nobody can lock a person out from elsewhere. A
+        right password is not counted. Callers who give no address count as one.
 
         Atomic: each count is one update.
         After a crash: the attempt may count.
@@ -73,7 +73,7 @@ class People:
         """
         login = checks.text(login, "login", most=200).strip().lower()
         checks.text(password, "password", most=10_000)
-        here = neighbourhood(address)
+        here = network_of(address)
         self._count_try(login, here)
         credentials = self._db["logins"].find_one(queries.LOGIN(login=login)) or {}
         right = passwords.matches(credentials.get("password"), password)
@@ -84,7 +84,7 @@ class People:
         self._by_login.forget(f"{login} {here}")
         if here:
             self._by_address.take_back(here)
-        self._strengthen(credentials, password)
+        self._rehash_if_outdated(credentials, password)
         return _with_credential(person, credentials)
 
     def _count_try(self, login: str, here: str) -> None:
@@ -94,7 +94,7 @@ class People:
         attacked = self._attacks.is_used_up(login)
         self._by_login.count(f"{login} {here}", most=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
 
-    def _strengthen(self, credentials: Document, password: str) -> None:
+    def _rehash_if_outdated(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):
             same = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}
             self._db["logins"].update_one(same, {"$set": {"password": passwords.hashed(password)}})

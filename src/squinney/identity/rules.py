@@ -41,7 +41,7 @@ def checked_scopes(scopes: Iterable[str]) -> list[str]:
     return sorted(set(wanted))
 
 
-def neighbourhood(address: str) -> str:
+def network_of(address: str) -> str:
     """What attempts are counted by: an IPv6 address's first half, as whoever has one has all with the same half."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -19,10 +19,10 @@ CREATIVE = {"kind": "text", "title": "Boots", "text": "Dry feet", "url": "https:
 
 
 class Turned:
-    """A clock that stands still until it is turned."""
+    """A clock that stands still until it is turned, at today's noon: the server forgets old serves by its own clock."""
 
     def __init__(self) -> None:
-        self.now = datetime(2026, 11, 16, 12, tzinfo=UTC)
+        self.now = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 
     def __call__(self) -> datetime:
         return self.now

@@ -91,7 +91,7 @@ class Carts:
 
     @operation()
     def claim(self, cart_id: str, customer: str) -> Cart:
-        """Make a guest's cart the customer's that they turn out to be.
+        """Give a guest's cart to the customer who has signed in since.
 
         One that is somebody's stays theirs, and one that is being paid for or changed at this moment stays as it is.
 

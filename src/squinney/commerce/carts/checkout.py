@@ -34,7 +34,8 @@ from squinney.commerce.errors import (
 )
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.orders.payments import Attempt, Charge, PaymentGateway
+from squinney.commerce.orders.payments import Charge, PaymentGateway
+from squinney.commerce.orders.rules import attempt_of
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -232,9 +233,10 @@ class Checkout:
             if found["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
             if cart and (_is_waiting(cart, found) or _is_unchanged(cart, found)):
-                return self._sale(cart, found, charge)
-            if cart and cart["status"] == "expired":
-                return self._sale_of_gone(cart, found, charge)
+                return self._sale(cart, found, charge, rules.sale_steps(cart, self._clock()))
+            if cart and cart["status"] == "expired":  # its goods went back: take them again from what is available
+                goods = rules.retake_steps(cart["_id"], found["items"], self._clock())
+                return self._sale(cart, found, charge, goods)
             return Plan([rules.payment_step(found, self._owed(charge))])
 
         try:
@@ -242,7 +244,7 @@ class Checkout:
         except InadequateInventory:
             self._owe(payment["_id"], charge)
 
-    def _sale(self, cart: Cart, payment: Payment, charge: Charge) -> Plan:
+    def _sale(self, cart: Cart, payment: Payment, charge: Charge, goods: list[Step]) -> Plan:
         """Payment, order, sale and the cart's end, all at once."""
         at = self._clock()
         complete = {"status": "complete", "last_modified": at, "attempt": payment["attempt"]}
@@ -250,19 +252,7 @@ class Checkout:
             [
                 rules.cart_step(cart, complete),
                 rules.payment_step(payment, _ending(charge)),
-                *rules.sale_steps(cart, at),
-                self._orders.step_for(cart, payment, at),
-            ]
-        )
-
-    def _sale_of_gone(self, cart: Cart, payment: Payment, charge: Charge) -> Plan:
-        """The cart had expired: take the goods again from what is available."""
-        at = self._clock()
-        return Plan(
-            [
-                rules.cart_step(cart, {"status": "complete", "last_modified": at, "attempt": payment["attempt"]}),
-                rules.payment_step(payment, _ending(charge)),
-                *rules.retake_steps(cart["_id"], payment["items"], at),
+                *goods,
                 self._orders.step_for(cart, payment, at),
             ]
         )
@@ -299,11 +289,6 @@ class Checkout:
             if order.get("payment_id") == payment["_id"]:
                 return order
         raise PaymentRefunded("the goods were gone; the payment was given back", payment_id=payment["_id"])
-
-
-def attempt_of(payment: Payment) -> Attempt:
-    """The attempt as a provider knows it."""
-    return Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
 
 
 def _ending(charge: Charge) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _batches(found: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def _statuses(db: Db, cart_ids: list[Any]) -> dict[Any, str]:
-    carts = queries.LIVING_CARTS.find(db, cart_ids=cart_ids, projection={"status": 1})
+    carts = queries.CARTS_BY_ID.find(db, cart_ids=cart_ids, projection={"status": 1})
     return {cart["_id"]: cart["status"] for cart in carts}
 
 

@@ -89,7 +89,7 @@ UNFINISHED_PAYMENTS = Query(
     routing="broadcast",
     reason="forget_carts() asks for the attempts of a batch of carts",
 )
-LIVING_CARTS = Query(
+CARTS_BY_ID = Query(
     "commerce.carts-by-id",
     "carts",
     where=lambda cart_ids: {"_id": {"$in": cart_ids}},

@@ -92,7 +92,7 @@ class Catalog:
 
     @operation()
     def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
-        """Put another product in the place of the one with this version.
+        """Replace the product, if it still has this version.
 
         Atomic: one update, which the version decides.
         After a crash: it happened or it did not.

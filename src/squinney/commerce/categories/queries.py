@@ -6,12 +6,6 @@ from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.mongo.queries import Pipeline, Query, declared
 
 CATEGORY = Query("commerce.category", "categories", where=lambda slug: {"slug": slug}, example={"slug": "s"})
-CATEGORIES = Query(
-    "commerce.categories-by-slug",
-    "categories",
-    where=lambda slugs: {"slug": {"$in": slugs}},
-    example={"slugs": ["s", "t"]},
-)
 CATEGORIES_BY_ID = Query(
     "commerce.categories-by-id",
     "categories",

@@ -19,7 +19,7 @@ from squinney.commerce.orders import lines as order_lines
 from squinney.commerce.orders import queries, rules
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, fixed
-from squinney.commerce.orders.payments import Attempt, PaymentGateway
+from squinney.commerce.orders.payments import PaymentGateway
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
@@ -272,9 +272,8 @@ class Orders:
         return payment
 
     def _give_back(self, payment: Payment, gateway: PaymentGateway | None) -> None:
-        attempt = Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
         try:
-            charge = gateway.refund(attempt) if gateway else None
+            charge = gateway.refund(rules.attempt_of(payment)) if gateway else None
         except Exception as error:
             raise _unrefunded(payment) from error
         if charge is None or charge.state != "refunded":

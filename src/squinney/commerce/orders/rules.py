@@ -9,6 +9,7 @@ from typing import Any
 from squinney.commerce.carts.documents import STOCK, Cart, Movement, Payment
 from squinney.commerce.carts.rules import movement_step
 from squinney.commerce.orders.documents import Order, OrderLine
+from squinney.commerce.orders.payments import Attempt
 from squinney.transactions import Stale, Step
 
 
@@ -55,6 +56,11 @@ def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
     if customer := cart.get("customer"):
         order["customer"] = customer
     return order
+
+
+def attempt_of(payment: Payment) -> Attempt:
+    """The attempt as a provider knows it."""
+    return Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
 
 
 def order_line(line: Mapping[str, Any]) -> OrderLine:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from squinney.commerce import (
     CartClosed,
     CartEmpty,
     CartLimit,
-    Carts,
-    Catalog,
     Categories,
     CategoryNotEmpty,
     DepthLimit,
     InadequateInventory,
-    Inventory,
     OrderFixed,
     OrderLimit,
-    Orders,
     PaymentDeclined,
     PaymentRefunded,
     PaymentUnsettled,
@@ -33,6 +29,7 @@ from squinney.commerce import (
     UnknownProduct,
     WrongCurrency,
 )
+from squinney.commerce.surface.dependencies import CartsDep, CatalogDep, CategoriesDep, InventoryDep, OrdersDep
 from squinney.commerce.surface.filters import Filters, Text
 from squinney.commerce.surface.models import (
     Adjustment,
@@ -59,7 +56,7 @@ from squinney.commerce.surface.models import (
 )
 from squinney.http.answers import page_of, signed_page
 from squinney.http.cursors import Cursor, Signing
-from squinney.http.dependencies import IdempotencyKey, NeededKey, service
+from squinney.http.dependencies import IdempotencyKey, NeededKey
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
 from squinney.patterns.ancestors import Cycle
@@ -67,11 +64,6 @@ from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRu
 
 router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPartRoute)
 
-Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
@@ -82,8 +74,8 @@ Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "pr
 
 @router.get("/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def find_products(
-    catalog: Products,
-    tree: Tree,
+    catalog: CatalogDep,
+    tree: CategoriesDep,
     signed: Signing,
     filters: Filters,
     sort: Sort | Literal["relevance"] | None = None,
@@ -97,8 +89,8 @@ def find_products(
 
 @router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
 def count_facets(
-    catalog: Products,
-    tree: Tree,
+    catalog: CatalogDep,
+    tree: CategoriesDep,
     filters: Filters,
     by: Annotated[list[Facet], Query(min_length=1, max_length=7)],
 ) -> Any:
@@ -120,25 +112,25 @@ def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, An
 @router.post(
     "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
 )
-def add_product(catalog: Products, body: NewProduct, key: IdempotencyKey) -> Any:
+def add_product(catalog: CatalogDep, body: NewProduct, key: IdempotencyKey) -> Any:
     """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
     return catalog.add(body.product(), key=key)
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
-def get_product(catalog: Products, sku: str) -> Any:
+def get_product(catalog: CatalogDep, sku: str) -> Any:
     """One product with its categories."""
     return catalog.get_with_categories(sku)
 
 
 @router.patch("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
-def patch_product(catalog: Products, sku: str, body: ProductPatch) -> Any:
+def patch_product(catalog: CatalogDep, sku: str, body: ProductPatch) -> Any:
     """Change some fields of a product."""
     return catalog.patch(sku, body.changes, expected_version=body.expected_version)
 
 
 @router.delete("/products/{sku:path}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
-def remove_product(catalog: Products, sku: str) -> None:
+def remove_product(catalog: CatalogDep, sku: str) -> None:
     """Remove a product that is in no cart."""
     catalog.remove(sku)
 
@@ -147,13 +139,13 @@ def remove_product(catalog: Products, sku: str) -> None:
 
 
 @router.get("/stock/{sku:path}/movements", response_model=page_of(MovementModel), responses=responses(UnknownProduct))
-def list_movements(inventory: Stock, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_movements(inventory: InventoryDep, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
     return signed_page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
-def get_stock(inventory: Stock, sku: str) -> Any:
+def get_stock(inventory: InventoryDep, sku: str) -> Any:
     """What there is of a SKU."""
     return inventory.level(sku)
 
@@ -163,7 +155,7 @@ def get_stock(inventory: Stock, sku: str) -> Any:
     response_model=StockModel,
     responses=responses(UnknownProduct, KeyReused, StillRunning, Busy),
 )
-def receive_stock(inventory: Stock, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
+def receive_stock(inventory: InventoryDep, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
     """Add units that arrived."""
     return inventory.receive(sku, body.qty, reason=body.reason, key=key)
 
@@ -173,7 +165,7 @@ def receive_stock(inventory: Stock, sku: str, body: Receipt, key: IdempotencyKey
     response_model=StockModel,
     responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
 )
-def adjust_stock(inventory: Stock, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
+def adjust_stock(inventory: InventoryDep, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
     """Correct the count."""
     return inventory.adjust(sku, body.delta, body.reason, key=key)
 
@@ -182,7 +174,9 @@ def adjust_stock(inventory: Stock, sku: str, body: Adjustment, key: IdempotencyK
 
 
 @router.get("/categories", response_model=page_of(CategoryModel), responses=responses(UnknownCategory))
-def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_categories(
+    tree: CategoriesDep, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
     """The categories below one, or the roots, in their order."""
     return signed_page(tree.children(parent, cursor=cursor, limit=limit), signed)
 
@@ -193,20 +187,20 @@ def list_categories(tree: Tree, signed: Signing, parent: Text = None, cursor: Cu
     response_model=CategoryModel,
     responses=responses(UnknownCategory, SlugTaken, DepthLimit, KeyReused, Busy),
 )
-def add_category(tree: Tree, body: NewCategory, key: IdempotencyKey) -> Any:
+def add_category(tree: CategoriesDep, body: NewCategory, key: IdempotencyKey) -> Any:
     """Add a category as the last child of its parent."""
     return tree.add(body.name, body.slug, body.parent, key=key)
 
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
-def get_category(tree: Tree, slug: str) -> Any:
+def get_category(tree: CategoriesDep, slug: str) -> Any:
     """One category with its ancestors, nearest first."""
     return tree.get(slug)
 
 
 @router.get("/categories/{slug}/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def list_subtree(
-    catalog: Products,
+    catalog: CatalogDep,
     signed: Signing,
     slug: str,
     type: Text = None,
@@ -223,13 +217,13 @@ def list_subtree(
     response_model=CategoryModel,
     responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
 )
-def move_category(tree: Tree, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
+def move_category(tree: CategoriesDep, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
     """Put a category, with everything below it, elsewhere."""
     return tree.move(slug, body.parent, body.position, key=key)
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
-def change_category(tree: Tree, slug: str, body: CategoryPatch) -> Any:
+def change_category(tree: CategoriesDep, slug: str, body: CategoryPatch) -> Any:
     """Give a category another name, or another slug."""
     return tree.rename(slug, body.name) if body.name is not None else tree.change_slug(slug, str(body.slug))
 
@@ -237,7 +231,7 @@ def change_category(tree: Tree, slug: str, body: CategoryPatch) -> Any:
 @router.delete(
     "/categories/{slug}", response_model=Removed, responses=responses(UnknownCategory, CategoryNotEmpty, Busy)
 )
-def remove_category(tree: Tree, slug: str, children: Literal["refuse", "lift", "cascade"] = "refuse") -> Any:
+def remove_category(tree: CategoriesDep, slug: str, children: Literal["refuse", "lift", "cascade"] = "refuse") -> Any:
     """Remove a category."""
     return {"removed": tree.remove(slug, children=children)}
 
@@ -249,7 +243,7 @@ LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, Inadequate
 
 @router.get("/carts", response_model=page_of(CartModel), responses=responses())
 def list_carts(
-    carts: Baskets,
+    carts: CartsDep,
     signed: Signing,
     status: Literal["active", "pending", "complete", "expiring", "expired"] = "active",
     cursor: Cursor = None,
@@ -260,13 +254,13 @@ def list_carts(
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
-def new_cart(carts: Baskets, body: NewCart, key: IdempotencyKey) -> Any:
+def new_cart(carts: CartsDep, body: NewCart, key: IdempotencyKey) -> Any:
     """An empty cart."""
     return carts.new(currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
-def get_cart(carts: Baskets, cart_id: str) -> Any:
+def get_cart(carts: CartsDep, cart_id: str) -> Any:
     """One cart."""
     return carts.get(cart_id)
 
@@ -276,7 +270,7 @@ def get_cart(carts: Baskets, cart_id: str) -> Any:
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency, KeyReused, StillRunning, Busy),
 )
-def add_item(carts: Baskets, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
+def add_item(carts: CartsDep, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
     """Reserve units of a product for the cart."""
     return carts.add_item(cart_id, body.sku, body.qty, key=key)
 
@@ -286,7 +280,7 @@ def add_item(carts: Baskets, cart_id: str, body: LineModel, key: IdempotencyKey)
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def set_quantity(carts: Baskets, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
+def set_quantity(carts: CartsDep, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line say so many; 0 removes it."""
     return carts.set_quantity(cart_id, sku, body.qty, key=key)
 
@@ -296,13 +290,13 @@ def set_quantity(carts: Baskets, cart_id: str, sku: str, body: Quantity, key: Id
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def remove_item(carts: Baskets, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
+def remove_item(carts: CartsDep, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Give a line's goods back."""
     return carts.remove_item(cart_id, sku, key=key)
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
-def abandon_cart(carts: Baskets, cart_id: str) -> Any:
+def abandon_cart(carts: CartsDep, cart_id: str) -> Any:
     """Give everything back and end the cart."""
     return carts.abandon(cart_id)
 
@@ -314,7 +308,7 @@ def abandon_cart(carts: Baskets, cart_id: str) -> Any:
         UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
     ),
 )
-def check_out(carts: Baskets, cart_id: str, idempotency_key: NeededKey) -> Any:
+def check_out(carts: CartsDep, cart_id: str, idempotency_key: NeededKey) -> Any:
     """Charge for the cart and make its order, once per key: the same key again gives the same order."""
     return carts.checkout(cart_id, key=idempotency_key)
 
@@ -324,7 +318,7 @@ def check_out(carts: Baskets, cart_id: str, idempotency_key: NeededKey) -> Any:
     response_model=PaymentModel,
     responses=responses(UnknownPayment, PaymentUnsettled, Busy),
 )
-def settle_payment(carts: Baskets, payment_id: str) -> Any:
+def settle_payment(carts: CartsDep, payment_id: str) -> Any:
     """Ask the provider how a payment stands, and act on it; for its webhook, also after a refund there."""
     return carts.settle(payment_id)
 
@@ -335,7 +329,9 @@ EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused,
 
 
 @router.get("/orders", response_model=page_of(OrderModel), responses=responses())
-def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_orders(
+    orders: OrdersDep, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
     """Orders, newest first: a customer's, or all."""
     if customer is None:
         return signed_page(orders.all(cursor=cursor, limit=limit), signed)
@@ -348,20 +344,20 @@ def list_orders(orders: Sales, signed: Signing, customer: Text = None, cursor: C
     response_model=OrderModel,
     responses=responses(OrderLimit, KeyReused, StillRunning, Busy),
 )
-def place_order(orders: Sales, body: NewOrder, key: IdempotencyKey) -> Any:
+def place_order(orders: OrdersDep, body: NewOrder, key: IdempotencyKey) -> Any:
     """Make an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]
     return orders.place(lines, currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/orders/{order_id}", response_model=OrderModel, responses=responses(UnknownOrder))
-def get_order(orders: Sales, order_id: str) -> Any:
+def get_order(orders: OrdersDep, order_id: str) -> Any:
     """One order."""
     return orders.get(order_id)
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
-def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
+def add_order_line(orders: OrdersDep, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
     """Add a line, or to the line that is there."""
     return orders.add_or_increase(
         order_id,
@@ -377,7 +373,7 @@ def add_order_line(orders: Sales, order_id: str, body: OrderLineChange, key: Ide
 @router.put(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
+def set_order_quantity(orders: OrdersDep, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line of the order say so many."""
     return orders.set_quantity(order_id, sku, body.qty, key=key)
 
@@ -385,7 +381,7 @@ def set_order_quantity(orders: Sales, order_id: str, sku: str, body: Quantity, k
 @router.delete(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def remove_order_line(orders: Sales, order_id: str, sku: str, key: IdempotencyKey) -> Any:
+def remove_order_line(orders: OrdersDep, order_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Take a line out of the order."""
     return orders.remove_item(order_id, sku, key=key)
 
@@ -395,12 +391,12 @@ def remove_order_line(orders: Sales, order_id: str, sku: str, key: IdempotencyKe
     response_model=OrderModel,
     responses=responses(UnknownOrder, OrderFixed, PaymentUnsettled, Busy),
 )
-def cancel_order(orders: Sales, order_id: str) -> Any:
+def cancel_order(orders: OrdersDep, order_id: str) -> Any:
     """Cancel an order: refund it and restock its goods."""
     return orders.cancel(order_id)
 
 
 @router.delete("/orders/{order_id}", status_code=204, responses=responses(UnknownOrder, OrderFixed))
-def delete_order(orders: Sales, order_id: str) -> None:
+def delete_order(orders: OrdersDep, order_id: str) -> None:
     """Forget an order that is cancelled, or that nobody paid for."""
     orders.delete(order_id)

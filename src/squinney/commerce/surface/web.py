@@ -1,4 +1,4 @@
-"""The shop's pages: browsing, the cart, checkout and orders. `/shop/admin` is in `commerce_admin.py`."""
+"""The shop's pages: browsing, the cart, checkout and orders. `/shop/admin` is in `web_admin.py`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from squinney.commerce import (
     CartClosed,
     Carts,
     Catalog,
-    Categories,
+    FacetCache,
     Inventory,
-    KeptFacets,
-    Orders,
     TestGateway,
     UnknownCart,
     UnknownOrder,
@@ -26,7 +24,7 @@ from squinney.commerce import (
 from squinney.commerce.carts.documents import Cart
 from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
-from squinney.commerce.surface import web_admin as commerce_admin
+from squinney.commerce.surface import web_admin
 from squinney.commerce.surface.damage import (
     require_cart,
     require_order,
@@ -35,9 +33,17 @@ from squinney.commerce.surface.damage import (
     whole_orders,
     whole_products,
 )
+from squinney.commerce.surface.dependencies import (
+    CartsDep,
+    CatalogDep,
+    CategoriesDep,
+    FacetsDep,
+    InventoryDep,
+    OrdersDep,
+)
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.dependencies import assembled, service
+from squinney.http.dependencies import assembled
 from squinney.http.pages import render, whole
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
@@ -49,15 +55,9 @@ from squinney.system import Assembled
 from squinney.transactions import Key
 
 router = APIRouter(prefix="/shop")
-router.include_router(commerce_admin.router)
+router.include_router(web_admin.router)
 WRITES_NEED = "visitor"
 
-Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
-Counts = Annotated[KeptFacets, Depends(service("commerce", "facets", KeptFacets))]
 Text = Annotated[str, Form(max_length=200)]
 Word = Annotated[str, Query(max_length=200)]
 
@@ -81,10 +81,10 @@ ORDERS = {
 @router.get("", response_class=HTMLResponse)
 def browse(
     request: Request,
-    catalog: Products,
-    tree: Tree,
-    inventory: Stock,
-    counts: Counts,
+    catalog: CatalogDep,
+    tree: CategoriesDep,
+    inventory: InventoryDep,
+    counts: FacetsDep,
     category: Word = "",
     type: Word = "",
     genre: Word = "",
@@ -119,7 +119,7 @@ def browse(
 def _listing(
     catalog: Catalog,
     inventory: Inventory,
-    counts: KeptFacets,
+    counts: FacetCache,
     inside: Any,
     chosen: dict[str, str],
     sort: str,
@@ -152,7 +152,7 @@ def _linker(chosen: dict[str, str], sort: str) -> Any:
 
 
 @router.get("/products/{sku:path}", response_class=HTMLResponse)
-def show_product(request: Request, catalog: Products, inventory: Stock, carts: Baskets, sku: str) -> Response:
+def show_product(request: Request, catalog: CatalogDep, inventory: InventoryDep, carts: CartsDep, sku: str) -> Response:
     """One product, as its type has it."""
     return _product(request, catalog, inventory, carts, sku)
 
@@ -187,7 +187,7 @@ def _product(
 
 
 @router.get("/stock")
-def live_stock(inventory: Stock, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
+def live_stock(inventory: InventoryDep, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
     """What is available of each SKU; the pages ask every few seconds."""
     levels = whole_levels(inventory, sku)
     available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
@@ -254,7 +254,13 @@ def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
 
 @router.post("/cart/items", response_class=HTMLResponse)
 def add_item(
-    request: Request, catalog: Products, inventory: Stock, carts: Baskets, sku: Text, key: Text, qty: Text = "1"
+    request: Request,
+    catalog: CatalogDep,
+    inventory: InventoryDep,
+    carts: CartsDep,
+    sku: Text,
+    key: Text,
+    qty: Text = "1",
 ) -> Response:
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
@@ -279,7 +285,7 @@ def _cart_id(request: Request, carts: Carts) -> str:
 
 
 @router.get("/cart", response_class=HTMLResponse)
-def show_cart(request: Request, carts: Baskets, inventory: Stock) -> Response:
+def show_cart(request: Request, carts: CartsDep, inventory: InventoryDep) -> Response:
     """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
     cart = _cart_of_browser(request, carts)
     return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, carts, inventory)
@@ -302,7 +308,7 @@ def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: S
 
 
 @router.post("/cart/quantity", response_class=HTMLResponse)
-def set_quantity(request: Request, carts: Baskets, inventory: Stock, sku: Text, qty: Text) -> Response:
+def set_quantity(request: Request, carts: CartsDep, inventory: InventoryDep, sku: Text, qty: Text) -> Response:
     """Change a line; 0 removes it."""
     try:
         carts.set_quantity(_cart_id(request, carts), sku, _quantity(qty))
@@ -315,8 +321,8 @@ def set_quantity(request: Request, carts: Baskets, inventory: Stock, sku: Text, 
 def check_out(
     request: Request,
     systems: Annotated[Assembled, Depends(assembled)],
-    carts: Baskets,
-    inventory: Stock,
+    carts: CartsDep,
+    inventory: InventoryDep,
     key: Text,
     card: Text = "",
 ) -> Response:
@@ -345,7 +351,7 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 
 @router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_orders(
-    request: Request, orders: Sales, cursor: Annotated[str | None, Query(max_length=20_000)] = None
+    request: Request, orders: OrdersDep, cursor: Annotated[str | None, Query(max_length=20_000)] = None
 ) -> Response:
     """The visitor's own orders."""
     person = visitor_of(request).person
@@ -355,7 +361,7 @@ def show_orders(
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
-def show_order(request: Request, orders: Sales, order_id: str) -> Response:
+def show_order(request: Request, orders: OrdersDep, order_id: str) -> Response:
     """An order. Whoever knows a guest's order id may look: it is as long as a password."""
     order = orders.get(order_id)
     strangers = order.get("customer") not in (None, _customer(request))

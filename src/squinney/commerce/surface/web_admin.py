@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import Carts, Catalog, Categories, Inventory, Orders
+from squinney.commerce import Catalog, Categories, Inventory, Orders
 from squinney.commerce.surface.damage import whole_levels, whole_orders, whole_products
+from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep, OrdersDep
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
@@ -24,11 +24,6 @@ from squinney.transactions import Key
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
 
-Products = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
-Tree = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
-Stock = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
-Baskets = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
-Sales = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
 Text = Annotated[str, Form(max_length=500)]
 MOST_SHOWN = 500
 
@@ -36,10 +31,10 @@ MOST_SHOWN = 500
 @router.get("", response_class=HTMLResponse)
 def show_admin(
     request: Request,
-    catalog: Products,
-    tree: Tree,
-    inventory: Stock,
-    orders: Sales,
+    catalog: CatalogDep,
+    tree: CategoriesDep,
+    inventory: InventoryDep,
+    orders: OrdersDep,
     cursor: Annotated[str | None, Query(max_length=20_000)] = None,
 ) -> Response:
     """Stock by title, the tree, and the newest orders."""
@@ -86,7 +81,7 @@ def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
     return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
-def _done_or_told(request: Request, services: Any, change: Callable[[], object], done: str) -> Response:
+def _done_or_error(request: Request, services: Any, change: Callable[[], object], done: str) -> Response:
     try:
         change()
     except SquinneyError as error:
@@ -95,16 +90,18 @@ def _done_or_told(request: Request, services: Any, change: Callable[[], object],
     return RedirectResponse("/shop/admin", status_code=303)
 
 
-async def _nouns(catalog: Products, tree: Tree, inventory: Stock, orders: Sales) -> tuple[Any, ...]:
+async def _services(
+    catalog: CatalogDep, tree: CategoriesDep, inventory: InventoryDep, orders: OrdersDep
+) -> tuple[Any, ...]:
     return catalog, tree, inventory, orders
 
 
-Services = Annotated[Any, Depends(_nouns)]
+Services = Annotated[Any, Depends(_services)]
 
 
 @router.post("/stock", response_class=HTMLResponse)
 def change_stock(
-    request: Request, services: Services, inventory: Stock, sku: Text, units: Text, key: Text, reason: Text = ""
+    request: Request, services: Services, inventory: InventoryDep, sku: Text, units: Text, key: Text, reason: Text = ""
 ) -> Response:
     """Receive units; with a minus sign, and a reason, write some off."""
 
@@ -116,43 +113,43 @@ def change_stock(
         else:
             inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
 
-    return _done_or_told(request, services, change, f"{units} of {sku} booked.")
+    return _done_or_error(request, services, change, f"{units} of {sku} booked.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
 def add_category(
-    request: Request, services: Services, tree: Tree, name: Text, key: Text, parent: Text = ""
+    request: Request, services: Services, tree: CategoriesDep, name: Text, key: Text, parent: Text = ""
 ) -> Response:
     """Add a category; a form sent twice adds one."""
     add = partial(tree.add, name, parent=parent or None, key=Key(key, "web"))
-    return _done_or_told(request, services, add, f"“{name}” is added.")
+    return _done_or_error(request, services, add, f"“{name}” is added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
 def move_category(
-    request: Request, services: Services, tree: Tree, slug: Text, parent: Text = "", position: Text = ""
+    request: Request, services: Services, tree: CategoriesDep, slug: Text, parent: Text = "", position: Text = ""
 ) -> Response:
     """Move a category: by the form, or dragged."""
     number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_told(request, services, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
+    return _done_or_error(request, services, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
-def rename_category(request: Request, services: Services, tree: Tree, slug: Text, name: Text) -> Response:
+def rename_category(request: Request, services: Services, tree: CategoriesDep, slug: Text, name: Text) -> Response:
     """Rename a category."""
-    return _done_or_told(request, services, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
+    return _done_or_error(request, services, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
 def remove_category(
-    request: Request, services: Services, tree: Tree, slug: Text, children: Text = "refuse"
+    request: Request, services: Services, tree: CategoriesDep, slug: Text, children: Text = "refuse"
 ) -> Response:
     """Remove a category."""
     remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
-    return _done_or_told(request, services, remove, f"“{slug}” is removed.")
+    return _done_or_error(request, services, remove, f"“{slug}” is removed.")
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
-def cancel_order(request: Request, services: Services, orders: Sales, order_id: Text) -> Response:
+def cancel_order(request: Request, services: Services, orders: OrdersDep, order_id: Text) -> Response:
     """Cancel an order: refund and restock."""
-    return _done_or_told(request, services, lambda: orders.cancel(order_id), "The order is cancelled.")
+    return _done_or_error(request, services, lambda: orders.cancel(order_id), "The order is cancelled.")

@@ -19,12 +19,6 @@ STALLED = Query(
     routing="broadcast",
     reason="the sweep looks on every shard",
 )
-UPLOAD_OF = Query(
-    "content.upload",
-    UPLOADS,
-    where=lambda upload_id: visible({"_id": upload_id}),
-    example={"upload_id": "u"},
-)
 DUE_REMOVALS = Query(
     "content.due-removals",
     REMOVALS,

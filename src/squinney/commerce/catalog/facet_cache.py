@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Counts = dict[str, Any]
 
 
-class KeptFacets:
+class FacetCache:
     """The facets of `Catalog` for pages, which show their products with or without them.
 
     At most `up_to` products are counted, for at most `count_seconds`, and the result is kept for `keep_seconds`.

@@ -6,7 +6,7 @@ import time
 from threading import Barrier, Event, Thread
 from typing import Any, cast
 
-from squinney.commerce import Catalog, KeptFacets
+from squinney.commerce import Catalog, FacetCache
 from squinney.errors import Unavailable
 
 
@@ -37,9 +37,9 @@ class Clock:
         return self.now
 
 
-def kept(catalog: Counting, **options: Any) -> KeptFacets:
+def kept(catalog: Counting, **options: Any) -> FacetCache:
     """Facets of this catalog."""
-    return KeptFacets(cast(Catalog, catalog), **options)
+    return FacetCache(cast(Catalog, catalog), **options)
 
 
 def test_a_count_is_bounded_and_kept_for_a_while() -> None:

@@ -71,6 +71,19 @@ def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembl
     assert site.get("/ads/why", headers=HTML).status_code == 403
 
 
+def test_the_console_tells_of_today_and_of_click_rates(site: TestClient, systems: assembly.Assembled) -> None:
+    form = {"name": "a", "advertiser": "Larch", "model": "cpm", "bid": "1000", "total": "100", "daily": "24"}
+    site.post("/ads/campaigns", data=form, headers=HTML)
+    ad = {"site": "news", "zone": "top", "unit": "u", "title": "t", "url": "https://example.com/"}
+    site.post("/ads/place/a", data=ad, headers=HTML)
+    network = _network(systems)
+    network.click(network.choose("news", "top")[0].serve_id)
+    page = site.get("/ads/campaigns/a", headers=HTML).text
+    assert "Today 1.00 EUR of 24.00 EUR is spent; paced evenly, up to " in page
+    assert page.count("100.00%") == 2  # of the campaign, and of its zone
+    assert "Spend in EUR" in page
+
+
 def test_a_member_has_a_bounded_number_of_campaigns(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

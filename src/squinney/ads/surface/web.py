@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,8 +11,9 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.ads import AdNetwork, Campaign, UnknownCampaign
+from squinney.ads import AdNetwork, Campaign, UnknownCampaign, rules
 from squinney.ads.documents import THOUSAND
+from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, LimitReached, SquinneyError
 from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import address_of, service
@@ -141,11 +143,22 @@ def _campaign(
         totals=stats["totals"],
         money=network.money([campaign_id])[campaign_id],
         thousand=THOUSAND,
+        today=_today(campaign, stats["rows"], utcnow()),
         charts=_charts(stats),
         zones=_zones(stats["rows"]),
         placements=network.placements(campaign_id),
         error=error,
     )
+
+
+def _today(campaign: Campaign, rows: list[dict[str, Any]], now: datetime) -> dict[str, int] | None:
+    """What a day's budget has come to today, and how much of it may be out by now, in minor units."""
+    budget = campaign["budget"]
+    if budget["daily"] is None:
+        return None
+    spent = sum(row["spend"] for row in rows if row["day"] == rules.day_of(now))
+    allowed = rules.day_allowance(budget["daily"], budget.get("pacing", "asap"), now)
+    return {"spent": spent // THOUSAND, "allowed": allowed}
 
 
 def _charts(stats: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -154,10 +167,11 @@ def _charts(stats: dict[str, Any]) -> list[tuple[str, Any]]:
         for name in ("impressions", "clicks", "spend"):
             by_day[row["day"]][name] += row[name]
     drawn = []
+    currency = stats["currency"]
     for title, name, scale in (
         ("Impressions", "impressions", 1),
         ("Clicks", "clicks", 1),
-        ("Spend", "spend", 100 * THOUSAND),
+        (f"Spend in {currency}", "spend", 10 ** money.decimals(currency) * THOUSAND),
     ):
         bars = [
             Bar(

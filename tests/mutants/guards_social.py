@@ -8,6 +8,9 @@ _rule = guards_of("squinney.social.rules", "tests/systems/social/test_network.py
 _reading = guards_of("squinney.social.reading", "tests/systems/social/test_network.py")
 _posting = guards_of("squinney.social.posting", "tests/systems/social/test_network.py")
 _graph = guards_of("squinney.social.graph", "tests/systems/social/test_network.py")
+_network = guards_of("squinney.social.network", "tests/systems/social/test_network.py")
+_photos = guards_of("squinney.social.photos", "tests/api/test_social.py")
+_export = guards_of("squinney.social.export", "tests/systems/social/test_network.py")
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
@@ -64,5 +67,114 @@ GUARDS = [
         "aggregate(query(limit=BATCH,",
         "aggregate(query(limit=10**9,",
         "test_a_large_delivery_takes_turns_with_small_ones",
+    ),
+    _delivery(
+        "a delivery that is there stays",
+        'if any(one["code"] != DUPLICATE_KEY for one in',
+        "if any(True for one in",
+        "test_what_is_delivered_twice_is_there_once",
+    ),
+    _rule(
+        "a visitor is not the addressee of a post to nobody",
+        "(viewer is not None and viewer in (post",
+        "(viewer in (post",
+        "test_a_post_for_all_circles_is_for_nobody_else",
+    ),
+    _rule(
+        "a post for all circles is for those in one",
+        "return author.in_since is not None",
+        "return True",
+        "test_a_post_for_all_circles_is_for_nobody_else",
+    ),
+    _rule("a flood is bounded", 'if rate["count"] >= most:', "if False:", "test_a_flood_is_bounded"),
+    _rule(
+        "a name can be seen",
+        "if not seen.strip() or not seen.isprintable():",
+        "if not seen.strip():",
+        "test_a_name_that_cannot_be_shown_is_refused",
+    ),
+    _rule(
+        "a post is for circles that there are",
+        "        if one not in mine:",
+        "        if False:",
+        "test_a_post_that_breaks_a_rule_is_refused",
+    ),
+    _reading(
+        "the wall of somebody blocked is empty",
+        "return wanted and people[owner].shows and",
+        "return wanted and",
+        "test_a_block_hides_both_from_each_other_until_it_is_lifted",
+    ),
+    _reading(
+        "comments of the hidden are in no list",
+        'return [one for one in found if people[one["by"]].shows]',
+        "return found",
+        "test_a_block_hides_both_from_each_other_until_it_is_lifted",
+    ),
+    _reading(
+        "the hidden are not mentioned",
+        'for one in post["mentions"] if people[one].shows]',
+        'for one in post["mentions"]]',
+        "test_a_post_for_all_circles_is_for_nobody_else",
+    ),
+    _reading(
+        "nobody is told of a post that they may not see",
+        'return about is not None and rules.may_see(me, about, people[about["by"]])',
+        "return about is not None",
+        "test_a_mention_is_told_to_those_who_may_see_the_post",
+    ),
+    _reading(
+        "who follows no more is no news",
+        'return bool(actor.in_since == notice["ts"])',
+        "return True",
+        "test_an_uncircled_reader_sees_nothing_more_at_once",
+    ),
+    _reading(
+        "the muted tell nothing",
+        'if not actor.shows or notice["muted"]:',
+        "if not actor.shows:",
+        "test_a_muted_author_is_in_no_news_and_notices_but_can_be_read",
+    ),
+    _posting(
+        "nobody deletes another's comment",
+        'me not in (found["by"], post["by"])',
+        "False",
+        "test_only_its_writer_and_the_posts_author_delete_a_comment",
+    ),
+    _posting(
+        "nobody writes to whom they have blocked",
+        "if Pair(db, me, to, session).is_blocked:",
+        "if False:",
+        "test_a_block_hides_both_from_each_other_until_it_is_lifted",
+    ),
+    _graph(
+        "who is loaded as a follower of a merged author gets what is merged",
+        'if "merging" in users[other] and other not in',
+        "if False and other not in",
+        "tests/systems/social/test_delivery.py::test_who_is_loaded_as_a_follower_of_a_merged_author_has_their_posts",
+    ),
+    _graph(
+        "who follows a merged author gets what is merged",
+        'if "merging" in theirs:',
+        "if False:",
+        "tests/systems/social/test_delivery.py::test_merged_posts_come_like_delivered_ones",
+    ),
+    _network(
+        "a post that was written is answered",
+        "if made in written:",
+        "if False:",
+        "test_who_leaves_while_they_write_is_not_told_that_nothing_was_written",
+    ),
+    _export(
+        "who has blocked somebody is not told by their export",
+        "        if len(mine) > 1:",
+        "        if True:",
+        "test_nobody_takes_along_what_others_keep_to_themselves",
+    ),
+    _photos(
+        "a photo whose post is still to come is kept",
+        'if one["metadata"]["created"] < old and',
+        "if True and",
+        "test_a_photo_goes_after_its_post_however_that_went",
     ),
 ]

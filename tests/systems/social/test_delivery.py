@@ -75,6 +75,17 @@ def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code, mongod.uri, db.name, str(batch)])
 
 
+def test_what_is_delivered_twice_is_there_once(social_db: Db) -> None:
+    network = Network(social_db)
+    crowd(network, 3)
+    post = says(network, "ann")
+    network.deliver()
+    social_db["social.news"].delete_one({})
+    network._queue.put({"do": "deliver", "post": post})
+    assert network.deliver() == {"done": 1}
+    assert social_db["social.news"].count_documents({}) == 3
+
+
 def test_a_large_delivery_takes_turns_with_small_ones(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking())
     readers = crowd(network, 40)

@@ -165,7 +165,7 @@ def test_an_uncircled_reader_sees_nothing_more_at_once(network: Network, people:
     network.deliver()
     assert ids(network.news(bob)) == [post]
     network.uncircle(ann, bob, "friends")
-    assert network.news(bob).items == []
+    assert (network.news(bob).items, network.notices(bob).items) == ([], [])
     with pytest.raises(UnknownPost):
         network.comments(bob, post)
     network.circle(ann, bob, "friends")
@@ -278,6 +278,30 @@ def test_own_wall_leaves_strangers_to_incoming(network: Network, people: People)
     assert ids(network.incoming(ann)) == [stranger, friend]
     assert ids(network.wall(bob, ann)) == [stranger, friend, own]
     assert ids(network.wall(None, ann)) == [stranger, friend, own]
+
+
+def test_a_post_for_all_circles_is_for_nobody_else(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    network.circle(ann, bob, "friends")
+    network.circle(cid, ann, "friends")
+    post = says(network, ann, "@cid is not meant", circles=["*circles*"])
+    assert network.get_post(bob, post)["audience"] == "circles"
+    for viewer in (cid, None):
+        with pytest.raises(UnknownPost):
+            network.get_post(viewer, post)
+    network.block(cid, bob)
+    assert network.get_post(bob, post)["mentions"] == []
+
+
+def test_only_its_writer_and_the_posts_author_delete_a_comment(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    post = says(network, ann)
+    mine, other = network.comment(bob, post, "one"), network.comment(bob, post, "two")
+    with pytest.raises(UnknownPost):
+        network.delete_comment(cid, mine)
+    network.delete_comment(bob, mine)
+    network.delete_comment(ann, other)
+    assert network.get_post(ann, post)["comment_count"] == 0
 
 
 def test_a_mention_is_told_to_those_who_may_see_the_post(network: Network, people: People) -> None:

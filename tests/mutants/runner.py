@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import importlib.util
 import multiprocessing
@@ -26,9 +27,10 @@ def try_all(guards: Sequence[Guard], *, processes: int) -> Iterator[tuple[Guard,
     context.set_forkserver_preload(PRELOADED)
     with (
         _one_server(),
+        _compiled() as sources,
         ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool,
     ):
-        running = [pool.submit(run_without, guard.path, guard.mutated(), guard.tests) for guard in guards]
+        running = [pool.submit(run_without, guard.path, guard.mutated(), guard.tests, sources) for guard in guards]
         for guard, future in zip(guards, running, strict=True):
             yield guard, verdict(guard, future.result())
 
@@ -47,11 +49,21 @@ def _one_server() -> Iterator[None]:
             del os.environ[plugin.RUN_FOLDER]
 
 
-def run_without(path: Path, text: str, tests: Sequence[str]) -> child.Outcome:
+@contextlib.contextmanager
+def _compiled() -> Iterator[Path]:
+    """A copy of the sources with their bytecode, so that children compile only what is changed."""
+    with tempfile.TemporaryDirectory(prefix="squinney-mutants-") as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(SOURCES, copy)
+        compileall.compile_dir(copy, quiet=1)
+        yield copy
+
+
+def run_without(path: Path, text: str, tests: Sequence[str], sources: Path = SOURCES) -> child.Outcome:
     """What the tests say when the module at `path`, below `src`, has this text."""
     with tempfile.TemporaryDirectory(prefix="squinney-mutant-") as folder:
         copy = Path(folder) / "src"
-        shutil.copytree(SOURCES, copy)
+        shutil.copytree(sources, copy)
         changed = copy / path
         changed.write_text(text)
         Path(importlib.util.cache_from_source(str(changed))).unlink(missing_ok=True)

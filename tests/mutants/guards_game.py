@@ -111,7 +111,7 @@ GUARDS = [
         "one gives only what one carries",
         'if item["holder"] != {"kind": "character", "id": character["_id"]}:',
         "if False:",
-        "test_a_thing_goes_from_hand_to_hand_and_is_listed_where_it_is",
+        "test_nobody_uses_what_another_one_carries",
     ),
     _rules(
         "one gives only to somebody in the same room",

@@ -8,7 +8,7 @@ from squinney.errors import Conflict
 from squinney.game import queries
 from squinney.game.world import World
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.jobs import Job
 
 MOST_AT_ONCE = 20
@@ -23,11 +23,7 @@ def wander(db: Db) -> dict[str, int]:
     db = pinned(db)
     world = World(db)
     moved = 0
-    # A random place to begin: in a large world each gets its turn, without a list of all of them.
-    after = random.choice("0123456789abcdefghijklmnopqrstuvwxyz")
-    found = list(queries.WANDERERS.find(db, limit=MOST_AT_ONCE, after=after))
-    found += queries.WANDERERS.find(db, limit=MOST_AT_ONCE - len(found), after="") if len(found) < MOST_AT_ONCE else []
-    for monster in {one["_id"]: one for one in found}.values():
+    for monster in _some(db):
         exits = world.location(monster["location"]["id"])["exits"]
         try:
             world.move(monster["_id"], random.choice(sorted(exits)))
@@ -35,6 +31,13 @@ def wander(db: Db) -> dict[str, int]:
             continue
         moved += 1
     return {"moved": moved}
+
+
+def _some(db: Db) -> list[Document]:
+    """Beginning at random among all of them, so that in a large world each gets its turn."""
+    wanderers = db[queries.WANDERERS.collection]
+    first = random.randrange(max(1, wanderers.count_documents(queries.WANDERERS(after="")) - MOST_AT_ONCE + 1))
+    return list(queries.WANDERERS.find(db, limit=MOST_AT_ONCE, after="").skip(first))
 
 
 JOBS = [Job("wander-game-monsters", every_seconds=30, run=wander, what="lets monsters walk about")]

@@ -133,4 +133,6 @@ class Copies:
         if room["player_count"]:
             full = relist(self._db, room)
             refresh_copies(self._db, full, relisted=full is not room)
-        self._done = {**(self._done if len(self._done) < MOST_REMEMBERED else {}), room["_id"]: room["version"]}
+        if len(self._done) >= MOST_REMEMBERED:
+            self._done.clear()
+        self._done[room["_id"]] = room["version"]

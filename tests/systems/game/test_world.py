@@ -84,6 +84,22 @@ def test_a_thing_goes_from_hand_to_hand_and_is_listed_where_it_is(world: World, 
     assert not list(find_problems(game_db))
 
 
+def test_nobody_uses_what_another_one_carries(world: World, game_db: Db) -> None:
+    world.create_item("tea", id="tea", kind="potion", character="ann")
+    world.create_item("sack", id="sack", kind="container", character="bob")
+    for act in (
+        lambda: world.drop("bob", "tea"),
+        lambda: world.give("bob", "ann", "tea"),
+        lambda: world.put_in("bob", "sack", "tea"),
+        lambda: world.use("bob", "tea"),
+        lambda: world.pick_up("bob", "tea"),
+    ):
+        with pytest.raises(OutOfReach):
+            act()
+    assert world.item("tea")["holder"] == {"kind": "character", "id": "ann"}
+    assert not list(find_problems(game_db))
+
+
 def test_stacks_split_and_merge_and_keep_their_number(world: World, game_db: Db) -> None:
     arrows = world.create_item("arrow", location="hall", qty=20, weight=1)["_id"]
     world.pick_up("ann", arrows, 5)

@@ -8,7 +8,18 @@ from typing import Any, cast
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.game import queries, rules
-from squinney.game.documents import CHARACTERS, HANDS, NAMES, REGIONS, Character, Entry, Event, Item, Location
+from squinney.game.documents import (
+    CHARACTERS,
+    HANDS,
+    LOCATIONS,
+    NAMES,
+    REGIONS,
+    Character,
+    Entry,
+    Event,
+    Item,
+    Location,
+)
 from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation
 from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records
@@ -46,7 +57,7 @@ class Reading:
         Raises: `UnknownCharacter`, `UnknownLocation`.
         """
         found = self._records.character(character_id)
-        room = listed(self._db, self._records.room(found["location"]["id"]))
+        room = self._room(found["location"]["id"])
         if found["location"]["version"] != room["version"]:
             refresh_copies(self._db, room, only=character_id)
         return {**found, "location": rules.copy_of(room)}
@@ -75,7 +86,12 @@ class Reading:
 
         Raises: `UnknownLocation`.
         """
-        return listed(self._db, self._records.room(location_id))
+        return self._room(location_id)
+
+    def _room(self, location_id: str) -> Location:
+        room = listed(self._db, self._records.room(location_id))
+        self._memory.keep(LOCATIONS, room)
+        return room
 
     @operation(reads_only=True)
     def item(self, item_id: str) -> Item:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from squinney.commerce.shapes import CART, LINE, ORDER, STOCK, lacks
-from squinney.mongo.queries import Pipeline
+from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
@@ -25,12 +24,6 @@ DAMAGED_STOCK: Document = {"$or": lacks(STOCK)}
 def _whole(damaged: Document) -> Document:
     """Those that can be computed with: one that cannot would end the check of all the others."""
     return {"$nor": [damaged]}
-
-
-def _check(name: str, collection: str, stages: Callable[[], list[Document]]) -> Pipeline:
-    return Pipeline(
-        f"commerce.{name}", collection, stages=stages, routing="broadcast", reason="find_problems() reads everything"
-    )
 
 
 def _of(collection: str, mine: str, theirs: str, stages: list[Document], name: str) -> Document:
@@ -182,24 +175,17 @@ def _outdated_products(version: int) -> list[Document]:
     return [{"$match": {"schema_version": {"$lt": version}}}, {"$group": counted}]
 
 
-DAMAGED_CARTS = _check("damaged-carts", "carts", lambda: [{"$match": {**AT_REST, **DAMAGED_CART}}])
-DAMAGED_ORDERS = _check("damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
-DAMAGED_STOCKS = _check("damaged-stock", "stock", _damaged_stock)
-UNLIKE_HISTORY = _check("unlike-history", "stock", _unlike_history)
-STRAY_RESERVATIONS = _check("stray-reservations", "reservations", _stray_reservations)
-UNLIKE_RESERVATIONS = _check("unlike-reservations", "carts", _unlike_reservations)
-PENDING_WITHOUT_ATTEMPT = _check("pending-without-attempt", "carts", _pending_without_attempt)
-STALLED_PAYMENTS = _check("stalled-payments", "payments", _stalled_payments)
-PAID_WITHOUT_ORDER = _check("paid-without-order", "payments", _paid_without_order)
-ORDER_WITHOUT_PAYMENT = _check("order-without-payment", "orders", _order_without_payment)
-WRONG_TOTALS = _check("wrong-totals", "orders", _wrong_totals)
-REMOVED_BUT_SOLD = _check("removed-but-sold", "stock", _removed_but_sold)
-UNKNOWN_CATEGORIES = _check("unknown-categories", "products", _unknown_categories)
-OUTDATED_PRODUCTS = Pipeline(
-    "commerce.outdated-products",
-    "products",
-    stages=_outdated_products,
-    example={"version": 2},
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
+DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**AT_REST, **DAMAGED_CART}}])
+DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
+DAMAGED_STOCKS = problem_query("commerce.damaged-stock", "stock", _damaged_stock)
+UNLIKE_HISTORY = problem_query("commerce.unlike-history", "stock", _unlike_history)
+STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations)
+UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "carts", _unlike_reservations)
+PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "carts", _pending_without_attempt)
+STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stalled_payments)
+PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "payments", _paid_without_order)
+ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "orders", _order_without_payment)
+WRONG_TOTALS = problem_query("commerce.wrong-totals", "orders", _wrong_totals)
+REMOVED_BUT_SOLD = problem_query("commerce.removed-but-sold", "stock", _removed_but_sold)
+UNKNOWN_CATEGORIES = problem_query("commerce.unknown-categories", "products", _unknown_categories)
+OUTDATED_PRODUCTS = problem_query("commerce.outdated-products", "products", _outdated_products, {"version": 2})

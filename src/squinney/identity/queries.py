@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
@@ -69,25 +69,16 @@ def _without(other: str, own: str, theirs: str) -> list[Document]:
     ]
 
 
-PEOPLE_WITHOUT_LOGIN = Pipeline(
-    "identity.people-without-login",
-    "people",
-    stages=lambda: _without("logins", "login", "_id"),
-    routing="broadcast",
-    reason="find_problems() reads everything",
+PEOPLE_WITHOUT_LOGIN = problem_query(
+    "identity.people-without-login", "people", lambda: _without("logins", "login", "_id")
 )
-LOGINS_WITHOUT_PERSON = Pipeline(
-    "identity.logins-without-person",
-    "logins",
-    stages=lambda: _without("people", "person_id", "_id"),
-    routing="broadcast",
-    reason="find_problems() reads everything",
+LOGINS_WITHOUT_PERSON = problem_query(
+    "identity.logins-without-person", "logins", lambda: _without("people", "person_id", "_id")
 )
-
-OTHER_CREDENTIALS = Pipeline(
+OTHER_CREDENTIALS = problem_query(
     "identity.other-credentials",
     "people",
-    stages=lambda: [
+    lambda: [
         {"$match": AT_REST},
         {
             "$lookup": {
@@ -107,8 +98,6 @@ OTHER_CREDENTIALS = Pipeline(
         },
         {"$match": {"$expr": {"$ne": ["$has", "$checked"]}}},
     ],
-    routing="broadcast",
-    reason="find_problems() reads everything",
 )
 
 QUERIES: list[Query | Pipeline] = [PERSON, PEOPLE, LOGIN, SESSION, SESSIONS_OF, KEY, KEYS, TRIES, INVITATION]

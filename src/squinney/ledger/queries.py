@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
@@ -105,14 +105,7 @@ def _unlike_entries(part: Part) -> list[Document]:
     ]
 
 
-UNLIKE_ENTRIES = Pipeline(
-    "ledger.unlike-entries",
-    "accounts",
-    stages=_unlike_entries,
-    example={"part": ("a", "b")},
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
+UNLIKE_ENTRIES = problem_query("ledger.unlike-entries", "accounts", _unlike_entries, {"part": ("a", "b")})
 
 
 def _unbalanced(part: Part) -> list[Document]:
@@ -140,14 +133,7 @@ def _unbalanced(part: Part) -> list[Document]:
     ]
 
 
-UNBALANCED = Pipeline(
-    "ledger.unbalanced",
-    "entries",
-    stages=_unbalanced,
-    example={"part": ("a", "b")},
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
+UNBALANCED = problem_query("ledger.unbalanced", "entries", _unbalanced, {"part": ("a", "b")})
 
 
 def _missing(part: Part) -> list[Document]:
@@ -169,14 +155,7 @@ def _missing(part: Part) -> list[Document]:
     ]
 
 
-MISSING = Pipeline(
-    "ledger.missing",
-    "entries",
-    stages=_missing,
-    example={"part": ("a", "b")},
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
+MISSING = problem_query("ledger.missing", "entries", _missing, {"part": ("a", "b")})
 _WHOLE: Document = {
     "name": {"$type": "string"},
     "currency": {"$type": "string"},

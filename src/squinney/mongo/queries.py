@@ -79,6 +79,14 @@ class Pipeline:
         return _explain(db, command)
 
 
+def problem_query(
+    name: str, collection: str, stages: Callable[..., list[Document]], example: Mapping[str, Any] | None = None
+) -> Pipeline:
+    """A pipeline of `find_problems`, which reads everything on every shard."""
+    why = "find_problems() reads everything"
+    return Pipeline(name, collection, stages, example or {}, routing="broadcast", reason=why)
+
+
 def declared(names: Mapping[str, Any]) -> list[Query | Pipeline]:
     """The queries of a module, by its `globals()`: one that is defined is declared, too."""
     return [value for value in names.values() if isinstance(value, Query | Pipeline)]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from squinney.commerce.carts.documents import Cart, Movement, Payment, Stock
 from squinney.commerce.catalog.products import Common
+from squinney.commerce.categories.documents import Ancestor
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
 from squinney.commerce.orders.documents import Order
 from squinney.http.answers import answer
@@ -155,12 +156,7 @@ class ProductModel(BaseModel):
     version: int
 
 
-class AncestorModel(BaseModel):
-    """A category above another."""
-
-    id: str = Field(validation_alias="_id")
-    slug: str
-    name: str
+AncestorModel = answer(Ancestor, called="AncestorModel")
 
 
 class CategoryModel(BaseModel):
@@ -171,7 +167,7 @@ class CategoryModel(BaseModel):
     name: str
     parent: str | None
     parent_id: str | None
-    ancestors: list[AncestorModel]
+    ancestors: list[AncestorModel]  # type: ignore[valid-type]
     position: int
     version: int
 

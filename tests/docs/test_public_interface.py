@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.plugins.operations import of_the_product
 from tests.plugins.write_exceptions import ONE_AT_A_TIME
+from tests.plugins.write_rules import of_the_product
 
 import squinney
 import squinney.patterns

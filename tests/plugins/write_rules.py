@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Container, Iterable, Mapping
+from functools import cache
+from types import ModuleType
 
-from tests.plugins.operations import Operations, of_the_product
+from squinney.testing.writes import Operations, operations_of
 from tests.plugins.write_exceptions import ONE_AT_A_TIME, UNCALLED
+
+
+def packages() -> list[ModuleType]:
+    """What offers operations: every system, also those outside the product that are swept, and the patterns."""
+    from squinney import assembly
+    from tests.crash.case import cases
+
+    systems = [importlib.import_module(f"squinney.{system.name}") for system in assembly.SYSTEMS]
+    ours = {system.name for system in assembly.SYSTEMS}
+    others = sorted({case.system for case in cases().values()} - ours)
+    return [*systems, *map(importlib.import_module, others), *assembly.CORE]
+
+
+@cache
+def of_the_product() -> Operations:
+    """Those of every package."""
+    return operations_of(packages())
 
 
 def seen_twice(most: Mapping[str, int], covered: Iterable[str]) -> list[str]:
@@ -31,10 +51,10 @@ def by_source(most: Container[str], covered: Iterable[str]) -> list[str]:
 def may_write_twice(operations: Operations, covered: Iterable[str], excepted: Mapping[str, str]) -> list[str]:
     """Operations with a path, taken by a test or not, on which there is more than one write."""
     known = {*covered, *excepted}
-    found = [one for one in operations.all.values() if one.writes > 1 and one.name not in known]
+    found = [name for name in operations.writing_twice() if name not in known]
     needless = [name for name in excepted if name in operations.all and operations.all[name].writes < 2]
     return [
-        *(f"{one.name} may send several writes, by its source; tests/crash has no case for it" for one in found),
+        *(f"{name} may send several writes, by its source; tests/crash has no case for it" for name in found),
         *(f"{name} is excepted in write_exceptions.py and needs it no more" for name in needless),
     ]
 

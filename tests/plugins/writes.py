@@ -60,7 +60,7 @@ class WriteCounts:
     def wrap_everything(self) -> None:
         """Count in every public operation of the product, and in every job."""
         from squinney import assembly
-        from tests.plugins.operations import packages
+        from tests.plugins.write_rules import packages
 
         tops = tuple({f"{package.__name__.partition('.')[0]}." for package in packages()})
         for package in packages():

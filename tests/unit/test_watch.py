@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,9 +16,8 @@ import pytest
 from pymongo.errors import DuplicateKeyError
 from tests.crash.case import covered
 from tests.plugins import plans, write_rules, writes
-from tests.plugins.operations import Operations, of_the_product
-from tests.plugins.sources import Sources
 from tests.plugins.watch import Watch
+from tests.plugins.write_rules import of_the_product
 
 from squinney.ledger import COLLECTIONS
 from squinney.mongo import schema
@@ -25,6 +25,8 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db
+from squinney.testing.writes import Operations, unswept
+from squinney.testing.writes.sources import Sources
 
 
 @pytest.fixture
@@ -220,6 +222,22 @@ def test_what_may_write_twice_is_read_from_the_source(made_up: Operations) -> No
     assert {name for name, one in made_up.all.items() if one.writes == 1} == {"Things.one", "Things.upsert"}
     failures = write_rules.may_write_twice(made_up, [f"Things.{name}" for name in MANY - {"static"}], {})
     assert {failure.split()[0] for failure in failures} == {"made_up.put_all", "Things.static"}
+
+
+def test_a_package_of_ones_own_is_told_what_it_must_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_shop").mkdir()
+    (tmp_path / "own_shop" / "__init__.py").write_text("__all__ = ['Carts']\nfrom own_shop.carts import Carts\n")
+    (tmp_path / "own_shop" / "carts.py").write_text(
+        "from squinney.ledger import Accounts\n"
+        "class Carts:\n"
+        "    def __init__(self, db):\n        self._db, self._accounts = db, Accounts(db)\n"
+        "    def add(self):\n        self._db.carts.update_one({}, {})\n"
+        "    def pay(self):\n        self._accounts.transfer('a', 'b', 1)\n"
+        "    def refund(self):\n        self._accounts.transfer('b', 'a', 1)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own_shop = importlib.import_module("own_shop")
+    assert unswept(own_shop, covered=["Carts.refund"]) == ["Carts.pay"]
 
 
 def test_an_exception_that_is_no_longer_needed_fails_the_run(made_up: Operations) -> None:

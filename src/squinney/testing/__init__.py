@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from squinney.testing.audit import Audit
+    from squinney.testing.children import preload
     from squinney.testing.crash import CrashPoint, NotCrashSafe, Swept, sweep
     from squinney.testing.explorer import Explored, Explorer, Operation, Refuted
+    from squinney.testing.writes import unswept
 
 __all__ = [
     "Audit",
@@ -23,13 +25,17 @@ __all__ = [
     "Operation",
     "Refuted",
     "Swept",
+    "preload",
     "sweep",
+    "unswept",
 ]
 
 _MODULES = {
     "squinney.testing.audit": ("Audit",),
+    "squinney.testing.children": ("preload",),
     "squinney.testing.crash": ("CrashPoint", "NotCrashSafe", "Swept", "sweep"),
     "squinney.testing.explorer": ("Explored", "Explorer", "Operation", "Refuted"),
+    "squinney.testing.writes": ("unswept",),
 }
 
 

@@ -1,22 +1,22 @@
-"""Every public operation: what the systems and the shared patterns offer to be called."""
+"""Every public operation: what packages offer to be called."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from tests.plugins.possible_writes import PossibleWrites
-from tests.plugins.sources import Class, Function, Module, Sources
+import squinney
+from squinney.testing.writes.possible import PossibleWrites
+from squinney.testing.writes.sources import Class, Function, Module, Sources
 
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is `Class.method`, `package.function` or `job:name`; `writes` at most so many, two for more."""
+    """`name` is `Class.method` or `package.function`; `writes` at most so many, two for more."""
 
     name: str
     function: Function
@@ -34,6 +34,10 @@ class Operations:
         for package in packages:
             for name, function in self._offered(sources.modules[package]):
                 self._add(name, function)
+
+    def writing_twice(self) -> list[str]:
+        """Those with a path, taken by a test or not, on which there is more than one write."""
+        return [name for name, one in self.all.items() if one.writes > 1]
 
     def _add(self, name: str, function: Function) -> None:
         if name in self.all and self.all[name].function is not function:
@@ -60,22 +64,10 @@ def public_names(module: Module) -> list[str]:
     return [name for name in (*module.functions, *module.classes) if not name.startswith("_")]
 
 
-def packages() -> list[ModuleType]:
-    """What offers operations: every system, also those outside the product that are swept, and the patterns."""
-    from squinney import assembly
-    from tests.crash.case import cases
-
-    systems = [importlib.import_module(f"squinney.{system.name}") for system in assembly.SYSTEMS]
-    ours = {system.name for system in assembly.SYSTEMS}
-    others = sorted({case.system for case in cases().values()} - ours)
-    return [*systems, *map(importlib.import_module, others), *assembly.CORE]
-
-
-@cache
-def of_the_product() -> Operations:
-    """Those of every package, read from their sources."""
-    offering = packages()
-    roots = {importlib.import_module(package.__name__.partition(".")[0]) for package in offering}
-    return Operations(
-        Sources(*sorted(Path(str(root.__file__)).parent for root in roots)), [one.__name__ for one in offering]
-    )
+def operations_of(packages: Sequence[ModuleType]) -> Operations:
+    """Those of some packages, read from their sources and from Squinney's."""
+    tops = {squinney, *(importlib.import_module(package.__name__.partition(".")[0]) for package in packages)}
+    if alone := [top.__name__ for top in tops if not hasattr(top, "__path__")]:
+        raise ValueError(f"{', '.join(sorted(alone))}: a package is needed, a folder of its own")
+    folders = sorted(Path(str(top.__file__)).parent for top in tops)
+    return Operations(Sources(*folders), [package.__name__ for package in packages])

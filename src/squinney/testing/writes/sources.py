@@ -7,7 +7,7 @@ is, may call every method of that name.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,8 @@ class Class:
         """Classes of `self.x`, from assignments and annotations."""
         if self._attributes is not None:
             return self._attributes
-        self._attributes = found = {}  # now, for an attribute may come from another
+        found: dict[str, Class] = {}
+        self._attributes = found  # now, for an attribute may come from another
         for statement in self.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 _put(found, statement.target.id, self.module.annotated(statement.annotation))
@@ -161,7 +162,7 @@ class Sources:
 
     def meant(
         self, called: ast.expr, module: Module, types: dict[str, Class], *, guess: bool = True
-    ) -> list[Function | Class]:
+    ) -> Sequence[Function | Class]:
         """What a call, or a name handed over to be called, may call; by a method's name alone only with `guess`."""
         if isinstance(called, ast.Name):
             found = module.named(called.id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from tests.plugins.sources import Class, Function, Node, Sources, local_types
+from squinney.testing.writes.sources import Class, Function, Node, Sources, local_types
 
 MANY = 2
 # The driver may send these in several batches.
@@ -23,25 +23,32 @@ Paths = tuple[int, int]  # the most writes on a path that goes on behind, and on
 
 
 class PossibleWrites:
-    """For every function of the product."""
+    """For functions, and all that they may call."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._counts: dict[Function, int] = dict.fromkeys(sources.functions(), 0)
-        self._types = {function: local_types(function) for function in self._counts}
+        self._counts: dict[Function, int] = {}
+        self._types: dict[Function, dict[str, Class]] = {}
         self._called: dict[ast.expr, list[Function]] = {}
         self._callers: dict[Function, set[Function]] = {}
-        waiting = dict.fromkeys(self._counts)
-        while waiting:
-            function, _ = waiting.popitem()
-            count = self._count(function)
-            if count != self._counts[function]:
-                self._counts[function] = count
-                waiting.update(dict.fromkeys(self._callers.get(function, ())))
+        self._waiting: dict[Function, None] = {}
 
     def of(self, function: Function) -> int:
         """None, one, or two for more."""
+        self._look_at(function)
+        while self._waiting:
+            one, _ = self._waiting.popitem()
+            count = self._count(one)
+            if count != self._counts[one]:
+                self._counts[one] = count
+                self._waiting.update(dict.fromkeys(self._callers.get(one, ())))
         return self._counts[function]
+
+    def _look_at(self, function: Function) -> None:
+        if function not in self._counts:
+            self._counts[function] = 0
+            self._types[function] = local_types(function)
+            self._waiting[function] = None
 
     def _count(self, function: Function) -> int:
         return max(0, *Body(self, function).block(function.node.body))
@@ -52,6 +59,7 @@ class PossibleWrites:
             meant = self._sources.meant(call, function.module, self._types[function], guess=guess)
             self._called[call] = [behind for one in meant for behind in self._behind(one)]
             for behind in self._called[call]:
+                self._look_at(behind)
                 self._callers.setdefault(behind, set()).add(function)
         return max((self._counts[one] for one in self._called[call]), default=0)
 

@@ -24,7 +24,7 @@ from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
 from squinney.http.work import Work
 from squinney.identity import passwords
 from squinney.mongo.connect import RequestClock, operation, request_clock
-from squinney.service.middleware import refusals
+from squinney.service.middleware import rates
 from squinney.service.middleware.rates import Pace
 from squinney.service.site import create_site
 
@@ -114,7 +114,7 @@ def test_whoever_is_refused_again_and_again_waits(systems: assembly.Assembled, m
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr(refusals, "sleep", sleep)
+    monkeypatch.setattr(rates, "sleep", sleep)
 
     def wait_of(path: str, **headers: str) -> tuple[int, bool]:
         before = len(waited)

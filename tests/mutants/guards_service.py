@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _process = guards_of("squinney.service.processes", "tests/unit/test_processes.py")
-_facet = guards_of("squinney.commerce.catalog.kept", "tests/unit/test_kept_facets.py")
+_facet = guards_of("squinney.commerce.catalog.facet_cache", "tests/unit/test_facet_cache.py")
 _pinned = guards_of("squinney.mongo.pinned", "tests/mongo/test_pinned.py")
 _hits = guards_of("squinney.analytics.hits.hits", "tests/mongo/test_pinned.py")
 _server = guards_of("squinney.mongo.embedded.server", "tests/mongo/test_embedded.py")

@@ -109,5 +109,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if (watch := config.stash.get(WATCH, None)) is None:
         return
     terminalreporter.write_line(f"watched: {watch.writes.summary()}; {watch.plans.summary()}")
+    for begins in watch.plans.unused() if _is_full(config) else ():
+        terminalreporter.write_line(f"plan_exceptions.py: nothing needed {begins}")
     for failure in watch.failures():
         terminalreporter.write_line(f"FAILED {failure}", red=True)

@@ -18,6 +18,7 @@ from tests.systems.content.vectors import XSS
 from squinney import assembly
 from squinney.content import demo
 from squinney.content.nodes import merging, render
+from squinney.errors import Unavailable
 
 
 def field(page: str, name: str) -> str:
@@ -389,7 +390,7 @@ def test_what_takes_long_to_render_is_rendered_in_another_process(
         return "<p>from elsewhere</p>"
 
     assert isinstance(pages.app, FastAPI)
-    monkeypatch.setattr(pages.app.state, "processes", compute)
+    pages.app.state.processes = compute
     for shown in [
         pages.get("/site/large"),
         pages.get(f"/api/content/nodes/{large['id']}/html"),
@@ -399,6 +400,24 @@ def test_what_takes_long_to_render_is_rendered_in_another_process(
     ]:
         assert (shown.status_code, "from elsewhere" in shown.text) == (200, not shown.url.path.endswith(".rss"))
     assert elsewhere == ["_markdown", "_markdown", "_comment"], "kept by its text, and small texts stay here"
+
+
+def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_page(pages, slug="large", text=f"{LARGE_TABLE}<script>")
+
+    def busy(*_: Any) -> str:
+        raise Unavailable("too much is being computed at this moment")
+
+    assert isinstance(pages.app, FastAPI)
+    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    pages.app.state.processes = busy
+    shown = pages.get("/site/large")
+    assert (shown.status_code, "<pre>|a|a" in shown.text, "<script>" in shown.text) == (200, True, False)
+    assert pages.post("/site/-/preview", data={"text": LARGE_TABLE}).status_code == 503
+    pages.app.state.processes = None
+    assert "<table>" in pages.get("/site/large").text, "what could not be rendered is not kept"
 
 
 @pytest.mark.parametrize("text", ["x" * 500_001, "|a|b|\n|-|-|\n" * 9_000, "[" * 60_000])

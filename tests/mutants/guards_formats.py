@@ -114,8 +114,8 @@ GUARDS = [
     ),
     _bar(
         "the progress bar is one line",
-        'table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)',
-        "table_column=Column(ratio=1)",
+        "one_line = Column(no_wrap=True)",
+        "one_line = Column()",
         "test_the_progress_bar_is_one_line_of_80_characters",
     ),
     _cli(

@@ -54,7 +54,7 @@ PROCESSES = [
     ),
     _process(
         "they give way to the service",
-        "    os.nice(NICE)\n",
+        "                os.nice(NICE)\n",
         "",
         "test_one_process_does_what_comes_and_gives_way_to_others",
     ),

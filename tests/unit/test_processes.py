@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from squinney.errors import Unavailable
+from squinney.service import processes as processes_module
 from squinney.service.processes import Processes
 
 
@@ -75,6 +76,16 @@ def test_what_hangs_is_ended_with_one_error_and_another_takes_its_place(hang: tu
         processes.close()
 
 
+def test_the_start_of_a_process_takes_none_of_the_time_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it takes seconds."""
+    monkeypatch.setattr(processes_module, "STARTED", f"import time; time.sleep(1.5); {processes_module.STARTED}")
+    some = Processes(at_once=1, most_seconds=1)
+    try:
+        assert some(divmod, 7, 2) == (3, 1)
+    finally:
+        some.close()
+
+
 def test_what_dies_is_one_error_and_another_takes_its_place(processes: Processes) -> None:
     with pytest.raises(Unavailable, match="ended before it was done"):
         processes(os._exit, 1)
@@ -129,6 +140,7 @@ def test_closing_ends_the_idle_and_the_busy_and_nothing_begins_after_it() -> Non
 
 HANGING = """
 import os, threading, time
+from squinney.service import processes as processes_module
 from squinney.service.processes import Processes
 processes = Processes(at_once=2, most_seconds=2)
 threading.Thread(target=lambda: processes(time.sleep, 60)).start()

@@ -24,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NICE = 10
+START_SECONDS = 20.0  # on a machine that is busy; half a second on one that is not
 STARTED = "from squinney.service.processes import _work; _work()"
 
 
@@ -31,8 +32,8 @@ class Processes:
     """Calls functions in other processes: `at_once` of them, some more wait for a while, the rest is refused.
 
     Functions are found by their name; arguments and answers are pickled. A process that takes longer than
-    `most_seconds`, its start included, is ended, and the next call starts another. Several threads may use it. `close`
-    ends all of them; the end of this process, however it comes, ends them too.
+    `most_seconds` is ended, and the next call starts another. Several threads may use it. `close` ends all of them; the
+    end of this process, however it comes, ends them too.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class _Process:
             start_new_session=True,
         )
         self._is_asked = False
+        self._start_seconds = START_SECONDS  # its first call has so much more time
 
     @property
     def is_ready(self) -> bool:
@@ -145,18 +147,20 @@ class _Process:
         """The function's answer, or `_EndedError`."""
         question = pickle.dumps((seconds, function, args, kwargs))
         self._is_asked = True
-        began = time.monotonic()
-        clock = threading.Timer(seconds, self._child.kill)
+        until = time.monotonic() + self._start_seconds + seconds
+        clock = threading.Timer(self._start_seconds + seconds, self._child.kill)
         clock.start()
         try:
             is_well, answer = self._ask(question)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            is_late = time.monotonic() - began >= seconds
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # a line that was closed is a `ValueError`
+            self._child.kill()  # it may be alive, and what it said no answer
+            is_late = time.monotonic() >= until or self._child.wait() == -signal.SIGALRM
             why = f"took longer than {seconds:g} s" if is_late else "ended before it was done"
             raise _EndedError(f"what was to be computed {why}") from None
         finally:
             clock.cancel()
         self._is_asked = False
+        self._start_seconds = 0.0
         if is_well:
             return answer
         raise answer
@@ -180,12 +184,15 @@ class _Process:
 
 def _work() -> None:
     """The life of such a process: answer until nobody asks. Its own clock ends it where nobody is left to do so."""
-    os.nice(NICE)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a function prints is no answer
+    has_priority = True  # until it has loaded what it needs
     with suppress(EOFError, OSError):
         while True:
             seconds, function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301
+            if has_priority:
+                os.nice(NICE)
+                has_priority = False
             signal.setitimer(signal.ITIMER_REAL, seconds)
             answer = _outcome(function, args, kwargs)
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -68,7 +68,7 @@ def _ready(parser: MarkdownIt) -> MarkdownIt:
 def _page(text: str) -> str:
     """HTML, not sanitised yet. What would take long to render or to sanitise shows its marks as they were typed."""
     if not markup.is_simple(text, markup.PAGE):
-        return _as_typed(text)
+        return as_typed(text)
     rendered: str = _pages().render(text)
     if nesting.steps(rendered) <= MOST_STEPS:
         return rendered
@@ -76,7 +76,8 @@ def _page(text: str) -> str:
     return flat
 
 
-def _as_typed(text: str) -> str:
+def as_typed(text: str) -> str:
+    """A text that cannot be rendered in time, with its marks."""
     return f"<pre>{html.escape(text)}</pre>"
 
 
@@ -111,7 +112,7 @@ def comment(text: str, *, elsewhere: Elsewhere | None = None) -> str:
 def _comment(text: str) -> str:
     simple = markup.is_simple(text, markup.COMMENT)
     return nh3.clean(
-        _comments().render(text) if simple else _as_typed(text),
+        _comments().render(text) if simple else as_typed(text),
         tags=COMMENT_TAGS,
         attributes=COMMENT_ATTRIBUTES,
         attribute_filter=_attribute,

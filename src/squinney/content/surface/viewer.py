@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import Request
 from markupsafe import Markup
 
 from squinney.content import Author, Viewer
 from squinney.content.nodes import render
+from squinney.errors import Unavailable
 from squinney.http.dependencies import processes_of
 from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
@@ -40,9 +43,17 @@ def as_typed(text: str) -> str:
 
 def page_html(request: Request, text: str) -> Markup:
     """A page's text; sanitised, so a template may show it as it is."""
-    return Markup(render.markdown(text, elsewhere=processes_of(request)))  # noqa: S704
+    return _html(request, render.markdown, text)
 
 
 def comment_html(request: Request, text: str) -> Markup:
     """A comment's text; sanitised, so a template may show it as it is."""
-    return Markup(render.comment(text, elsewhere=processes_of(request)))  # noqa: S704
+    return _html(request, render.comment, text)
+
+
+def _html(request: Request, make: Callable[..., str], text: str) -> Markup:
+    """One text that cannot be rendered now is no reason not to show the page: it is shown as it was typed."""
+    try:
+        return Markup(make(text, elsewhere=processes_of(request)))  # noqa: S704
+    except Unavailable:
+        return Markup(render.as_typed(text))  # noqa: S704

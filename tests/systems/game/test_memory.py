@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.systems.game.conftest import world_in
 
-from squinney.errors import Conflict, Invalid
-from squinney.game import OutOfReach, World, find_problems
+from squinney.errors import Invalid
+from squinney.game import NoExit, NotEnoughGold, OutOfReach, World, find_problems
 from squinney.game.documents import CHARACTERS
 from squinney.game.memory import Memory
 from squinney.mongo.embedded import Embedded
@@ -54,7 +54,7 @@ def test_a_remembered_room_does_not_decide_where_one_gets(two: tuple[World, Worl
     first, second = two
     first.move("ann", "n")
     second.set_exits("yard", {"e": "hall"})
-    with pytest.raises(Conflict):
+    with pytest.raises(NoExit):
         first.move("ann", "s")
     assert first.move("ann", "e")["location_id"] == "hall"
 
@@ -66,7 +66,7 @@ def test_a_purse_that_another_process_emptied_is_empty(two: tuple[World, World])
     first.say("ann", "hello")
     first.adjust("ann", health=-1)
     second.buy("ann", "mo", "rope")
-    with pytest.raises(Conflict):
+    with pytest.raises(NotEnoughGold):
         first.buy("ann", "mo", "rope")
     assert first.character("ann")["gold"] == 0
 

@@ -11,7 +11,6 @@ from bson.min_key import MinKey
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.social.documents import LAST_COMMENTS
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = "social"
@@ -300,106 +299,6 @@ PEOPLE = Pipeline(
 )
 
 
-# ---- checks ----
-
-_ALL = "find_problems() reads everything"
-
-
-def _one_sided() -> list[Document]:
-    """Edges whose twin is missing or says something else."""
-    twin = {"owner": "$_id.other", "other": "$_id.owner"}
-    joined = {"from": "social.edges", "localField": "twin", "foreignField": "_id", "as": "found"}
-    pairs = [("circles", "in_circles"), ("circled_at", "follower_at"), ("blocked_at", "blocked_by_at")]
-
-    def at(path: str) -> Document:
-        return {"$ifNull": [path, None]}
-
-    sides = [*pairs, *((theirs, mine) for mine, theirs in pairs)]
-    differs = [{"$ne": [at(f"${here}"), at(f"$other.{there}")]} for here, there in sides]
-    return [
-        {"$match": {"_id.owner": {"$gte": ""}}},
-        {"$set": {"twin": twin}},
-        {"$lookup": joined},
-        {"$set": {"other": {"$ifNull": [{"$first": "$found"}, {}]}}},
-        {"$match": {"$expr": {"$or": differs}}},
-        {"$project": {"_id": 1}},
-    ]
-
-
-ONE_SIDED = Pipeline("social.one-sided", "social.edges", stages=_one_sided, routing="broadcast", reason=_ALL)
-
-
-def _wrong_counts() -> list[Document]:
-    """Members whose circles say other numbers than their edges."""
-    counted = [
-        {"$match": {"circled_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}},
-        {"$project": {"_id": 0, "names": "$circles.name"}},
-    ]
-    edges = {"from": "social.edges", "localField": "_id", "foreignField": "_id.owner", "pipeline": counted}
-    people = {"$filter": {"input": "$edges", "as": "edge", "cond": {"$in": ["$$circle.name", "$$edge.names"]}}}
-    each = {"$map": {"input": "$circles", "as": "circle", "in": {"name": "$$circle.name", "count": {"$size": people}}}}
-    return [
-        {"$match": {"_id": {"$gte": ""}}},
-        {"$project": {"circles": 1, "circled": 1}},
-        {"$lookup": {**edges, "as": "edges"}},
-        {"$set": {"true_circles": each, "true_circled": {"$size": "$edges"}}},
-        {
-            "$match": {
-                "$expr": {
-                    "$or": [{"$ne": ["$circles", "$true_circles"]}, {"$ne": ["$circled", "$true_circled"]}],
-                }
-            }
-        },
-        {"$unset": "edges"},
-    ]
-
-
-WRONG_COUNTS = Pipeline("social.wrong-counts", "social.users", stages=_wrong_counts, routing="broadcast", reason=_ALL)
-
-
-def _wrong_comments() -> list[Document]:
-    """Posts that show other comments, or another number of them, than there are."""
-    shown = [
-        {"$sort": {"ts": 1, "_id": 1}},
-        {"$group": {"_id": None, "all": {"$push": "$_id"}, "count": {"$sum": 1}}},
-        {"$project": {"count": 1, "last": {"$slice": ["$all", -LAST_COMMENTS]}}},
-    ]
-    comments = {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "pipeline": shown}
-    last = {"$ifNull": ["$found.last", []]}
-    return [
-        {"$match": {"_id": {"$gte": ""}}},
-        {"$project": {"comment_count": 1, "shown": "$comments.id"}},
-        {"$lookup": {**comments, "as": "found"}},
-        {"$set": {"found": {"$first": "$found"}}},
-        {"$set": {"count": {"$ifNull": ["$found.count", 0]}, "last": last}},
-        {"$match": {"$expr": {"$or": [{"$ne": ["$count", "$comment_count"]}, {"$ne": ["$last", "$shown"]}]}}},
-        {"$project": {"comment_count": 1, "count": 1}},
-    ]
-
-
-WRONG_COMMENTS = Pipeline(
-    "social.wrong-comments", "social.posts", stages=_wrong_comments, routing="broadcast", reason=_ALL
-)
-
-
-def _lost_comments() -> list[Document]:
-    """Comments whose post is gone, and which no task is about to remove."""
-    post = {"from": "social.posts", "localField": "post_id", "foreignField": "_id", "as": "post"}
-    return [
-        {"$match": {"post_id": {"$gte": ""}}},
-        {"$lookup": post},
-        {"$match": {"post": []}},
-        {"$set": {"task": {"$concat": [CLEARING, "$post_id"]}}},
-        {"$lookup": {"from": "tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
-        {"$match": {"tasks": []}},
-        {"$project": {"post_id": 1}},
-    ]
-
-
-LOST_COMMENTS = Pipeline(
-    "social.lost-comments", "social.comments", stages=_lost_comments, routing="broadcast", reason=_ALL
-)
-CHECKS: list[Query | Pipeline] = [ONE_SIDED, WRONG_COUNTS, WRONG_COMMENTS, LOST_COMMENTS]
 QUERIES: list[Query | Pipeline] = [
     USER,
     SOME_USERS,

@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, mend, problems
 from squinney.mongo.schema import Db, Document
-from squinney.social import queries
+from squinney.social import check_queries, queries
 from squinney.social.graph import own_part, twin
 from squinney.social.posting import last_comments
 from squinney.transactions import in_transaction
@@ -77,28 +77,28 @@ def _remove_comment(db: Db, found: Document) -> int:
 CHECKS = [
     Check(
         "one-sided-edge",
-        queries.ONE_SIDED,
+        check_queries.ONE_SIDED,
         "what {_id[owner]} says of {_id[other]} is not what the other side keeps",
         repair=_set_both,
         counted_as="edges set",
     ),
     Check(
         "wrong-circle-count",
-        queries.WRONG_COUNTS,
+        check_queries.WRONG_COUNTS,
         "the circles of {_id} say {circled} people, the edges {true_circled}",
         repair=_set_counts,
         counted_as="counts set",
     ),
     Check(
         "wrong-comments",
-        queries.WRONG_COMMENTS,
+        check_queries.WRONG_COMMENTS,
         "post {_id} says {comment_count} comments, there are {count}, or it shows other ones",
         repair=_set_comments,
         counted_as="posts set",
     ),
     Check(
         "lost-comment",
-        queries.LOST_COMMENTS,
+        check_queries.LOST_COMMENTS,
         "comment {_id} belongs to post {post_id}, which is gone",
         repair=_remove_comment,
         counted_as="comments removed",

@@ -19,6 +19,7 @@ from squinney import assembly
 
 OPERATIONS = {"ledger": 20_000}
 SECONDS = 600
+LONGEST_TEST_SECONDS = 3_600
 
 
 def prove(name: str) -> dict[str, object]:
@@ -37,8 +38,8 @@ def prove(name: str) -> dict[str, object]:
 def sweep(names: Sequence[str]) -> str:
     """Every test that otherwise runs at a tenth, and the cluster's; returns the lines with counts."""
     folders = [f"tests/systems/{name}" for name in names] or ["tests"]
-    command = [sys.executable, "-m", "pytest", "-m", "heavy or cluster", "-n", "2", "tests/crash", "tests/cluster"]
-    command += folders
+    command = [sys.executable, "-m", "pytest", "-m", "heavy or cluster", "-n", "2", f"--timeout={LONGEST_TEST_SECONDS}"]
+    command += ["tests/crash", "tests/cluster", *folders]
     in_full = {**os.environ, "SQUINNEY_PROVE": "full", "SQUINNEY_SWEEP": ",".join(names)}
     result = subprocess.run(command, env=in_full, stdout=subprocess.PIPE, text=True)
     print(result.stdout)

@@ -95,7 +95,7 @@ class Schedule:
     # ---- what can be done ----
 
     def _options(self) -> list[str]:
-        """First what needs no turn: the one who is on goes on, then the next one."""
+        """First what needs no turn: the one who is on goes on, then the next one, those who sleep last."""
         held = [actor for actor in self._actors if actor.status == "held"]
         ready = [actor for actor in held if actor not in self._asleep]
         forgettable = [f"{actor.letter}~" for actor in self._actors if actor.dead and actor.open]
@@ -103,7 +103,7 @@ class Schedule:
             ready = [actor for actor in ready if actor is not self._on] or ready
         if not ready and not forgettable:
             ready = held
-        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._on))
+        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._on, actor.asleep))
         goes_on = [actor.letter for actor in ready]
         dies = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
         under_way = any(actor.letter in self.played.began for actor in held)

@@ -16,7 +16,6 @@ _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytic
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
 _advice = guards_of("squinney.analytics.shard_advice", "tests/systems/analytics/test_forgetting.py")
 _rollup = guards_of("squinney.analytics.rollups.rollups", "tests/systems/analytics/test_forgetting.py")
-_bar = guards_of("squinney.analytics.surface.cli_logs", "tests/systems/analytics/test_forgetting.py")
 _cli = guards_of("squinney.analytics.surface.cli", "tests/cli/test_analytics.py")
 
 GUARDS = [
@@ -111,12 +110,6 @@ GUARDS = [
         "                self._finished(INTERRUPTED)\n",
         "                pass\n",
         _FORGETTING + "test_an_interrupted_import_says_so",
-    ),
-    _bar(
-        "the progress bar is one line",
-        "one_line = Column(no_wrap=True)",
-        "one_line = Column()",
-        "test_the_progress_bar_is_one_line_of_80_characters",
     ),
     _cli(
         "sessions have the option that is advised",

@@ -71,7 +71,7 @@ GUARDS = [
         "no more than a lease holds is taken out of it",
         '{"_id": one, "amount": {"$gte": price}}',
         '{"_id": one}',
-        "test_an_impression_whose_lease_is_gone_is_paid_by_the_budget",
+        "test_an_impression_whose_lease_has_too_little_is_paid_by_the_budget",
     ),
     _settle(
         "a serve that another settled is looked at",

@@ -279,6 +279,19 @@ def test_an_impression_whose_lease_is_gone_is_paid_by_the_budget(
     assert not list(find_problems(ads_db))
 
 
+def test_an_impression_whose_lease_has_too_little_is_paid_by_the_budget(
+    network: AdNetwork, campaign: Make, ads_db: Db
+) -> None:
+    campaign("a", bid=100, total=160)
+    serve_id = network.choose("news", "top")[0].serve_id
+    ads_db["ad_leases"].update_one({}, {"$set": {"amount": 50}})
+    ads_db["ad_budgets"].update_one({}, {"$set": {"committed": 50, "day_committed": 50}})
+    assert network.impression(serve_id)
+    money = network.money(["a"])["a"]
+    assert (money["spent"], money["leased"]) == (100, 50)
+    assert not list(find_problems(ads_db))
+
+
 def test_a_click_counts_once_pays_by_click_and_leads_to_the_creative(network: AdNetwork, campaign: Make) -> None:
     campaign("a", bid=30, model="cpc")
     serve_id = network.choose("news", "top")[0].serve_id

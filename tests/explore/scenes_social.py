@@ -55,7 +55,7 @@ OPERATIONS: dict[str, Act] = {
     "comment by key": _do("comment", "cid", "{post}", "once", key="k"),
     "delete post": _do("delete_post", "ann", "{post}"),
     "delete comment": _do("delete_comment", "ann", "{comment}"),
-    "leave": _do("leave", "cid"),
+    "leave": _do("leave", "ann"),
     "erase": _do("erase", "bob"),
 }
 

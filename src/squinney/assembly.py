@@ -14,7 +14,7 @@ from squinney.mongo.schema import Collection, Db
 from squinney.patterns import follow, leases, migrations, queue, sequences
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
-from squinney.social.photos import forget_lost_photos
+from squinney.social.tasks.photos import forget_lost_photos
 from squinney.system import Assembled, System
 from squinney.transactions import Mode, Transactions, Tries
 

@@ -14,7 +14,7 @@ from squinney.clock import utcnow
 from squinney.content import UnknownNode
 from squinney.service.demo_photos import load_demo_photos
 from squinney.social import Network
-from squinney.social.photos import forget_lost_photos
+from squinney.social.tasks.photos import forget_lost_photos
 
 HTML = {"Accept": "text/html"}
 

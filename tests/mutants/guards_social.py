@@ -9,7 +9,7 @@ _reading = guards_of("squinney.social.reading", "tests/systems/social/test_netwo
 _posting = guards_of("squinney.social.posting", "tests/systems/social/test_network.py")
 _graph = guards_of("squinney.social.graph", "tests/systems/social/test_network.py")
 _network = guards_of("squinney.social.network", "tests/systems/social/test_network.py")
-_photos = guards_of("squinney.social.photos", "tests/api/test_social.py")
+_photos = guards_of("squinney.social.tasks.photos", "tests/api/test_social.py")
 _export = guards_of("squinney.social.export", "tests/systems/social/test_network.py")
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
 

@@ -35,7 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+# For a module: while Playwright runs, it holds the thread's event loop, and other tests have loops of their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A headless Chromium; without one the tests are skipped, unless SQUINNEY_REQUIRE says that they must run."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -21,7 +21,7 @@ def _make(page: Page, name: str, *, bid: str = "2.50", zone: str = "site", title
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
     page.get_by_label("Zone", exact=True).fill(zone)
     page.get_by_label("Unit").fill(f"{name}/1")
-    page.get_by_label("Title").fill(title)
+    page.get_by_label("Title", exact=True).fill(title)
     page.get_by_label("Address").fill("/shop")
     page.get_by_role("button", name="Put it there").click()
     expect(page.get_by_text("The ad is in its zone.")).to_be_visible()

@@ -48,7 +48,7 @@ def editor(browser: Browser, serving: Serving, signed_in: StorageState) -> Itera
 
 def write(page: Page, slug: str, title: str, text: str, parent: str = "", when: str = "now", at: str = "") -> None:
     page.goto(f"/site/-/new?parent={parent}" if parent else "/site/-/new")
-    page.get_by_label("Title").fill(title)
+    page.get_by_label("Title", exact=True).fill(title)
     page.get_by_label("Address").fill(slug)
     page.get_by_label("Text").fill(text)
     page.get_by_label("Publish").select_option(when)
@@ -66,7 +66,7 @@ def test_a_post_with_a_photo_is_scheduled_appears_and_is_talked_about(editor: Pa
     editor.get_by_role("link", name="Upload").click()
     editor.get_by_label("File").set_input_files(photo)
     editor.get_by_label("Address").fill(slug)
-    editor.get_by_label("Title").fill("A green field")
+    editor.get_by_label("Title", exact=True).fill("A green field")
     editor.get_by_role("button", name="Upload").click()
     editor.wait_for_url(f"**/gallery/{slug}")
     shown = editor.locator("img.photo")

@@ -11,8 +11,6 @@ from tests.plugins.shelf import Prepared
 
 from squinney import transactions
 from squinney.ads import COLLECTIONS, AdNetwork
-from squinney.mongo.connect import client_for
-from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 
 CREATIVE = {"kind": "text", "title": "Boots", "text": "Dry feet", "url": "https://example.com/boots"}
@@ -40,15 +38,6 @@ def clock() -> Turned:
 def ads_db(prepared: Prepared) -> Db:
     """A database with the network's collections."""
     return prepared([*transactions.COLLECTIONS, *COLLECTIONS])
-
-
-@pytest.fixture
-def short_transactions(mongod: Embedded) -> Iterator[None]:
-    """The server ends a killed process's transaction after five seconds, not sixty, so that no test waits for it."""
-    with client_for(mongod.uri) as client:
-        client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=5)
-        yield
-        client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=60)
 
 
 @pytest.fixture

@@ -62,7 +62,6 @@ class Servers:
 
 
 @heavy
-@pytest.mark.usefixtures("short_transactions")
 @pytest.mark.timeout(1_000 if IN_FULL else 400)
 def test_no_budget_and_no_cap_is_passed_and_every_count_is_right(ads_db: Db, mongod: Embedded, tmp_path: Path) -> None:
     proof.prepare(ads_db)

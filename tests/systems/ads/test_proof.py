@@ -10,7 +10,6 @@ from squinney.mongo.embedded import Embedded
 
 
 @heavy
-@pytest.mark.usefixtures("short_transactions")
 @pytest.mark.timeout(300)
 def test_every_promise_holds_under_kills(mongod: Embedded) -> None:
     size = ["--workers", "8", "--seconds", "120"] if IN_FULL else ["--workers", "3", "--seconds", "60"]

@@ -214,24 +214,37 @@ class Orders:
         `Busy`, `Unavailable`.
         """
         order = self.get(order_id)
-        payment = self._begin_cancel(order)
-        if payment is not None and payment["state"] == "refunding":
+        if not order.get("payment_id"):
+            return self._cancel_unpaid(order)
+        payment = self._begin_cancel(order_id, order["payment_id"])
+        if payment["state"] == "refunding":
             self.refund(payment)
-        return self.get(order_id)
+        return self._cancelled(order)
 
     @operation()
-    def _begin_cancel(self, order: Order) -> Payment | None:
-        if not order.get("payment_id"):
-            where = {"_id": order["_id"], **EDITABLE}
-            done = self._db["orders"].update_one(where, {"$set": {"status": "cancelled"}, "$inc": {"version": 1}})
-            if not done.matched_count and (now := self.get(order["_id"]))["status"] != "cancelled":
-                raise fixed(now)
-            return None
+    def _cancel_unpaid(self, order: Order) -> Order:
+        where = {"_id": order["_id"], **EDITABLE}
+        change = {"$set": {"status": "cancelled"}, "$inc": {"version": 1}}
+        # The answer comes with the update: a moment later the order may be deleted, and would seem never cancelled.
+        done = self._db["orders"].find_one_and_update(where, change, return_document=True)
+        now = self.get(order["_id"]) if done is None else cast(Order, done)
+        if now["status"] != "cancelled":
+            raise fixed(now)
+        return now
+
+    @operation()
+    def _begin_cancel(self, order_id: str, payment_id: str) -> Payment:
         if self._gateway is None:
             raise OrderFixed("an order that was paid for needs a payment gateway to be cancelled")
-        payment_id = order["payment_id"]
-        self._transactions.run("cancel order", lambda: self._cancel_plan(order["_id"], payment_id))
+        self._transactions.run("cancel order", lambda: self._cancel_plan(order_id, payment_id))
         return self._payment(payment_id)
+
+    def _cancelled(self, order: Order) -> Order:
+        """The order as it is now; where it was deleted meanwhile, as it was, cancelled."""
+        try:
+            return self.get(order["_id"])
+        except UnknownOrder:
+            return cast(Order, {**order, "status": "cancelled"})
 
     def _cancel_plan(self, order_id: str, payment_id: str) -> Plan:
         """The payment is read first: once it is no longer captured, the order says what became of both."""

@@ -23,6 +23,12 @@ _live = guards_of("squinney.game.surface.live", API)
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
+    _building(
+        "of two characters made at once one has the next number",
+        'born["_id"] = self._next_id(owner, most_owned)',
+        "self._next_id(owner, most_owned)",
+        f"{RACES}::test_nobody_gets_more_characters_than_they_may_have",
+    ),
     _draft(
         "a thing that has changed since is planned anew",
         'guard = {"version": before["version"], "holder": before["holder"]}',

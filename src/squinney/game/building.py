@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, cast
 
 from squinney import checks
 from squinney.clock import Clock
-from squinney.errors import Invalid
-from squinney.game import rules
+from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
+from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.moving import Moving
 from squinney.game.documents import (
@@ -25,7 +26,7 @@ from squinney.game.making import character_document, checked_exits, item_documen
 from squinney.game.records import Records
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.transactions import AT_REST, Busy, Key, Plan, Step, Transactions
+from squinney.transactions import AT_REST, Busy, Key, Plan, Stale, Step, Transactions
 
 
 class Building:
@@ -145,6 +146,7 @@ class Building:
         gold: int = 0,
         kind: str = "player",
         owner: str | None = None,
+        most_owned: int | None = None,
         character_class: str = "wanderer",
         health: int | None = None,
         mana: int | None = None,
@@ -155,10 +157,12 @@ class Building:
     ) -> Character:
         """Make a character, with gold that the world mints for them.
 
+        With `most_owned` the owner gets no more than so many, also where several are made at once.
+
         Atomic: the character, their name, the room and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
-        Raises: `Invalid`, `UnknownLocation`, `NameTaken`, `AlreadyExists`, `Busy`; with a key also `KeyReused` and
-        `StillRunning`.
+        Raises: `Invalid`, `UnknownLocation`, `NameTaken`, `AlreadyExists`, `LimitReached`, `Busy`; with a key also
+        `KeyReused` and `StillRunning`.
         """
         made = character_document(
             name,
@@ -178,13 +182,16 @@ class Building:
         def build() -> Plan:
             room = self._records.room(location)
             born = {**made, "seen": [location], "location": rules.copy_of(room)}
-            return Plan(self._birth(born, location), result=born)
+            if owner is None or most_owned is None:
+                return Plan(self._birth(born, location), result=born)
+            born["_id"] = self._next_id(owner, most_owned)
+            return Plan(self._birth(born, location, id_taken=Stale), result=born)
 
         arguments = {"id": id, "name": name, "location": location, "gold": gold, "kind": kind, "owner": owner}
         outcome = self._transactions.run("game character", build, key=key, arguments=arguments)
         return cast(Character, outcome.result)
 
-    def _birth(self, born: dict[str, Any], location_id: str) -> list[Step]:
+    def _birth(self, born: dict[str, Any], location_id: str, *, id_taken: type[SquinneyError] = Conflict) -> list[Step]:
         draft = Draft(self._clock(), self._records)
         person = {"id": born["_id"], "name": born["name"], "kind": born["kind"]}
         draft.room(location_id).add("$push", "players", {"$each": [person], "$slice": MOST_LISTED})
@@ -194,4 +201,11 @@ class Building:
         name = born["name"]
         taken = NameTaken(f"another character is called {name}", name=name)
         draft.add(Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken))
-        return [*draft.steps(), Step(CHARACTERS, born["_id"], insert=born)]
+        return [*draft.steps(), Step(CHARACTERS, born["_id"], insert=born, refused=id_taken)]
+
+    def _next_id(self, owner: str, most: int) -> str:
+        """The id of an owner's next character follows from its number: of two made at once, one finds it taken."""
+        owned = self._db[CHARACTERS].count_documents(queries.OWNED(owner=owner), limit=most)
+        if owned >= most:
+            raise LimitReached(f"one has at most {most} characters", limit=most)
+        return hashlib.sha256(f"{owner} {owned}".encode()).hexdigest()[:26]

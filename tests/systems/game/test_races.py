@@ -18,7 +18,7 @@ from tests.sizes import IN_FULL, a_tenth_of, heavy
 from tests.systems.game.conftest import world_in
 
 import squinney
-from squinney.errors import Conflict, SquinneyError
+from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.game import find_problems, proof
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -90,6 +90,25 @@ def test_a_purse_is_not_spent_twice(game_db: Db, mode: Mode) -> None:
     assert sum(at_once(4, buy)) == 2
     assert (world.character("ann")["gold"], world.character("mo")["gold"]) == (5, 20)
     assert [entry["qty"] for entry in world.inventory("ann")] == [2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nobody_gets_more_characters_than_they_may_have(game_db: Db, mode: Mode) -> None:
+    world = world_in(game_db, mode)
+    world.create_location("start", description="a field")
+
+    def make(number: int) -> bool:
+        try:
+            world.create_character(f"hero {number}", location="start", owner="ann", most_owned=3)
+        except LimitReached:
+            return False
+        return True
+
+    assert sorted(at_once(8, make)) == [False] * 5 + [True] * 3
+    assert len(world.owned_by("ann").items) == 3
+    with pytest.raises(LimitReached):
+        world.create_character("one more", location="start", owner="ann", most_owned=3)
+    assert list(find_problems(game_db)) == []
 
 
 @heavy

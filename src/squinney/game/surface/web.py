@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 
-from squinney.errors import Forbidden, Invalid, LimitReached, NotFound, SquinneyError
+from squinney.errors import Forbidden, Invalid, NotFound, SquinneyError
 from squinney.game import Character, Event, UnknownCharacter, World, rules
 from squinney.game.surface import maps
 from squinney.game.surface.live import close_live, listen
@@ -105,13 +105,12 @@ def create_character(request: Request, world: TheWorld, name: Text, character_cl
     try:
         if character_class not in CLASSES:
             raise Invalid(f"the class must be one of {', '.join(CLASSES)}", field="character_class")
-        if len(world.owned_by(owner, limit=MOST_CHARACTERS).items) >= MOST_CHARACTERS:
-            raise LimitReached(f"one has at most {MOST_CHARACTERS} characters", limit=MOST_CHARACTERS)
         made = world.create_character(
             name.strip(),
             location=world.start()["_id"],
             gold=FIRST_GOLD,
             owner=owner,
+            most_owned=MOST_CHARACTERS,
             character_class=character_class,
             intrinsics=CLASSES[character_class],
             key=Key(key, f"web:{owner}") if key else None,

@@ -263,7 +263,7 @@ def _write(
     parts = [
         report.machine(version),
         f"One process, one thread; {rounds} interleaved rounds of {seconds:g} s. Only the ratios count."
-        f" Load average at the end {os.getloadavg()[0]:.0f}: above the number of cores, others were at work too.",
+        f" Load average at the end {os.getloadavg()[0]:.0f}.",
         "## Choosing",
         report.table(head, rows),
         f"A process holds {MANY:,} ads in {mebibytes:,.0f} MiB.",

@@ -158,7 +158,7 @@ def _write(
     note = (
         f"One thread, {rounds} interleaved rounds of {seconds:g} s for each form, majority reads and writes. Bytes are "
         f"those of question and answer together, as BSON, without the session's fields. {report.machine(version)} "
-        f"Load average at the end {os.getloadavg()[0]:.0f}: above the number of cores, others were at work too."
+        f"Load average at the end {os.getloadavg()[0]:.0f}."
     )
     report.write_page("embedding", "Embedded or referenced: costs", [*parts, note])
     report.copy_to_readme("embedding", summary)

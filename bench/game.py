@@ -44,7 +44,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         report.machine(version),
         f"One process; {rounds} interleaved rounds of {seconds:g} s. Every action is journaled by a majority before it "
         "is acknowledged. Only the ratios count."
-        f" Load average at the end {os.getloadavg()[0]:.0f}: above the number of cores, others were at work too.",
+        f" Load average at the end {os.getloadavg()[0]:.0f}.",
         "## Loading a character",
         report.table(["how", "per second", "p50 ms", "times `find_one`"], [_load_row(one, loads[0]) for one in loads]),
         "## Actions by the number of players, each in rooms of their own (move, pick up, drop in turn)",

@@ -128,3 +128,7 @@ def test_the_progress_bar_is_one_line_of_80_characters() -> None:
         (shown,) = [bar.get_renderable()]
         lines = screen.render_lines(shown, screen.options.update(height=None))
     assert len(lines) == 1
+    text = "".join(segment.text for segment in lines[0])
+    assert all(figure in text for figure in ("123,456,789 lines", "123,456 /s", "123,456 rejected")), (
+        "only names are cut"
+    )

@@ -18,7 +18,8 @@ from bench.content_peers import _environment
 from bench.harness import Round, _run
 from bench.postgres import private_postgres
 from squinney.game import World
-from squinney.game.surface.live import Listener, Live
+from squinney.game.surface.listeners import Listener
+from squinney.game.surface.live import Live
 from squinney.game.surface.terminal import Player
 from squinney.mongo.schema import Db
 

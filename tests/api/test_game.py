@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from squinney import assembly
 from squinney.game import World
-from squinney.game.surface import live, maps
+from squinney.game.surface import listeners, live, maps
 
 HTML = {"Accept": "text/html"}
 
@@ -211,13 +212,59 @@ def test_a_socket_that_floods_is_shown_out(site: TestClient, world: World) -> No
 
 
 def test_a_socket_that_sleeps_keeps_a_short_queue_and_is_told_of_the_gap() -> None:
-    listener = live.Listener("ann", "hall")
+    listener, everybody = listeners.Listener("ann", "hall"), listeners.Listeners()
+    everybody.add(listener)
     event = {"kind": "said", "character_id": "bob", "location_id": "hall", "name": "Bob", "text": "x"}
-    for _ in range(live.MOST_WAITING + 1):
-        listener.offer(event)
+    for _ in range(listeners.MOST_WAITING + 1):
+        everybody.tell(event)
     assert list(listener._waiting) == [{"kind": "gap"}]
-    listener.offer({**event, "location_id": "yard"})
+    everybody.tell({**event, "location_id": "yard"})
     assert len(listener._waiting) == 1
+
+
+def test_an_event_is_offered_to_those_who_hear_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two thousand sockets elsewhere cost it nothing."""
+    offered: list[str] = []
+    monkeypatch.setattr(listeners.Listener, "put", lambda self, event: offered.append(self.character_id))
+    everybody = listeners.Listeners()
+    sockets = [listeners.Listener(f"c{number}", f"room {number % 100}") for number in range(2_000)]
+    for socket in sockets:
+        everybody.add(socket)
+    event = {"kind": "arrived", "character_id": "c0", "location_id": "room 1", "name": "C", "text": "x"}
+    everybody.tell(event)
+    assert (len(offered), "c0" in offered) == (21, True)
+    offered.clear()
+    everybody.tell({**event, "kind": "said", "character_id": "c1", "location_id": "room 0"})
+    assert ("c0" in offered, len(offered)) == (False, 20)  # 19 who are left there, and who said it
+    for socket in sockets:
+        everybody.remove(socket)
+    assert not everybody._in_room
+    assert not everybody._of_character
+
+
+def test_who_walked_on_before_the_socket_was_open_hears_the_new_room(
+    site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, tell, told = World.character, live.Live._tell, threading.Event()
+
+    def read_and_walk_on(self: World, character_id: str) -> Any:
+        found = read(self, character_id)
+        if found["location"]["id"] == "hall":
+            world.move("ann", "n")
+            assert told.wait(30)
+        return found
+
+    def notice(self: live.Live, changes: Any) -> None:
+        tell(self, changes)
+        if any(change.document["kind"] == "arrived" for change in changes):
+            told.set()
+
+    monkeypatch.setattr(World, "character", read_and_walk_on)
+    monkeypatch.setattr(live.Live, "_tell", notice)
+    with site.websocket_connect(WS) as socket:
+        assert socket.receive_json() == {"kind": "hello"}
+        world.move("bob", "n")
+        assert until(socket, lambda e: e["character_id"] == "bob")["location_id"] == "yard"
 
 
 def test_a_socket_needs_the_owner_of_the_character_and_a_page_of_this_site(

@@ -20,6 +20,7 @@ _making = guards_of("squinney.game.making", MEMORY)
 _building = guards_of("squinney.game.building", TESTS)
 _rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
 _live = guards_of("squinney.game.surface.live", API)
+_listeners = guards_of("squinney.game.surface.listeners", API)
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
@@ -161,13 +162,25 @@ GUARDS = [
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=10**9)',
         "test_an_old_room_does_not_replace_a_newer_copy",
     ),
-    _live(
+    _listeners(
         "a socket gets the events of its own room alone",
-        'if mine or event["location_id"] == self.location_id:',
-        "if True:",
+        'own | self._in_room.get(event["location_id"], set())',
+        "self._all",
+        "test_those_in_a_room_hear_what_happens_there_and_follow_their_character",
+    ),
+    _listeners(
+        "a socket follows its character",
+        'self.move(listener, event["location_id"])',
+        "pass",
         "test_those_in_a_room_hear_what_happens_there_and_follow_their_character",
     ),
     _live(
+        "who walked on while a socket was opened hears the new room",
+        'live.correct(listener, found["location"]["id"], again["location"]["id"])',
+        "pass",
+        "test_who_walked_on_before_the_socket_was_open_hears_the_new_room",
+    ),
+    _listeners(
         "a slow socket keeps a short queue",
         "if len(self._waiting) > MOST_WAITING:",
         "if False:",

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -25,15 +25,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from squinney.errors import SquinneyError
 from squinney.game import Copies, World
 from squinney.game.documents import EVENTS
+from squinney.game.surface.listeners import Listener, Listeners
 from squinney.http.visitor import visitor_of
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db
 from squinney.patterns.follow import Change, Feed, Reader
 from squinney.roles import may_act_as
 from squinney.system import Assembled
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 64
 MOST_SOCKETS = 2_000
 MOST_OF_ONE = 10
 SEND_SECONDS = 10.0
@@ -41,42 +41,6 @@ LONGEST_MESSAGE = 16
 MOST_MESSAGES = 30  # of a socket, in so many seconds
 WINDOW_SECONDS = 60.0
 REFUSED, FULL, GOING = 1008, 1013, 1001
-TOLD = ("kind", "character_id", "name", "text", "item_id", "other_id", "location_id")
-
-
-class Listener:
-    """One socket's queue, and the room whose events it gets."""
-
-    def __init__(self, character_id: str, location_id: str) -> None:
-        self.character_id = character_id
-        self.location_id = location_id
-        self._waiting: deque[Document] = deque()
-        self._ready = asyncio.Event()
-
-    def offer(self, event: Document) -> None:
-        """Queue an event of the room; one's own arrival elsewhere changes the room."""
-        mine = event["character_id"] == self.character_id
-        if mine and event["kind"] == "arrived":
-            self.location_id = event["location_id"]
-        if mine or event["location_id"] == self.location_id:
-            self._put({name: event[name] for name in TOLD if name in event})
-
-    def gap(self) -> None:
-        """Something was missed: whoever listens reads anew."""
-        self._put({"kind": "gap"})
-
-    def _put(self, event: Document) -> None:
-        self._waiting.append(event)
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting = deque([{"kind": "gap"}])
-        self._ready.set()
-
-    async def next(self) -> Document:
-        """The next event, when there is one."""
-        while not self._waiting:
-            self._ready.clear()
-            await self._ready.wait()
-        return self._waiting.popleft()
 
 
 class Live:
@@ -85,7 +49,7 @@ class Live:
     def __init__(self, db: Db) -> None:
         self._feed = Feed(db, [EVENTS])
         self._copies = Copies(db)
-        self._listeners: set[Listener] = set()
+        self._listeners = Listeners()
         self._of_one: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._reader: Reader | None = None
@@ -103,20 +67,20 @@ class Live:
 
     def _run(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
         while not reader.closed and not loop.is_closed():
-            change = reader.next(1.0)
-            if change is not None:
+            first = reader.next(1.0)
+            if first is not None:
                 try:
-                    loop.call_soon_threadsafe(self._tell, change)
+                    loop.call_soon_threadsafe(self._tell, [first, *reader.take_all()])
                 except RuntimeError:  # the loop has ended
                     break
         reader.close()
 
-    def _tell(self, change: Change) -> None:
-        for listener in self._listeners:
+    def _tell(self, changes: Sequence[Change]) -> None:
+        for change in changes:
             if change.document is None:
-                listener.gap()
+                self._listeners.gap()
             else:
-                listener.offer(change.document)
+                self._listeners.tell(change.document)
 
     def enter(self, listener: Listener, person_id: str) -> bool:
         """Whether there is room for one more socket, of this person too."""
@@ -126,9 +90,14 @@ class Live:
         self._of_one[person_id] += 1
         return True
 
+    def correct(self, listener: Listener, before: str, now: str) -> None:
+        """It was found to be in that room, unless its character was heard to arrive somewhere meanwhile."""
+        if listener.location_id == before:
+            self._listeners.move(listener, now)
+
     def leave(self, listener: Listener, person_id: str) -> None:
         """A socket is closed."""
-        self._listeners.discard(listener)
+        self._listeners.remove(listener)
         self._of_one[person_id] -= 1
         if not self._of_one[person_id]:
             del self._of_one[person_id]
@@ -175,8 +144,13 @@ async def listen(socket: WebSocket) -> None:
         await socket.close(FULL, "too many sockets")
         return
     try:
+        # Who walked on between the look and the entry was not heard to arrive.
+        again = await run_in_threadpool(world.character, character_id)
+        live.correct(listener, found["location"]["id"], again["location"]["id"])
         await socket.accept()
         await _serve(socket, listener)
+    except SquinneyError as error:
+        await socket.close(FULL, error.code)
     finally:
         live.leave(listener, person["_id"])
 

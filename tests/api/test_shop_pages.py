@@ -188,3 +188,116 @@ def test_what_is_sold_in_another_currency_can_be_bought(shop: TestClient, system
     shop.post("/shop/cart/quantity", data={"sku": "tv", "qty": "0"})
     assert "Put into the cart" in shop.get(f"/shop/products/{SKU}").text
     assert services["carts"].get(add(shop, "eur 2").cookies["squinney-cart"])["currency"] == "EUR"
+
+
+def test_a_product_is_added_and_changed_by_the_form(shop: TestClient, systems: assembly.Assembled) -> None:
+    catalog = systems.services["commerce"]["catalog"]
+    typed = {
+        "sku": "lp/1",
+        "type": "Audio Album",
+        "title": "New one",
+        "price": "1,012.50",
+        "list_price": "1500",
+        "currency": "EUR",
+        "categories": "jazz, bebop",
+        "details": 'artist: Nell\ngenre: ["Jazz"]\nissue_date: 1961-03-02',
+        "properties": 'Format: Vinyl\nSides: 2\n"Cat: No": "007"',
+    }
+    for _ in range(2):  # sent twice, it is added once
+        added = shop.post("/shop/admin/products/new", data={**typed, "key": "n"})
+        assert (added.status_code, added.headers["location"]) == (303, "/shop/admin/products/edit?sku=lp%2F1")
+    stored = catalog.get("lp/1")
+    assert (stored["pricing"]["retail"], stored["pricing"]["list"], stored["details"]["issue_date"].year) == (
+        101_250,
+        150_000,
+        1961,
+    )
+    assert {(pair["n"], pair["v"]) for pair in stored["properties"]} == {
+        ("Format", "Vinyl"),
+        ("Sides", 2),
+        ("Cat: No", "007"),
+    }
+    asin = catalog.patch("lp/1", {"asin": "B1"})["version"]
+    page = shop.get(added.headers["location"]).text
+    assert ('value="1,012.50"' in page, 'value="jazz, bebop"' in page) == (True, True)
+    changed = shop.post(
+        added.headers["location"], data={**typed, "title": "Renamed", "list_price": "", "version": str(asin)}
+    )
+    assert changed.status_code == 303
+    after = catalog.get("lp/1")
+    assert (after["title"], after["asin"], after["pricing"]["savings"]) == ("Renamed", "B1", 0)
+    assert (after["details"], after["properties"]) == (stored["details"], stored["properties"])
+
+
+def test_a_form_of_a_product_that_somebody_changed_meanwhile_says_so(
+    shop: TestClient, systems: assembly.Assembled
+) -> None:
+    catalog = systems.services["commerce"]["catalog"]
+    version = catalog.get("album-0")["version"]
+    catalog.patch("album-0", {"title": "Theirs"})
+    typed = {"type": "Audio Album", "title": "Mine", "price": "1", "currency": "EUR", "version": str(version)}
+    told = shop.post("/shop/admin/products/edit?sku=album-0", data=typed)
+    assert (told.status_code, "somebody else has changed it" in told.text) == (409, True)
+    assert (catalog.get("album-0")["title"], 'value="Mine"' in told.text) == ("Theirs", True)
+
+
+def test_a_product_that_cannot_be_stored_keeps_what_was_typed(shop: TestClient, systems: assembly.Assembled) -> None:
+    typed = {"sku": "x", "type": "Thing", "title": "Kept", "price": "12.50", "currency": "EUR", "key": "k"}
+    for wrong, says in [
+        ({"price": "12,50"}, "price must be an amount"),
+        ({"details": "no colon"}, "a name, a colon and a value"),
+        ({"details": "a: 1\na: 2"}, "two lines for a"),
+        ({"categories": "nowhere"}, "nowhere"),
+        ({"sku": "album-0"}, "there is a product album-0 already"),
+    ]:
+        told = shop.post("/shop/admin/products/new", data={**typed, **wrong})
+        assert (told.status_code in (404, 409, 422), says in told.text, 'value="Kept"' in told.text) == (
+            True,
+            True,
+            True,
+        ), wrong
+    assert systems.db["products"].find_one({"_id": "x"}) is None
+
+
+def test_a_product_is_removed_unless_it_is_in_a_cart(shop: TestClient, systems: assembly.Assembled) -> None:
+    add(shop)
+    refused = shop.post("/shop/admin/products/remove", data={"sku": SKU})
+    assert (refused.status_code, systems.db["products"].count_documents({"_id": SKU})) == (409, 1)
+    assert shop.post("/shop/admin/products/remove", data={"sku": "film-0"}).headers["location"] == "/shop/admin"
+    assert systems.db["products"].count_documents({"_id": "film-0"}) == 0
+
+
+def test_a_shopkeeper_finds_products_and_comes_back_to_the_place(shop: TestClient) -> None:
+    assert "Blue Tuesday" not in shop.get("/shop/admin?words=prairie").text
+    assert "Blue Tuesday" in shop.get("/shop/admin?words=album-0").text  # by its SKU
+    booked = {"sku": SKU, "units": "5", "reason": "found behind the shelf", "key": "a"}
+    for page, back in [
+        ("/shop/admin?words=prairie", "/shop/admin?words=prairie"),
+        (f"/shop/admin/products/edit?sku={SKU}", f"/shop/admin/products/edit?sku={SKU}"),
+        ("/shop/admin/stock", "/shop/admin"),  # a form that was refused stands there, and it is no page
+    ]:
+        done = shop.post("/shop/admin/stock", data=booked, headers={"Referer": f"http://testserver{page}"})
+        assert done.headers["location"] == back
+    assert "found behind the shelf" in shop.get(f"/shop/admin/products/edit?sku={SKU}").text
+
+
+def test_a_shopkeeper_finds_orders_and_cancels_one(shop: TestClient, systems: assembly.Assembled) -> None:
+    cart_id = add(shop).cookies["squinney-cart"]
+    shop.post("/shop/cart/checkout", data={"key": "pay"})
+    orders = systems.services["commerce"]["orders"]
+    other = orders.place([{"sku": "x", "title": "By telephone", "price": 5, "qty": 1}], customer="ada")["_id"]
+    everything = shop.get("/shop/admin/orders").text
+    assert ("Burrow Bop" in everything, "By telephone" in everything) == (True, True)
+    assert shop.get(f"/shop/admin/orders?find={cart_id}").headers["location"] == f"/shop/orders/{cart_id}"
+    hers = shop.get("/shop/admin/orders?find=ada").text
+    assert ("Burrow Bop" in hers, "By telephone" in hers) == (False, True)
+    assert "Neither an order nor a customer" in shop.get("/shop/admin/orders?find=nobody").text
+    assert "Thank you" not in shop.get(f"/shop/orders/{other}").text  # it is not the shopkeeper who bought
+    assert "8.99 EUR goes back to the customer" in shop.get(f"/shop/orders/{cart_id}").text
+    page = {"Referer": f"http://testserver/shop/orders/{cart_id}"}
+    done = shop.post("/shop/admin/orders/cancel", data={"order_id": cart_id}, headers=page)
+    assert done.headers["location"] == f"/shop/orders/{cart_id}"
+    cancelled = shop.get(f"/shop/orders/{cart_id}").text
+    assert ("what was paid has been given back" in cancelled, "Cancel and refund" in cancelled) == (True, False)
+    shop.cookies.delete("squinney")
+    assert "Cancel this order" not in shop.get(f"/shop/orders/{other}").text

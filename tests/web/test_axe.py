@@ -17,7 +17,7 @@ from squinney.service.app import surfaces
 
 # Pages that show nothing without something in their query, and what is no page.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}
-LEFT_OUT |= {"/social/export"}
+LEFT_OUT |= {"/social/export", "/shop/admin/products/edit"}
 FURTHER = ["/nowhere", "/api/docs", "/site/blog", "/site/gallery"]
 
 
@@ -42,6 +42,7 @@ LEADING_ON = {
     "/ledger": "main a[href^='/ledger/']",
     "/ads": "main a[href^='/ads/campaigns/']",
     "/shop": "main a[href*='/products/']",
+    "/shop/admin": "main a[href*='/products/edit']",
     "/social/people": "main a[href$='/ada-brandt']",
     "/site": "main a[href^='/site/']",
     "/site/gallery": "main a[href*='/-/upload']",

@@ -139,6 +139,35 @@ def test_an_editor_moves_a_category(page: Page, serving: Serving) -> None:
     expect(page.get_by_role("alert")).to_contain_text(re.compile("under itself|cannot"))
 
 
+def test_a_shopkeeper_adds_a_product_receives_it_and_cancels_its_order(page: Page, serving: Serving) -> None:
+    sign_in_as_admin(page, serving)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("link", name="Add a product").click()
+    form = page.locator("form.panel").first
+    for name, text in {"sku": "mug", "title": "Mug", "type": "Mug", "price": "12,5", "details": "colour: blue"}.items():
+        form.locator(f"[name={name}]").fill(text)
+    form.get_by_role("button", name="Add it").click()
+    expect(page.get_by_role("alert")).to_contain_text("such as 12.50")
+    page.locator("[name=price]").fill("12.50")
+    page.get_by_role("button", name="Add it").click()
+    page.get_by_label("Units").fill("3")
+    page.get_by_label("Reason").fill("delivery 17")
+    page.get_by_role("button", name="Book it").click()
+    expect(page.get_by_text("delivery 17")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("link", name="as visitors see it").click()
+    page.get_by_role("button", name="Put into the cart").click()
+    page.get_by_role("button", name="Pay now").click()
+    page.goto("/shop/admin/orders")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("link", name="Mug").first.click()
+    page.get_by_text("Cancel this order").click()
+    page.get_by_role("button", name="Cancel and refund").click()
+    expect(page.locator("main")).to_contain_text("what was paid has been given back")
+    page.goto("/shop/admin/products/edit?sku=mug")
+    expect(page.locator(".figures dd").first).to_have_text("3")
+
+
 def test_admin_is_for_editors(stranger: Page) -> None:
     stranger.goto("/shop/admin")
     expect(stranger).to_have_url(re.compile("/sign-in"))

@@ -368,4 +368,4 @@ def show_order(request: Request, orders: OrdersDep, order_id: str) -> Response:
     if strangers and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
     require_order(order)
-    return render(request, "commerce/order.html", order=order)
+    return render(request, "commerce/order.html", order=order, own=not strangers)

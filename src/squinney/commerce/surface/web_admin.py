@@ -1,20 +1,23 @@
-"""`/shop/admin`: stock, and the category tree."""
+"""`/shop/admin`: stock, the category tree, and orders. Products are in `web_admin_products.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import Catalog, Categories, Inventory, Orders
+from squinney.commerce import Catalog, Categories, Inventory, Orders, UnknownOrder
+from squinney.commerce.catalog.documents import Product
+from squinney.commerce.surface import web_admin_products
 from squinney.commerce.surface.damage import whole_levels, whole_orders, whole_products
 from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep, OrdersDep
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.pages import render
+from squinney.http.pages import render, way_back
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
@@ -23,9 +26,15 @@ from squinney.patterns.paging import Page
 from squinney.transactions import Key
 
 router = APIRouter(prefix="/admin", dependencies=[needs("editor")])
+router.include_router(web_admin_products.router)
 
 Text = Annotated[str, Form(max_length=500)]
+Word = Annotated[str, Query(max_length=200)]
+Cursor = Annotated[str | None, Query(max_length=20_000)]
 MOST_SHOWN = 500
+# Pages with forms on them: back there, and to the place in their lists.
+FORMS_ON = ("/shop/admin", "/shop/admin/products/edit")
+FORMS_BELOW = "/shop/orders/"
 
 
 @router.get("", response_class=HTMLResponse)
@@ -35,10 +44,11 @@ def show_admin(
     tree: CategoriesDep,
     inventory: InventoryDep,
     orders: OrdersDep,
-    cursor: Annotated[str | None, Query(max_length=20_000)] = None,
+    words: Word = "",
+    cursor: Cursor = None,
 ) -> Response:
-    """Stock by title, the tree, and the newest orders."""
-    return _admin(request, catalog, tree, inventory, orders, cursor=cursor)
+    """Stock by title, or of what was searched for by words or SKU; the tree, and the newest orders."""
+    return _admin(request, catalog, tree, inventory, orders, words=words.strip(), cursor=cursor)
 
 
 def _admin(
@@ -48,10 +58,11 @@ def _admin(
     inventory: Inventory,
     orders: Orders,
     *,
+    words: str = "",
     cursor: str | None = None,
     error: SquinneyError | None = None,
 ) -> Response:
-    page = catalog.find(sort="title", cursor=cursor, limit=50)
+    page = _found(catalog, words, cursor)
     products, damaged = whole_products(page.items)
     newest, damaged_orders = whole_orders(orders.all(limit=10).items)
     return render(
@@ -61,11 +72,21 @@ def _admin(
         page=Page(products, page.next),
         damaged=damaged + damaged_orders,
         levels=whole_levels(inventory, [product["_id"] for product in products]),
+        words=words,
         **_upper(tree.tree()),
         orders=newest,
         key=new_id(),
         error=error,
     )
+
+
+def _found(catalog: Catalog, words: str, cursor: str | None) -> Page[Product]:
+    """Products by title; or the one whose SKU was typed, and those that have the words."""
+    if not words:
+        return catalog.find(sort="title", cursor=cursor, limit=50)
+    page = catalog.find(words=words, cursor=cursor, limit=50)
+    first = [] if cursor else catalog.get_many([words])
+    return Page([*first, *(product for product in page.items if product["_id"] != words)], page.next)
 
 
 def _upper(roots: list[Any]) -> dict[str, Any]:
@@ -87,7 +108,13 @@ def _done_or_error(request: Request, services: Any, change: Callable[[], object]
     except SquinneyError as error:
         return _admin(request, *services, error=error)
     visitor_of(request).flash(done)
-    return RedirectResponse("/shop/admin", status_code=303)
+    return RedirectResponse(_sent_from(request), status_code=303)
+
+
+def _sent_from(request: Request) -> str:
+    page = way_back(request)
+    path = page.partition("?")[0]
+    return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else "/shop/admin"
 
 
 async def _services(
@@ -147,6 +174,19 @@ def remove_category(
     """Remove a category."""
     remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
     return _done_or_error(request, services, remove, f"“{slug}” is removed.")
+
+
+@router.get("/orders", response_class=HTMLResponse)
+def find_orders(request: Request, orders: OrdersDep, find: Word = "", cursor: Cursor = None) -> Response:
+    """All orders, the newest first; or the one of an id, or those of a customer."""
+    wanted = find.strip()
+    try:
+        return RedirectResponse(f"/shop/orders/{quote(orders.get(wanted)['_id'])}", status_code=303)
+    except (UnknownOrder, Invalid):
+        paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
+        page = orders.by_customer(wanted, **paged) if wanted else orders.all(**paged)
+    kept, damaged = whole_orders(page.items)
+    return render(request, "commerce/all_orders.html", page=Page(kept, page.next), damaged=damaged, find=wanted)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)

@@ -1,0 +1,130 @@
+"""`/shop/admin/products`: products added, changed and removed by a form."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.responses import Response
+
+from squinney.commerce import Catalog, Categories, Inventory
+from squinney.commerce.catalog.documents import Product
+from squinney.commerce.catalog.products import TYPES
+from squinney.commerce.surface.damage import require_product, whole_levels
+from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep
+from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
+from squinney.errors import Conflict, SquinneyError
+from squinney.http.pages import render, whole
+from squinney.http.statuses import status_of
+from squinney.http.visitor import visitor_of
+from squinney.patterns.ids import new_id
+from squinney.transactions import Key, Stale
+
+router = APIRouter(prefix="/products")
+
+Typed = Annotated[ProductForm, Form()]
+Text = Annotated[str, Form(max_length=200)]
+Sku = Annotated[str, Query(min_length=1, max_length=200)]
+MOST_MOVEMENTS = 20
+
+
+@router.get("/new", response_class=HTMLResponse)
+def show_new(request: Request) -> Response:
+    """An empty form."""
+    return _form(request, ProductForm())
+
+
+@router.post("/new", response_class=HTMLResponse)
+def add(request: Request, catalog: CatalogDep, tree: CategoriesDep, typed: Typed, key: Text) -> Response:
+    """Add a product; a form sent twice adds one."""
+    try:
+        product = catalog.add(product_of(typed, _category_ids(tree, typed), {}), key=Key(key, "web"))
+    except SquinneyError as error:
+        return _form(request, typed, error=error)
+    visitor_of(request).flash(f"“{product['title']}” is added. Receive some, and it can be sold.")
+    return _to_product(product["_id"])
+
+
+@router.get("/edit", response_class=HTMLResponse)
+def show_edit(request: Request, catalog: CatalogDep, inventory: InventoryDep, sku: Sku) -> Response:
+    """A product's form, with its stock and why that changed."""
+    product = _product(catalog, sku)
+    return _form(request, form_for(product), product=product, inventory=inventory)
+
+
+@router.post("/edit", response_class=HTMLResponse)
+def change(
+    request: Request,
+    catalog: CatalogDep,
+    tree: CategoriesDep,
+    inventory: InventoryDep,
+    typed: Typed,
+    sku: Sku,
+    version: Annotated[int, Form(ge=1, le=10**12)],
+) -> Response:
+    """Change a product, unless somebody else did meanwhile."""
+    product = _product(catalog, sku)
+    typed.sku = sku
+    try:
+        changed = product_of(typed, _category_ids(tree, typed), product)
+        catalog.replace(sku, changed, expected_version=version)
+    except Stale:
+        told = Conflict("somebody else has changed it meanwhile; saving again puts yours in its place")
+        return _form(request, typed, product=product, inventory=inventory, error=told)
+    except SquinneyError as error:
+        return _form(request, typed, product=product, inventory=inventory, error=error)
+    visitor_of(request).flash(f"“{changed['title']}” is saved.")
+    return _to_product(sku)
+
+
+@router.post("/remove", response_class=HTMLResponse)
+def remove(request: Request, catalog: CatalogDep, inventory: InventoryDep, sku: Text) -> Response:
+    """Remove a product that is in no cart."""
+    product = _product(catalog, sku)
+    try:
+        catalog.remove(sku)
+    except SquinneyError as error:
+        return _form(request, form_for(product), product=product, inventory=inventory, error=error)
+    visitor_of(request).flash(f"“{product['title']}” is removed.")
+    return RedirectResponse("/shop/admin", status_code=303)
+
+
+def _product(catalog: Catalog, sku: str) -> Product:
+    require_product(catalog.get(sku))  # before what is stored in it is looked up
+    return catalog.get_with_categories(sku)
+
+
+def _category_ids(tree: Categories, typed: ProductForm) -> list[str]:
+    return [tree.get(slug.strip())["_id"] for slug in typed.categories.split(",") if slug.strip()]
+
+
+def _to_product(sku: str) -> Response:
+    return RedirectResponse(f"/shop/admin/products/edit?sku={quote(sku, safe='')}", status_code=303)
+
+
+def _form(
+    request: Request,
+    typed: ProductForm,
+    *,
+    product: Product | None = None,
+    inventory: Inventory | None = None,
+    error: SquinneyError | None = None,
+) -> Response:
+    stock = whole_levels(inventory, [typed.sku]).get(typed.sku) if inventory else None
+    movements = inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if inventory else []
+    shown = whole(movements, at=datetime, qty=int, kind=str, reason=str)[0]
+    return render(
+        request,
+        "commerce/product_form.html",
+        status=status_of(error) if error else 200,
+        typed=typed,
+        product=product,
+        stock=stock,
+        movements=shown,
+        types=list(TYPES),
+        key=new_id(),
+        error=error,
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from squinney.commerce.surface.product_form import as_lines, from_lines
 from squinney.errors import Invalid
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+TEXTS = st.text('ab1e:"[]{},\\ \n\r\t\u2028\u00e9\u6771', max_size=8)
 AWKWARD = st.sampled_from(
     ["", "1", "true", "null", '"', '"a', "a: b", " a ", "a\nb", "\r", "\u2028", "[", "NaN", "1e5"]
 )

@@ -53,6 +53,7 @@ def _name(meeting: Meeting) -> str:
 # Where the explorer found a fault; tried harder.
 FOUND: list[tuple[str, tuple[str, ...], tuple[Mode, ...]]] = [
     ("nodes", ("move", "remove"), ("native", "two-phase")),  # refused as unknown, though it was only moved
+    ("ledger", ("a to c", "close c"), ("two-phase", "native")),  # called not empty, for money that never came
     ("social", ("post by key", "leave"), ("native", "native")),  # refused, though it was written
     # told that there is no such order, though it had cancelled it
     ("orders", ("increase by key", "delete", "cancel unpaid"), ("two-phase", "two-phase", "native")),

@@ -12,7 +12,7 @@ class AccountClosed(Conflict):
 
 
 class AccountNotEmpty(Conflict):
-    """The account still holds money, or money is on its way."""
+    """The account still holds money."""
 
 
 class CurrencyMismatch(Conflict):

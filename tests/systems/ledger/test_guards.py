@@ -11,10 +11,9 @@ from tests.patterns.interrupt import held_client, meanwhile
 
 from squinney.errors import SquinneyError
 from squinney.ledger import Accounts, repair
-from squinney.ledger.errors import AccountNotEmpty
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.transactions import AT_REST, Transactions
+from squinney.transactions import AT_REST, Busy, Transactions
 
 CLOSED = {"closed_at": datetime(2026, 1, 1, tzinfo=UTC)}
 DOLLARS = {"currency": "USD"}
@@ -49,7 +48,7 @@ def test_no_account_is_closed_while_a_transfer_is_under_way(ledger_db: Db, two: 
     with held_client(mongod, ledger_db, is_taken) as (slow, stall), ThreadPoolExecutor(1) as pool:
         running = pool.submit(Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer, *two, 100)
         assert stall.asleep.wait(20)
-        with pytest.raises(AccountNotEmpty):
+        with pytest.raises(Busy):
             Accounts(ledger_db).close(two[0])
         stall.awake.set()
         running.result()

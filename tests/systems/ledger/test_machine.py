@@ -26,7 +26,7 @@ from squinney.ledger import (
     InsufficientFunds,
     find_problems,
 )
-from squinney.transactions import KeyReused, Transactions, two_phase
+from squinney.transactions import Busy, KeyReused, Transactions, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 MODES = st.sampled_from(["native", "two-phase"])
@@ -131,7 +131,7 @@ class Ledger(RuleBasedStateMachine):
             refusal: Any = AccountClosed
         else:
             in_doubt = any(account_id in (src, dst) for src, dst, _ in self.undecided)
-            refusal = AccountNotEmpty if self.balances[account_id] or in_doubt else None
+            refusal = Busy if in_doubt else AccountNotEmpty if self.balances[account_id] else None
         if refusal:
             with pytest.raises(refusal):
                 self.ledgers[mode].close(account_id)

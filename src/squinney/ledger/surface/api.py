@@ -98,7 +98,7 @@ def get_account(ledger: Ledger, account_id: str) -> Any:
 @router.post(
     "/accounts/{account_id}/close",
     response_model=AccountModel,
-    responses=responses(UnknownAccount, AccountClosed, AccountNotEmpty),
+    responses=responses(UnknownAccount, AccountClosed, AccountNotEmpty, Busy),
 )
 def close_account(ledger: Ledger, account_id: str) -> Any:
     """Close an empty account for good."""

@@ -162,6 +162,18 @@ GUARDS = [
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=10**9)',
         "test_an_old_room_does_not_replace_a_newer_copy",
     ),
+    _rooms(
+        "rooms that wait for their refresh get it before the place is saved",
+        "follow(self._see, stop=self._stop, settle=self._refresh)",
+        "follow(self._see, stop=self._stop)",
+        "test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved",
+    ),
+    _rooms(
+        "a refresh that failed is made again",
+        "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))\n            self._changed.clear()",
+        "            self._changed.clear()\n            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
+        "test_a_refresh_that_failed_is_made_with_the_next",
+    ),
     _listeners(
         "a socket gets the events of its own room alone",
         'own | self._in_room.get(event["location_id"], set())',

@@ -68,7 +68,7 @@ class Reading:
 
         Raises: `UnknownCharacter`, `UnknownLocation`.
         """
-        records = Remembering(self._db, self._memory, trusting=True)
+        records = Remembering(self._records, self._memory, trusting=True)
         found = records.character(character_id)
         return {**found, "location": rules.copy_of(records.room(found["location"]["id"]))}
 

@@ -25,6 +25,11 @@ class Records:
         self._db = db
         self._characters, self._items, self._rooms = db[CHARACTERS], db[ITEMS], db[LOCATIONS]
 
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The database and its collections, for others like it."""
+        return self._db, self._characters, self._items, self._rooms
+
     def character(self, character_id: str) -> Character:
         """Raises: `UnknownCharacter`."""
         checks.identifier(character_id, "character")

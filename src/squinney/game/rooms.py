@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Self, cast
+
+from pymongo import UpdateMany
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, LOCATIONS, MOST_LISTED, Location
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.follow import Change, Follower
 from squinney.transactions import AT_REST
 
@@ -21,7 +26,8 @@ log = logging.getLogger(__name__)
 
 FOLLOWER = "game-rooms"
 CLOSE_SECONDS = 5.0
-MOST_REMEMBERED = 10_000
+APART_SECONDS = 0.05  # between two refreshes: what changes meanwhile is refreshed together, once
+MOST_AT_ONCE = 100  # rooms
 
 
 def is_short(room: Location) -> bool:
@@ -56,18 +62,37 @@ def relist(db: Db, room: Location) -> Location:
     return full
 
 
-def refresh_copies(db: Db, room: Location, *, only: str = "", relisted: bool = False) -> int:
+def refresh_copies(db: Db, room: Location, *, only: str = "") -> int:
     """Give the players in a room, or one of them, the room as it is; who has as new a copy keeps it.
-
-    A room that was `relisted` is no new version, but lists more than copies of the same one.
 
     Atomic: each character by itself. It changes no `version`, for a copy decides nothing.
     After a crash: some have the old copy until the next refresh.
     """
-    where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)
+    where, update = _refresh(room)
     if only:
         where = {**where, "_id": only}
-    return db[CHARACTERS].update_many(where, {"$set": {"location": rules.copy_of(room)}}).modified_count
+    return db[CHARACTERS].update_many(where, update).modified_count
+
+
+def refresh_all_copies(db: Db, rooms: Iterable[Location]) -> None:
+    """The same for many rooms at once; lists that are short are written back too.
+
+    Atomic: each room and each character by itself.
+    After a crash: some have the old copy until the next refresh.
+    """
+    updates = []
+    for room in rooms:
+        if room["player_count"]:
+            full = relist(db, room)
+            updates.append(UpdateMany(*_refresh(full, relisted=full is not room)))
+    if updates:
+        db[CHARACTERS].bulk_write(updates, ordered=False)
+
+
+def _refresh(room: Location, *, relisted: bool = False) -> tuple[Document, Document]:
+    """Which copies to replace, and by what. A room that was `relisted` is no new version, but lists more."""
+    where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)
+    return where, {"$set": {"location": rules.copy_of(room)}}
 
 
 class Copies:
@@ -78,12 +103,13 @@ class Copies:
     """
 
     def __init__(self, db: Db, *, polling: bool | None = None) -> None:
-        self._follower = Follower(db, FOLLOWER, [LOCATIONS], polling=polling)
+        self._follower = Follower(db, FOLLOWER, [LOCATIONS], polling=polling, look_up=False)
         self._db = pinned(db)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._done: dict[str, int] = {}
+        self._changed: set[str] = set()
+        self._next_at = 0.0
 
     def __enter__(self) -> Self:
         self.start()
@@ -113,7 +139,7 @@ class Copies:
 
     def _run(self) -> None:
         try:
-            self._follower.follow(self._see, stop=self._stop)
+            self._follower.follow(self._see, stop=self._stop, settle=self._refresh)
         except Exception:  # the next start begins another
             log.exception("following the rooms has ended")
         with self._lock:
@@ -121,18 +147,18 @@ class Copies:
 
     def _see(self, change: Change) -> None:
         if change.kind == "gap":
-            for room in queries.LOCATIONS_ALL.find(self._db):
-                self._refresh(cast(Location, room))
-        elif change.document is not None:
-            self._refresh(cast(Location, change.document))
-
-    def _refresh(self, room: Location) -> None:
-        """Many changes of one room come with the room as it is by now: it is copied once."""
-        if self._done.get(room["_id"], -1) >= room["version"] and not is_short(room):
+            rooms = cast(Iterator[Location], queries.LOCATIONS_ALL.find(self._db))
+            while some := list(islice(rooms, MOST_AT_ONCE)):
+                refresh_all_copies(self._db, some)
             return
-        if room["player_count"]:
-            full = relist(self._db, room)
-            refresh_copies(self._db, full, relisted=full is not room)
-        if len(self._done) >= MOST_REMEMBERED:
-            self._done.clear()
-        self._done[room["_id"]] = room["version"]
+        self._changed.add(change.document_id)
+        if time.monotonic() >= self._next_at or len(self._changed) >= MOST_AT_ONCE:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Many changes of one room cost one refresh. Those of which it fails are refreshed with the next."""
+        if self._changed:
+            rooms = queries.SOME_LOCATIONS.find(self._db, location_ids=list(self._changed))
+            refresh_all_copies(self._db, cast(Iterable[Location], rooms))
+            self._changed.clear()
+            self._next_at = time.monotonic() + APART_SECONDS

@@ -87,8 +87,10 @@ class Follower:
         poll_seconds: float = 1.0,
         overlap_seconds: float = 5.0,
         polling: bool | None = None,
+        look_up: bool = True,
     ) -> None:
-        """`name` None saves nothing. `polling` None means: only where the server gives no change stream."""
+        """`name` None saves nothing. `polling` None means: only where the server gives no change stream. Without
+        `look_up` a stream's changes come without their documents, which saves the server a read for each."""
         self._db = pinned(db)
         self._name = name
         self._sources = [Source(source) if isinstance(source, str) else source for source in sources]
@@ -96,6 +98,7 @@ class Follower:
         self._poll_seconds = poll_seconds
         self._overlap_seconds = overlap_seconds
         self._polling = polling
+        self._look_up = look_up
         self._place: Document | None = None
         self._unsaved = 0
         self._saved_at = 0.0
@@ -130,8 +133,11 @@ class Follower:
             self._polling = True
             return {"since": now}
 
-    def follow(self, read: Callable[[Change], object], *, stop: threading.Event) -> None:
+    def follow(
+        self, read: Callable[[Change], object], *, stop: threading.Event, settle: Callable[[], object] = lambda: None
+    ) -> None:
         """Hand changes to `read` until `stop` is set. While MongoDB is away it waits; what `read` raises ends it.
+        `settle` is called before each save of the place: a reader that gathers changes has dealt with them by then.
 
         Atomic: the place is saved by one update after `read` returned.
         After a crash: the next call repeats what was read since the place was last saved.
@@ -145,8 +151,11 @@ class Follower:
                 for change, place in self._changes(stop):
                     if change:
                         read(change)
-                    self._reached(place, moved=change is not None)
+                    if self._is_to_save(place, moved=change is not None):
+                        settle()
+                        self._save()
                     pause = FIRST_PAUSE_SECONDS
+                settle()
                 self._save()
             except (PyMongoError, Unavailable) as error:
                 if isinstance(error, PyMongoError) and not is_away(error):
@@ -155,14 +164,13 @@ class Follower:
             stop.wait(random.uniform(pause / 2, pause))
             pause = min(pause * 2, MOST_PAUSE_SECONDS)
 
-    def _reached(self, place: Document, *, moved: bool) -> None:
-        """Save after every `batch` changes, when there is a pause, and once in a while when nothing happens at all:
+    def _is_to_save(self, place: Document, *, moved: bool) -> bool:
+        """After every `batch` changes, when there is a pause, and once in a while when nothing happens at all:
         an idle stream's token moves on too, and the oplog must not outrun it."""
         self._place = place
         self._unsaved += moved
         idle_for_long = time.monotonic() > self._saved_at + IDLE_SAVE_SECONDS
-        if self._unsaved >= self._batch or (not moved and (self._unsaved or idle_for_long)):
-            self._save()
+        return self._unsaved >= self._batch or (not moved and (self._unsaved > 0 or idle_for_long))
 
     @operation()
     def _save(self) -> None:
@@ -185,9 +193,10 @@ class Follower:
             seconds = place["since"].timestamp() - self._overlap_seconds
             start = {"start_at_operation_time": Timestamp(int(seconds), 0)}
         wanted = {"ns.coll": {"$in": names}, "operationType": {"$in": KINDS}, "fullDocument.txn_stub": None}
+        bare: list[Document] = [{"$unset": ["fullDocument", "updateDescription.updatedFields"]}]
         return self._db.watch(
-            [{"$match": wanted}],
-            full_document="updateLookup",
+            [{"$match": wanted}, *([] if self._look_up else bare)],
+            full_document="updateLookup" if self._look_up else None,
             max_await_time_ms=round(WAIT_SECONDS * 1000),
             **start,
         )

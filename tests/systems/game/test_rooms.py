@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
+from typing import Any
 
 import bson
 import pytest
+from pymongo.errors import AutoReconnect
 
 from squinney.errors import Conflict
-from squinney.game import Copies, OutOfReach, World, find_problems, rules
+from squinney.game import Copies, OutOfReach, World, find_problems, rooms, rules
 from squinney.game.documents import MOST_LISTED
 from squinney.game.rooms import refresh_copies
 from squinney.mongo.schema import Db
@@ -134,3 +137,39 @@ def test_a_full_room_lists_some_and_counts_all(world: World, game_db: Db) -> Non
         world.say("guest 01", "hello")
         world.move("guest 02", "s")
         wait_until(lambda: len(game_db["game.locations"].find_one({"_id": "yard"})["players"]) == MOST_LISTED)
+
+
+@only_native
+def test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved(
+    world: World, game_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "APART_SECONDS", 1_000)
+    with Copies(game_db):
+        world.create_item("lamp", id="lamp", location="hall")
+        wait_until(lambda: copied_things(world, "ann") == ["lamp"])
+        world.create_item("bead", id="bead", location="hall")
+        wait_until(lambda: copied_things(world, "ann") == ["lamp", "bead"])
+        world.pick_up("bob", "lamp")
+    with Copies(game_db):  # whether the first had seen it or not
+        wait_until(lambda: copied_things(world, "ann") == ["bead"])
+
+
+@only_native
+def test_a_refresh_that_failed_is_made_with_the_next(
+    world: World, game_db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh, calls = rooms.refresh_all_copies, itertools.count(1)
+
+    def fail_at_first_pause(*given: Any) -> None:
+        if next(calls) == 2:
+            raise AutoReconnect("the server went away")
+        refresh(*given)
+
+    monkeypatch.setattr(rooms, "APART_SECONDS", 1_000)
+    monkeypatch.setattr(rooms, "refresh_all_copies", fail_at_first_pause)
+    with Copies(game_db):
+        world.create_item("lamp", id="lamp", location="hall")
+        wait_until(lambda: copied_things(world, "ann") == ["lamp"])
+        world.create_item("bead", id="bead", location="hall")
+        wait_until(lambda: copied_things(world, "ann") == ["lamp", "bead"])
+    assert next(calls) > 2

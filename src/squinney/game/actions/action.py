@@ -13,7 +13,7 @@ from squinney.game.actions.draft import Draft
 from squinney.game.actions.moving import Moving
 from squinney.game.documents import MOST_QTY, Character, Event
 from squinney.game.memory import Memory, Remembering
-from squinney.mongo.schema import Db
+from squinney.game.records import Records
 from squinney.transactions import Key, Plan, Transactions
 
 Planned = Callable[[Draft], Event]
@@ -25,7 +25,7 @@ class Action:
     Each takes a `key`: an action sent twice with one key happens once.
     """
 
-    _db: Db
+    _records: Records
     _memory: Memory
     _transactions: Transactions
     _clock: Clock
@@ -46,7 +46,7 @@ class Action:
         return cast(Event, outcome.result)
 
     def _drafted(self, plan: Planned, *, trusting: bool) -> tuple[Draft, Plan]:
-        records = Remembering(self._db, self._memory, trusting=trusting)
+        records = Remembering(self._records, self._memory, trusting=trusting)
         draft = Draft(self._clock(), records)
         try:
             event = plan(draft)

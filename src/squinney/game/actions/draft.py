@@ -255,8 +255,13 @@ def holder(kind: Any, holder_id: str | None) -> Holder:
     return {"kind": kind, "id": holder_id}
 
 
-def _copied(value: Any) -> Any:
-    """A document with lists and mappings of its own. What is in them otherwise nobody changes."""
-    if isinstance(value, dict):
-        return {name: _copied(part) if isinstance(part, (dict, list)) else part for name, part in value.items()}
-    return [_copied(part) if isinstance(part, (dict, list)) else part for part in value]
+def _copied(stored: Any) -> Any:
+    """A document to be changed: its entries are its own. Other lists and mappings in it are replaced, not changed."""
+    return {**stored, "inventory": _copied_entries(stored["inventory"])} if "inventory" in stored else {**stored}
+
+
+def _copied_entries(entries: list[Any]) -> list[Any]:
+    return [
+        {**entry, "inventory": _copied_entries(entry["inventory"])} if "inventory" in entry else {**entry}
+        for entry in entries
+    ]

@@ -116,9 +116,8 @@ def _delivering(db: Db, author: str, readers: list[str], numbers: Iterator[int])
     def by_delivery(_: int) -> None:
         post = _post(next(numbers), author)
         db["social.posts"].insert_one(post)
-        rest: Document | None = {"do": "deliver", "post": post["_id"]}
-        while rest is not None:
-            rest = network._delivery._deliver(rest)
+        network._queue.put({"do": "deliver", "post": post["_id"]})
+        network.deliver()
 
     def by_worker(_: int) -> None:
         post = _post(next(numbers), author)
@@ -381,7 +380,7 @@ def _small_posts(what: str, network: Network, first: Callable[[], object] | None
 
     def work() -> None:
         while not stop.is_set():
-            if not network._queue.work(network._delivery.handle, most=1):
+            if not network._worker.work():
                 time.sleep(0.01)
 
     if first is not None:

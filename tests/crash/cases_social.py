@@ -17,7 +17,7 @@ from squinney.patterns.queue import Queue, Task
 from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser
 from squinney.social.demo import PEOPLE
 from squinney.social.jobs import sweep_entries
-from squinney.social.tasks import delivery
+from squinney.social.tasks import delivery, worker
 from squinney.transactions import Mode
 from tests.crash.case import Case
 from tests.systems.content.pictures import jpeg
@@ -159,7 +159,7 @@ def _erased_or_not(db: Db, state: Any) -> None:
 def _erase(db: Db, mode: Mode, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).erase("ann")
-    with patch.object(delivery, "ERASED_A_TURN", 2):
+    with patch.object(worker, "ERASED_A_TURN", 2):
         _work(db)
 
 

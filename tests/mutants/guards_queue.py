@@ -202,4 +202,16 @@ GUARDS = [
         "crowded = False",
         "test_whoever_comes_learns_if_others_wait",
     ),
+    _queue(
+        "some go to one taker each",
+        "self._tasks.update_many({**DUE(queue=self.name), **some},",
+        "self._tasks.update_many(some,",
+        "test_many_takers_of_some_get_each_task_once",
+    ),
+    _queue(
+        "only their taker ends some",
+        'mine["receipt"] = {"$in": sorted({task.get("receipt", "") for task in tasks})}',
+        "pass",
+        "test_some_are_taken_in_order_and_are_gone_when_done",
+    ),
 ]

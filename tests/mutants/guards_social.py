@@ -12,6 +12,7 @@ _network = guards_of("squinney.social.network", "tests/systems/social/test_netwo
 _photos = guards_of("squinney.social.tasks.photos", "tests/api/test_social.py")
 _export = guards_of("squinney.social.export", "tests/systems/social/test_network.py")
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
+_worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
     _rule(
@@ -64,7 +65,7 @@ GUARDS = [
     ),
     _delivery(
         "a large delivery takes turns",
-        "aggregate(query(limit=BATCH,",
+        "aggregate(query(limit=limit,",
         "aggregate(query(limit=10**9,",
         "test_a_large_delivery_takes_turns_with_small_ones",
     ),
@@ -73,6 +74,34 @@ GUARDS = [
         'if any(one["code"] != DUPLICATE_KEY for one in',
         "if any(True for one in",
         "test_what_is_delivered_twice_is_there_once",
+    ),
+    _delivery(
+        "a list that was cut is read in turns",
+        "del lists[max(lists)]",
+        "pass",
+        "test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_should",
+    ),
+    _delivery(
+        "who is in another circle does not get it",
+        'and post["circles"][0] in (PUBLIC, CIRCLES)',
+        "and True",
+        "test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_should",
+    ),
+    _delivery(
+        "who came after a post does not get it",
+        'if short is not None and short["latest"] <= post["ts"]:',
+        "if short is not None:",
+        "test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_should",
+    ),
+    _worker(
+        "a post that cannot be delivered holds nobody up",
+        """        except Exception:
+            return self._alone(tasks)
+        counts: Counter""",
+        """        except ZeroDivisionError:
+            return self._alone(tasks)
+        counts: Counter""",
+        "test_a_post_that_cannot_be_delivered_holds_nobody_up",
     ),
     _rule(
         "a visitor is not the addressee of a post to nobody",

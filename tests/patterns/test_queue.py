@@ -59,6 +59,38 @@ def test_many_takers_get_each_task_once(mail: Queue, ready: Db) -> None:
     assert set(seen.values()) == {1}
 
 
+def test_some_are_taken_in_order_and_are_gone_when_done(mail: Queue) -> None:
+    for number in range(4):
+        mail.put({"n": number}, key=str(number))
+    some = mail.take_some(3)
+    assert [task["body"]["n"] for task in some] == [0, 1, 2]
+    assert [task["body"]["n"] for task in mail.take_some(3)] == [3]
+    assert mail.take_some(3) == []
+    mail.put({"n": 9}, key="1")
+    assert mail.done_all(some) == 3
+    assert [task["body"]["n"] for task in mail.take_some(3)] == [9], "it was put again while it was worked on"
+    assert mail.done_all(some) == 0, "they are no longer this taker's"
+
+
+def test_many_takers_of_some_get_each_task_once(mail: Queue, ready: Db) -> None:
+    for number in range(60):
+        mail.put({"n": number})
+    taken = at_once(6, lambda _: Queue(ready, "mail").take_some(25))
+    numbers = [task["body"]["n"] for some in taken for task in some]
+    numbers += [task["body"]["n"] for task in mail.take_some(60)]
+    assert sorted(numbers) == list(range(60))
+
+
+def test_one_of_some_that_kills_its_takers_dies_too(ready: Db) -> None:
+    mail = Queue(ready, "mail", visibility_seconds=0.01, most_tries=2)
+    mail.put({})
+    while mail.counts()["dead"] == 0:
+        mail.take_some(5)
+        time.sleep(0.02)
+    (dead,) = mail.dead().items
+    assert (dead["tries"], dead["error"]) == (2, "it was taken and never done")
+
+
 def test_queues_do_not_see_each_other(mail: Queue, ready: Db) -> None:
     mail.put({}, key="k")
     other = Queue(ready, "other")

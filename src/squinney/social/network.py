@@ -23,7 +23,7 @@ from squinney.social.documents import Circled, Comment, Listed, Notice, Post, Pr
 from squinney.social.errors import UnknownUser
 from squinney.social.export import everything_of
 from squinney.social.relations import member, relations
-from squinney.social.tasks.delivery import Delivery
+from squinney.social.tasks.worker import Worker
 from squinney.transactions import Key, in_transaction, once
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Network:
         self._db = pinned(db)
         self._clock = clock
         self._queue = Queue(db, queries.QUEUE, visibility_seconds=visibility_seconds)
-        self._delivery = Delivery(self._db, self._queue, merge_above=merge_above, settle_seconds=settle_seconds)
+        self._worker = Worker(self._db, self._queue, merge_above=merge_above, settle_seconds=settle_seconds)
 
     # ---- people ----
 
@@ -508,7 +508,7 @@ class Network:
         Raises: `Unavailable`.
         """
         done: dict[str, int] = {}
-        while counts := self._queue.work(self._delivery.handle):
+        while counts := self._worker.work():
             for outcome, count in counts.items():
                 done[outcome] = done.get(outcome, 0) + count
         return done

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
@@ -89,7 +88,10 @@ FOLLOWERS = _list_of("followers", "follower_at")
 BLOCKED = _list_of("blocked", "blocked_at")
 
 
-def _receivers(field: str) -> Any:
+RELATED_SINCE = {"followers": "follower_at", "circled": "circled_at"}
+
+
+def _receivers(field: str) -> Callable[..., list[Document]]:
     def stages(
         owner: str, until: datetime, limit: int, place: Place | None = None, circles: Sequence[str] | None = None
     ) -> list[Document]:
@@ -106,18 +108,37 @@ def _receivers(field: str) -> Any:
     return stages
 
 
-FOLLOWERS_UNTIL = Pipeline(
-    "social.followers-until",
-    "social.edges",
-    stages=_receivers("follower_at"),
-    example={"owner": "a", "until": _DAY, "limit": 100, "place": (_DAY, "b")},
-)
-CIRCLED_UNTIL = Pipeline(
-    "social.circled-until",
-    "social.edges",
-    stages=_receivers("circled_at"),
-    example={"owner": "a", "until": _DAY, "limit": 100},
-)
+def _receivers_of_some(field: str) -> Callable[..., list[Document]]:
+    def stages(owners: Sequence[str], limit: int) -> list[Document]:
+        """In the order of the owners, so that at a limit only the last one's are cut, or missing."""
+        where = {"_id.owner": {"$in": owners}, field: {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}
+        in_order = {"_id.owner": 1, field: -1, "_id.other": -1}
+        found = {"_id": "$_id.owner", "readers": {"$push": "$_id.other"}, "latest": {"$max": f"${field}"}}
+        return [{"$match": where}, {"$sort": in_order}, {"$limit": limit}, {"$group": found}]
+
+    return stages
+
+
+RECEIVERS = {
+    what: Pipeline(
+        f"social.{what}-until",
+        "social.edges",
+        stages=_receivers(field),
+        example={"owner": "a", "until": _DAY, "limit": 100, "place": (_DAY, "b")},
+    )
+    for what, field in RELATED_SINCE.items()
+}
+RECEIVERS_OF_SOME = {
+    what: Pipeline(
+        f"social.{what}-of-some",
+        "social.edges",
+        stages=_receivers_of_some(field),
+        example={"owners": ["a", "b"], "limit": 100},
+        routing="few",
+        reason="whom the posts reach that are delivered together",
+    )
+    for what, field in RELATED_SINCE.items()
+}
 POST = Query("social.post", "social.posts", where=lambda post: {"_id": post}, example={"post": "p"})
 SOME_POSTS = Query(
     "social.some-posts",
@@ -312,8 +333,8 @@ QUERIES: list[Query | Pipeline] = [
     CIRCLED,
     FOLLOWERS,
     BLOCKED,
-    FOLLOWERS_UNTIL,
-    CIRCLED_UNTIL,
+    *RECEIVERS.values(),
+    *RECEIVERS_OF_SOME.values(),
     POST,
     SOME_POSTS,
     WALL,

@@ -1,12 +1,9 @@
-"""What the worker does: delivers posts, removes what a deletion left, erases people, and begins to merge an author.
-
-Every task may be done twice, or by two at once: a delivery that is there is a duplicate key, and what is removed is
-gone. A task keeps its place by being put again, so that after a crash it goes on where it was.
-"""
+"""Brings posts into the news of those whom they are for, many posts at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,112 +11,130 @@ from pymongo.errors import BulkWriteError
 
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
-from squinney.patterns.queue import Queue, Task
+from squinney.patterns.queue import Task
 from squinney.social import queries
 from squinney.social.documents import CIRCLES, PUBLIC
-from squinney.social.tasks.erasing import erase_some
 
-FAR = datetime(9999, 1, 1, tzinfo=UTC)
+START, FAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 # So many, and then it is the others' turn: nobody waits for an account with a million followers. Fewer would wait for
 # the journal more often than for the entries.
 BATCH = 10_000
-ERASED_A_TURN = 100  # each is a transaction of its own
+LEAST_SHARE = 0.1  # of a batch, for each of many posts: a hundred large ones at once must not fill the memory
 
 
-class Delivery:
-    """Handles the tasks of the queue."""
+@dataclass(frozen=True)
+class Turn:
+    """The next receivers of a post, how many it will then have reached, and what is left of its task."""
 
-    def __init__(self, db: Db, queue: Queue, *, merge_above: int, settle_seconds: float) -> None:
-        self._db = db
-        self._queue = queue
-        self._merge_above = merge_above
-        self._settle_seconds = settle_seconds
-
-    def handle(self, task: Task) -> None:
-        """Do one turn of a task; where there is more to do it is put again."""
-        body = task["body"]
-        do = {"deliver": self._deliver, "clear": self._clear, "merge": self._merge, "erase": self._erase}[body["do"]]
-        rest = do(body)
-        if rest is not None:
-            # While it is handed out, this renews what it says and lets it run again.
-            self._queue.put(rest, key=task["_id"].removeprefix(f"{self._queue.name}/"))
-
-    # ---- posts ----
-
-    def _deliver(self, body: Document) -> Document | None:
-        post = self._db["social.posts"].find_one(queries.POST(post=body["post"]))
-        if post is None:
-            return None
-        readers, place = _receivers(self._db, post, body.get("place"))
-        insert_entries(self._db, post, readers)
-        delivered = body.get("delivered", 0) + len(readers)
-        if place is not None:
-            return {**body, "place": place, "delivered": delivered}
-        if delivered > self._merge_above and PUBLIC in post["circles"]:
-            self._begin_merging(post["by"])
-        return None
-
-    # ---- merging instead of delivering ----
-
-    def _begin_merging(self, author: str) -> None:
-        """Two steps: who follows from now on notes the author; when those are done that had begun before, so do the
-        followers there are. Only then are posts merged."""
-        begun = self._db["social.users"].update_one(
-            {**queries.USER(user=author), "merging": {"$exists": False}}, {"$set": {"merging": False}}
-        )
-        user = self._db["social.users"].find_one(queries.USER(user=author), {"merging": 1})
-        if begun.modified_count or (user and user.get("merging") is False):
-            body = {"do": "merge", "author": author}
-            self._queue.put(body, key=f"merge-{author}", delay_seconds=self._settle_seconds)
-
-    def _merge(self, body: Document) -> Document | None:
-        author = body["author"]
-        readers, place = _batch(self._db, queries.FOLLOWERS_UNTIL, body.get("place"), owner=author, until=FAR)
-        if readers:
-            self._db["social.users"].update_many(queries.SOME_USERS(users=readers), {"$addToSet": {"merged": author}})
-        if place is not None:
-            return {**body, "place": place}
-        self._db["social.users"].update_one(queries.USER(user=author), {"$set": {"merging": True}})
-        return None
-
-    # ---- removing ----
-
-    def _clear(self, body: Document) -> Document | None:
-        """Remove the comments of a post that is gone."""
-        found = list(queries.COMMENTS.find(self._db, post=body["post"], limit=BATCH, projection={"_id": 1}))
-        ids = [one["_id"] for one in found]
-        if ids:
-            self._db["social.comments"].delete_many({"post_id": body["post"], "_id": {"$in": ids}})
-        return body if len(found) == BATCH else None
-
-    def _erase(self, body: Document) -> Document | None:
-        return body if erase_some(self._db, self._queue, body["user"], ERASED_A_TURN) else None
+    task: Task
+    post: Document = field(default_factory=lambda: {"circles": []})  # of one that is gone nothing is left to do
+    readers: Sequence[str] = ()
+    delivered: int = 0
+    rest: Document | None = None
 
 
-def _receivers(db: Db, post: Document, place: Document | None) -> tuple[list[str], Document | None]:
-    """A batch of those whose news the post belongs in, longest related first, and the place behind them."""
-    related = {"owner": post["by"], "until": post["ts"]}
-    if PUBLIC in post["circles"]:
-        return _batch(db, queries.FOLLOWERS_UNTIL, place, **related)
-    named = None if CIRCLES in post["circles"] else post["circles"]
-    return _batch(db, queries.CIRCLED_UNTIL, place, **related, circles=named)
+def turns_of(db: Db, tasks: Sequence[Task]) -> list[Turn]:
+    """For each task the next ones whom its post has to reach. Most are read together: those of posts to all followers,
+    or to all circles, whose lists are short."""
+    posts = _posts(db, tasks)
+    begun = [(task, posts[task["body"]["post"]]) for task in tasks if task["body"]["post"] in posts]
+    lists = _short_lists(db, [post for task, post in begun if _takes_all(task, post)])
+    share = int(max(BATCH / max(len(tasks), 1), BATCH * LEAST_SHARE, 1))
+    turns = [Turn(task) for task in tasks if task["body"]["post"] not in posts]
+    for task, post in begun:
+        short = lists.get((_receiving(post), post["by"])) if _takes_all(task, post) else None
+        if short is not None and short["latest"] <= post["ts"]:
+            turns.append(Turn(task, post, short["readers"], len(short["readers"])))
+        else:
+            turns.append(_next_turn(db, task, post, share))
+    return turns
 
 
-def _batch(db: Db, query: Pipeline, place: Document | None, **arguments: Any) -> tuple[list[str], Document | None]:
-    """Up to a batch of people behind a place, and the place behind these; None where there are no more."""
+def _takes_all(task: Task, post: Document) -> bool:
+    """Whether it is for all followers, or all in circles, and has reached none of them yet."""
+    return "place" not in task["body"] and post["circles"][0] in (PUBLIC, CIRCLES)
+
+
+def _posts(db: Db, tasks: Sequence[Task]) -> dict[str, Document]:
+    if not tasks:
+        return {}
+    fields = {"by": 1, "ts": 1, "circles": 1}
+    wanted = sorted({task["body"]["post"] for task in tasks})
+    return {post["_id"]: post for post in queries.SOME_POSTS.find(db, posts=wanted, projection=fields)}
+
+
+def _receiving(post: Document) -> str:
+    """Which of the author's people a post reaches: those who follow, or those in circles."""
+    return "followers" if PUBLIC in post["circles"] else "circled"
+
+
+def _short_lists(db: Db, posts: Sequence[Document]) -> dict[tuple[str, str], Document]:
+    """All the receivers of these authors, and since when the latest of them is one; who has many is left out."""
+    found: dict[tuple[str, str], Document] = {}
+    for what, query in queries.RECEIVERS_OF_SOME.items():
+        owners = {post["by"] for post in posts if _receiving(post) == what}
+        if not owners:
+            continue
+        lists = {one["_id"]: one for one in db[query.collection].aggregate(query(owners=sorted(owners), limit=BATCH))}
+        if sum(len(one["readers"]) for one in lists.values()) == BATCH:
+            del lists[max(lists)]
+            owners = {owner for owner in owners if owner <= max(lists, default="")}
+        nobody = {"readers": [], "latest": START}
+        found.update({(what, owner): lists.get(owner, nobody) for owner in owners})
+    return found
+
+
+def _next_turn(db: Db, task: Task, post: Document, share: int) -> Turn:
+    body = task["body"]
+    named = None if post["circles"][0] in (PUBLIC, CIRCLES) else post["circles"]
+    query = queries.RECEIVERS[_receiving(post)]
+    related = {"owner": post["by"], "until": post["ts"], "circles": named}
+    readers, place = _next(db, query, body.get("place"), share, **related)
+    delivered = body.get("delivered", 0) + len(readers)
+    rest = None if place is None else {**body, "place": place, "delivered": delivered}
+    return Turn(task, post, readers, delivered, rest)
+
+
+def _next(
+    db: Db, query: Pipeline, place: Document | None, limit: int, **arguments: Any
+) -> tuple[list[str], Document | None]:
+    """People behind a place, longest related first, and the place behind these; None where there are no more."""
     behind = (place["at"], place["other"]) if place else None
-    found = next(db[query.collection].aggregate(query(limit=BATCH, place=behind, **arguments)), None)
+    found = next(db[query.collection].aggregate(query(limit=limit, place=behind, **arguments)), None)
     if found is None:
         return [], None
     readers: list[str] = found["readers"]
-    return readers, {"at": found["at"], "other": readers[-1]} if len(readers) == BATCH else None
+    return readers, {"at": found["at"], "other": readers[-1]} if len(readers) == limit else None
 
 
-def insert_entries(db: Db, post: Document, readers: Sequence[str]) -> None:
-    """One entry for each reader; those that are there already stay."""
-    at, post_id, author = post["ts"], post["_id"], post["by"]
+def followers_from(db: Db, author: str, place: Document | None) -> tuple[list[str], Document | None]:
+    """A batch of somebody's followers behind a place, and the place behind these."""
+    return _next(db, queries.RECEIVERS["followers"], place, BATCH, owner=author, until=FAR)
+
+
+def in_batches(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """The turns in groups that have about a batch of readers."""
+    some: list[Turn] = []
+    for turn in turns:
+        some.append(turn)
+        if sum(len(one.readers) for one in some) >= BATCH:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def insert_entries(db: Db, turns: Sequence[Turn]) -> None:
+    """One entry for each reader of each post; those that are there already stay."""
+    by_time = sorted((turn for turn in turns if turn.readers), key=lambda turn: (turn.post["ts"], turn.post["_id"]))
     # In the order in which they are stored: the server needs less than half as long.
-    insert_new(db, "social.news", [{"_id": {"u": one, "t": at, "p": post_id}, "b": author} for one in sorted(readers)])
+    places = sorted((reader, number) for number, turn in enumerate(by_time) for reader in turn.readers)
+    said = [(turn.post["ts"], turn.post["_id"], turn.post["by"]) for turn in by_time]
+    entries = []
+    for reader, number in places:
+        at, post, author = said[number]
+        entries.append({"_id": {"u": reader, "t": at, "p": post}, "b": author})
+    insert_new(db, "social.news", entries)
 
 
 def insert_new(db: Db, collection: str, new: Sequence[Document]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from starlette.testclient import TestClient
 from tests.api.conftest import SECRET
@@ -67,7 +69,9 @@ def test_members_see_their_own_campaigns_only(site: TestClient, systems: assembl
     site.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
     assert "larch:boots" not in site.get("/ads", headers=HTML).text
     assert site.get("/ads/campaigns/larch:boots", headers=HTML).status_code == 404
-    assert site.post("/ads/status/larch:boots", data={"status": "ended"}, headers=HTML).status_code == 404
+    ad = {"site": "news", "zone": "top", "unit": "u", "title": "t", "url": "/", "active": "no"}
+    for path, form in (("status", {"status": "ended"}), ("place", ad), ("active", ad)):
+        assert site.post(f"/ads/{path}/larch:boots", data=form, headers=HTML).status_code == 404
     assert site.get("/ads/why", headers=HTML).status_code == 403
 
 
@@ -82,6 +86,79 @@ def test_the_console_tells_of_today_and_of_click_rates(site: TestClient, systems
     assert "Today 1.00 EUR of 24.00 EUR is spent; paced evenly, up to " in page
     assert page.count("100.00%") == 2  # of the campaign, and of its zone
     assert "Spend in EUR" in page
+
+
+def test_the_form_takes_caps_days_and_targeting(site: TestClient, systems: assembly.Assembled) -> None:
+    form = {"name": "a", "advertiser": "Larch", "model": "cpc", "bid": "0.30", "total": "100", "pacing": "asap"}
+    more = {"cap": "3", "cap_hours": "12", "starts": "2026-03-01", "ends": "2030-03-31", "keywords": "Tea, cake,"}
+    made = site.post("/ads/campaigns", data={**form, **more, "sites": "squinney, news"}, headers=HTML)
+    assert made.status_code == 200
+    for said in (
+        "at most 3 impressions for one visitor in ",
+        "Only beside tea, cake.",
+        "Only on squinney, news",
+    ):
+        assert said in made.text
+    found = _network(systems).get("a")
+    assert (found["starts_at"], found["ends_at"]) == (
+        datetime(2026, 3, 1, tzinfo=UTC),
+        datetime(2030, 4, 1, tzinfo=UTC),
+    )
+    assert found["budget"]["pacing"] == "asap"
+    for name, wrong in (("cap", "x"), ("cap", "101"), ("cap_hours", "0"), ("starts", "soon"), ("ends", "9999-12-31")):
+        refused = site.post("/ads/campaigns", data={**form, **more, "name": "b", name: wrong}, headers=HTML)
+        assert refused.status_code == 422, (name, wrong)
+        assert 'value="Tea, cake,"' in refused.text  # what was typed stays
+    assert [one["_id"] for one in _network(systems).all().items] == ["a"]
+
+
+def test_an_ad_is_taken_down_and_put_up_again(site: TestClient, systems: assembly.Assembled) -> None:
+    _made(site)
+    ad = {"site": "news", "zone": "top", "unit": "u"}
+    assert "taken down" in site.post("/ads/active/larch:boots", data={**ad, "active": "no"}, headers=HTML).text
+    assert _network(systems).choose("news", "top") == []
+    site.post("/ads/active/larch:boots", data={**ad, "active": "yes"}, headers=HTML)
+    assert [one.unit for one in _network(systems).choose("news", "top")] == ["u"]
+    unknown = {**ad, "unit": "other", "active": "yes"}
+    assert site.post("/ads/active/larch:boots", data=unknown, headers=HTML).status_code == 404
+
+
+def test_a_picture_is_placed_and_what_was_typed_stays(site: TestClient, systems: assembly.Assembled) -> None:
+    _made(site)
+    ad = {"site": "news", "zone": "top", "unit": "p", "title": "A boot", "image": "/static/icon.svg", "url": "/shop"}
+    assert 'value="A boot"' in site.post("/ads/place/larch:boots", data={**ad, "weight": "0"}, headers=HTML).text
+    site.post("/ads/place/larch:boots", data=ad, headers=HTML)
+    creative = next(one for one in _network(systems).placements("larch:boots") if one["_id"]["ad_unit"] == "p")[
+        "creative"
+    ]
+    assert creative == {"kind": "image", "image": "/static/icon.svg", "alt": "A boot", "url": "/shop"}
+
+
+def test_a_members_campaign_has_a_bounded_number_of_ads(
+    site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _made(site)
+    monkeypatch.setattr(web, "MOST_OWN_ADS", 1)
+    monkeypatch.setattr(web, "_is_admin", lambda request: False)
+    ad = {"site": "news", "zone": "top", "unit": "u", "title": "New", "url": "/shop"}
+    assert site.post("/ads/place/larch:boots", data=ad, headers=HTML).status_code == 200  # it is there already
+    refused = site.post("/ads/place/larch:boots", data={**ad, "unit": "u2"}, headers=HTML)
+    assert "at most 1 ads" in refused.text
+    assert len(_network(systems).placements("larch:boots")) == 1
+
+
+def test_the_console_shows_hits_of_caps(site: TestClient, systems: assembly.Assembled) -> None:
+    network = _network(systems)
+    cap = {"impressions": 1, "per_seconds": 3_600}
+    network.create_campaign("a", "L", pricing={"model": "cpm", "bid": 1}, budget={"total": 10}, cap=cap)
+    network.place("a", "news", "top", {"unit": "u", "creative": {"kind": "text", "title": "t", "url": "/"}})
+    for _ in range(8):
+        network.choose("news", "top", user="ann")
+    network.close()
+    page = site.get("/ads/campaigns/a", headers=HTML).text
+    assert "<dt>cap hits in 30 days</dt><dd>7</dd>" in page
+    assert 'data-label="cap hits">7<' in page
+    assert site.get("/api/ads/campaigns/a/stats").json()["totals"]["capped"] == 7
 
 
 def test_a_member_has_a_bounded_number_of_campaigns(

@@ -11,6 +11,7 @@ _network = guards_of("squinney.ads.network", TESTS)
 _campaign = guards_of("squinney.ads.campaigns", TESTS)
 _choice = guards_of("squinney.ads.choosing.choice", TESTS)
 _zone = guards_of("squinney.ads.choosing.zones", TESTS)
+_hits = guards_of("squinney.ads.choosing.hits", TESTS)
 _profile = guards_of("squinney.ads.choosing.profiles", TESTS)
 _token = guards_of("squinney.ads.tokens", TESTS)
 _page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
@@ -80,10 +81,64 @@ GUARDS = [
         "test_beacons_that_another_process_settled_are_told_from_new_ones",
     ),
     _zone(
-        "no ad is passed over that was not looked at yet",
-        "yield from _popped(waiting, _most([ads[end].ecpm for ads in lists]))",
-        "yield from _popped(waiting, -1.0)",
+        "an ad that matches several words is scored by all of them",
+        "more |= once & found",
+        "pass",
         "tests/systems/ads/test_rules.py::test_words_of_many_ads_yield_the_best_ones_as_scoring_all_would",
+    ),
+    _zone(
+        "large zones leave out what cannot be shown",
+        "ads = [ad for ad in ads if ad.held.is_open(began)]",
+        "pass",
+        "test_a_large_zone_leaves_out_what_cannot_be_shown",
+    ),
+    _zone(
+        "what was left out of a large zone comes back",
+        "self.build_by = min(empty, default=math.inf)",
+        "pass",
+        "test_a_large_zone_leaves_out_what_cannot_be_shown",
+    ),
+    _zone(
+        "unknown zones push no other out",
+        "if not zone.ads] or",
+        "if False] or",
+        "test_unknown_zones_push_no_other_out",
+    ),
+    _choice(
+        "few campaigns without money are asked",
+        ", may_ask=self._refusals < MOST_REFUSALS",
+        "",
+        "test_of_campaigns_without_money_few_are_asked_in_a_choice",
+    ),
+    _choice(
+        "hits of caps are counted",
+        "        self.cap_hits.append(",
+        "        (lambda row: None)(",
+        "test_hits_of_caps_are_counted",
+    ),
+    _choice(
+        "a full profile is asked once",
+        "self._is_full = not self._hits_cap(ad, caps)",
+        "self._hits_cap(ad, caps)",
+        "test_a_full_profile_is_asked_once_in_a_choice",
+    ),
+    _hits(
+        "hits that cannot be written wait",
+        "                self._waiting.update(taken)",
+        "                pass",
+        "test_hits_that_cannot_be_written_wait",
+    ),
+    _network(
+        "a spent campaign ends",
+        'budgets.end_if_spent(db, campaign["_id"], price)',
+        "pass",
+        "test_a_campaign_whose_money_is_spent_ends_by_itself",
+    ),
+    _page(
+        "a member's campaign has so many ads at most",
+        "        _refuse_too_many_ads(request, network, campaign_id, form)\n",
+        "",
+        "test_a_members_campaign_has_a_bounded_number_of_ads",
     ),
     _network(
         "who does not look gets no more",
@@ -102,6 +157,30 @@ GUARDS = [
         "return not self.test and let_in",
         "return let_in",
         "test_no_bid_is_204",
+    ),
+    _bid(
+        "seats that are not let in make no bid",
+        "and let_in and SEAT not in self.bseat",
+        "",
+        "test_no_bid_is_204",
+    ),
+    _bid(
+        "where only some categories are let in, there is no bid",
+        " and not self.acat",
+        "",
+        "test_no_bid_is_204",
+    ),
+    _bid(
+        "private auctions get no bid",
+        " or imp.pmp.private_auction",
+        "",
+        "test_no_bid_is_204",
+    ),
+    _bid(
+        "an opt-out is heard",
+        "opted_out = any(",
+        "opted_out = False and any(",
+        "test_nobody_is_remembered_who_may_not_be",
     ),
     _bid(
         "blocked advertisers make no bid",

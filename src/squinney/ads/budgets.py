@@ -19,6 +19,7 @@ from functools import partial
 from pymongo.client_session import ClientSession
 
 from squinney.ads import queries, rules
+from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.transactions import Busy, in_transaction
@@ -26,10 +27,12 @@ from squinney.transactions import Busy, in_transaction
 LEASE_SECONDS = 60  # for so long serves are given out from one
 PROMISED_SECONDS = 60  # for so long money is held back for a serve that nobody saw
 MARGIN_SECONDS = 60  # between the last promise's end and that of its lease: clocks differ
-RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again
+RETRY_SECONDS = 0.5  # before a budget that had nothing to lease is asked again; then twice as long, and so on
+MOST_RETRY_SECONDS = 30.0
 LEASING_SECONDS = 3  # a choice waits at most so long for money
 BUSY_SECONDS = 5.0  # before a budget that others held is asked again
 RETURNED_AT_ONCE = 500
+RETURNING_SECONDS = 25  # the job runs twice a minute
 RETURN_SECONDS = 2
 
 
@@ -50,25 +53,35 @@ class Wallet:
         self._lease = lease
         self._lock = threading.Lock()
         self._held: Lease | None = None
-        self._empty_until = 0.0
+        self._pause = RETRY_SECONDS
+        self.empty_until = 0.0
+        self.refusals = 0
 
-    def reserve(self, price: int, now: datetime) -> Lease | None:
+    def reserve(self, price: int, now: datetime, *, may_ask: bool = True) -> Lease | None:
         """A lease with the price taken out; None where there is no money now. Only an empty one asks the database."""
         with self._lock:
             held = self._held
             if held is None or held.free < price or now >= held.until:
-                if time.monotonic() < self._empty_until:
+                if not may_ask or time.monotonic() < self.empty_until:
                     return None
-                try:
-                    self._held = held = self._lease(held)
-                except Busy:  # a killed process holds the budget: pages must not wait for it, one after another
-                    self._empty_until = time.monotonic() + BUSY_SECONDS
-                    return None
-                if held is None or held.free < price:
-                    self._empty_until = time.monotonic() + RETRY_SECONDS
-                    return None
-            held.free -= price
+                held = self._ask(held, price)
+            if held is not None:
+                held.free -= price
             return held
+
+    def _ask(self, held: Lease | None, price: int) -> Lease | None:
+        pause = self._pause
+        try:
+            self._held = held = self._lease(held)
+        except Busy:  # a killed process holds the budget: pages must not wait for it, one after another
+            held, pause = None, BUSY_SECONDS
+        if held is not None and held.free >= price:
+            self._pause = RETRY_SECONDS
+            return held
+        self.refusals += 1
+        self.empty_until = time.monotonic() + pause
+        self._pause = min(self._pause * 2, MOST_RETRY_SECONDS)
+        return None
 
     def release(self, lease: Lease, price: int) -> None:
         """Take back what no serve was given for."""
@@ -80,7 +93,7 @@ class Wallet:
         with self._lock:
             if self._held is not None and self._held.free >= price:
                 return True
-            return time.monotonic() >= self._empty_until
+            return time.monotonic() >= self.empty_until
 
     def empty(self) -> Lease | None:
         """Hold nothing any more."""
@@ -124,6 +137,19 @@ def take_lease(
         return lease
 
     return in_transaction(db, work, seconds=LEASING_SECONDS)
+
+
+@operation()
+def end_if_spent(db: Db, campaign_id: str, price: int) -> None:
+    """End a campaign whose money is spent for good, so that no process asks for it any more.
+
+    Atomic: one update, which takes it out of every zone.
+    After a crash: it happened or it did not; whoever asks next does it.
+    """
+    if db["ad_budgets"].find_one(queries.SPENT(campaign_id=campaign_id, price=price)):
+        ended = {"status": "ended", "ended_because": "out of budget"}
+        change = {"$set": ended, "$currentDate": {"changed_at": True}}
+        db["ad_campaigns"].update_one(queries.NOT_ENDED(campaign_id=campaign_id), change)
 
 
 def _stored(lease: Lease, campaign_id: str, serve_seconds: float) -> Document:
@@ -184,11 +210,16 @@ def return_lapsed(db: Db, now: datetime) -> int:
     Atomic: each lease by itself: it goes and its campaign has the rest, in one transaction.
     After a crash: the next run goes on.
     """
-    lapsed = [lease["_id"] for lease in queries.LAPSED.find(db, now=now, limit=RETURNED_AT_ONCE)]
+    until = time.monotonic() + RETURNING_SECONDS
     returned = 0
-    for lease_id in lapsed:
-        with suppress(Busy):  # a transaction of a killed process holds the budget for a minute: the next run has it
-            returned += in_transaction(db, partial(_return, db, lease_id), seconds=RETURN_SECONDS)
+    while time.monotonic() < until:
+        lapsed = [lease["_id"] for lease in queries.LAPSED.find(db, now=now, limit=RETURNED_AT_ONCE)]
+        before = returned
+        for lease_id in lapsed:
+            with suppress(Busy):  # a transaction of a killed process holds the budget for a minute: the next run has it
+                returned += in_transaction(db, partial(_return, db, lease_id), seconds=RETURN_SECONDS)
+        if len(lapsed) < RETURNED_AT_ONCE or returned == before:
+            break
     return returned
 
 

@@ -108,12 +108,10 @@ class Campaigns:
 
     @operation(reads_only=True)
     def money(self, campaign_ids: Iterable[str]) -> dict[str, Document]:
-        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids."""
+        """What campaigns have spent, and what is out on lease, in thousandths of a minor unit, by their ids; and how
+        many impressions, viewable ones, clicks and conversions they had."""
         found = queries.SOME_BUDGETS.find(self._db, campaign_ids=sorted(set(campaign_ids)))
-        return {
-            one["_id"]: {**one, "leased": one["committed"] - one["spent"], "left": one["total"] - one["committed"]}
-            for one in found
-        }
+        return {one["_id"]: _money_of(one) for one in found}
 
     def pause(self, campaign_id: str) -> Campaign:
         """Show a campaign no more until it is resumed.
@@ -202,6 +200,12 @@ def _budget_of(campaign: Campaign, now: datetime) -> Document:
         "day": rules.day_of(now),
         "day_committed": 0,
     }
+
+
+def _money_of(budget: Document) -> Document:
+    none_yet = dict.fromkeys(("impressions", "viewable", "clicks", "conversions"), 0)
+    committed = budget["committed"]
+    return {**none_yet, **budget, "leased": committed - budget["spent"], "left": budget["total"] - committed}
 
 
 def _checked(ad: Mapping[str, Any]) -> tuple[str, Document]:

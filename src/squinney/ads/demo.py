@@ -22,6 +22,7 @@ from squinney.transactions import in_transaction
 DAYS = 30
 ZONES = {"site": 1.0, "shop": 0.55}
 IN_SIGHT = 0.68  # of the impressions
+HITS_OF_CAPS = 0.03  # for each impression
 # Advertiser, campaign, price, daily budget, mean impressions a day, click rate, words, title and text of the ad.
 CAMPAIGNS: list[tuple[str, str, dict[str, Any], int, int, float, list[str], tuple[str, str, str]]] = [
     ("Larch & Sons", "larch:autumn-boots", {"model": "cpm", "bid": 420}, 2_500, 4_200, 0.011, ["shoes", "hiking"],
@@ -86,6 +87,7 @@ def _deliver(
             row["unit"] = f"{campaign_id}/text"
             counts = {"impressions": impressions, "clicks": clicks, "spend": spend}
             counts["viewable"] = min(impressions, _about(impressions * IN_SIGHT, chance))
+            counts["capped"] = _about(impressions * HITS_OF_CAPS * weekend, chance)
             counts["conversions"] = min(clicks, _about(clicks / 12, chance))
             rows.append({"_id": dict(row), **row, **counts})
 

@@ -13,6 +13,7 @@ from typing import Any, NotRequired, TypedDict
 from squinney.mongo.schema import Collection, Index
 
 THOUSAND = 1000  # thousandths of a minor unit; and what a CPM bid buys
+COUNTED = ("impressions", "viewable", "clicks", "conversions", "value", "spend", "capped")
 MOST_BID = 10**8
 MOST_BUDGET = 10**14
 MOST_CAP = 100
@@ -51,6 +52,7 @@ class Campaign(TypedDict):
     advertiser: str
     owner: NotRequired[str]
     status: str
+    ended_because: NotRequired[str]
     starts_at: datetime | None
     ends_at: datetime | None
     budget: Budget
@@ -163,7 +165,7 @@ COLLECTIONS = [
     Collection(
         "ad_counters",
         indexes=[
-            Index([("campaign_id", 1), ("day", 1)], why="stats()"),
+            Index([("campaign_id", 1), ("day", 1), ("site", 1), ("zone", 1), ("unit", 1)], why="stats()"),
             Index([("day", 1), ("campaign_id", 1)], why="the job that learns from clicks asks who delivered lately"),
         ],
         shard_key={"campaign_id": 1, "day": 1},

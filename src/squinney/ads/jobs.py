@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 
 from squinney.ads import budgets, queries, rules
 from squinney.clock import utcnow
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 from squinney.patterns.jobs import Job
 
+READ_AT_ONCE = 500
 CHANGED_BY = 100  # an ad's worth is written where it differs by more than a hundredth
 
 
@@ -41,10 +44,7 @@ def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
     db = pinned(db)
     changed = 0
     since = rules.day_of(now or utcnow()) - timedelta(days=1)
-    for campaign_id in db["ad_counters"].distinct("campaign_id", queries.DELIVERED_SINCE(day=since)):
-        campaign = db["ad_campaigns"].find_one(queries.CAMPAIGN(campaign_id=campaign_id))
-        if campaign is None or campaign["status"] != "active" or campaign["pricing"]["model"] != "cpc":
-            continue
+    for campaign in _paid_by_click(db, since):
         rates = {
             tuple(one["_id"].values()): one
             for one in db["ad_counters"].aggregate(queries.RATES(campaign_id=campaign["_id"]))
@@ -58,6 +58,13 @@ def refresh_ecpm(db: Db, now: datetime | None = None) -> dict[str, int]:
                 where = queries.PLACEMENT(site=key["site"], zone=key["zone"], unit=key["ad_unit"])
                 changed += db["ad_placements"].update_one(where, change).modified_count
     return {"changed": changed}
+
+
+def _paid_by_click(db: Db, since: datetime) -> Iterator[Document]:
+    """The active campaigns of those that delivered since then, some hundreds at a time."""
+    delivered = (one["_id"] for one in db["ad_counters"].aggregate(queries.DELIVERED_SINCE(day=since)))
+    while some := list(islice(delivered, READ_AT_ONCE)):
+        yield from list(queries.PAID_BY_CLICK.find(db, campaign_ids=some))
 
 
 JOBS = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 from squinney import checks
 from squinney.ads import budgets, queries, rules
@@ -16,9 +17,10 @@ from squinney.ads.budgets import Wallet
 from squinney.ads.campaigns import Campaigns
 from squinney.ads.choosing import profiles
 from squinney.ads.choosing.choice import Accepts, Choice
+from squinney.ads.choosing.hits import CapHits
 from squinney.ads.choosing.unseen import Unseen
 from squinney.ads.choosing.zones import Zones
-from squinney.ads.documents import THOUSAND, Candidate, Click, Serve
+from squinney.ads.documents import COUNTED, THOUSAND, Candidate, Click, Serve
 from squinney.ads.errors import BadServe, ServeExpired
 from squinney.ads.settling import CLICK, CONVERSION, IMPRESSION, VIEWABLE, Beacon, Settler
 from squinney.ads.tokens import Token, Tokens, stored_secret
@@ -26,6 +28,7 @@ from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import page
 from squinney.transactions import Busy, Transactions
 
 IMPRESSION_SECONDS = 600
@@ -33,9 +36,11 @@ CLICK_SECONDS = 86_400
 CONVERSION_SECONDS = 7 * 86_400
 MOST_CHOSEN = 20
 MOST_VALUE = 10**15
+CLOSE_SECONDS = 10  # for giving leases back: the job has the rest
 FIRST_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 LAST_DAY = datetime(9999, 1, 1, tzinfo=UTC)
-COUNTED = ("impressions", "viewable", "clicks", "conversions", "value", "spend")
+MOST_ROWS = 1_000
+MOST_SUMS = 100
 
 
 class AdNetwork(Campaigns):
@@ -65,6 +70,7 @@ class AdNetwork(Campaigns):
         wallet_for = partial(_wallet_for, own, clock, self._impression_seconds)
         super().__init__(own, transactions or Transactions(db), clock, Zones(own, wallet_for, polling=polling))
         self._settler = Settler(own, clock)
+        self._hits = CapHits(own)
         self._unseen = Unseen()
         weakref.finalize(self, self._zones.stop.set)  # its thread ends with it
 
@@ -82,9 +88,11 @@ class AdNetwork(Campaigns):
         After a crash: the job `return-ad-leases` gives back what is left when it lapses.
         """
         self._zones.close()
+        self._hits.write()
+        until = time.monotonic() + CLOSE_SECONDS
         for campaign_id, held in list(self._zones.campaigns.items()):
             lease = held.wallet.empty()
-            if lease and lease.free:
+            if lease and lease.free and time.monotonic() < until:
                 with suppress(Busy):  # a killed process holds the budget: the job returns the lease when it lapses
                     budgets.give_back(self._db, campaign_id, lease)
 
@@ -128,6 +136,9 @@ class AdNetwork(Campaigns):
         chosen = choice.best(self._zones.get(site, zone), count, chance=self._chance, tokens=self._tokens)
         if source is not None:
             self._unseen.add(source, len(chosen), now.timestamp())
+        if choice.cap_hits:
+            self._hits.add(choice.cap_hits)
+            self._hits.write_if_due()
         return chosen
 
     @operation(reads_only=True)
@@ -191,6 +202,7 @@ class AdNetwork(Campaigns):
         read = [self._readable(serve_id, oldest) for serve_id in serve_ids]
         beacons = [Beacon(token, IMPRESSION) for token in read if token]
         self._settler.settle(beacons)
+        self._hits.write_if_due()
         settled = iter(beacons)
         return [token is not None and next(settled).first for token in read]
 
@@ -229,6 +241,7 @@ class AdNetwork(Campaigns):
             raise ServeExpired
         beacon = Beacon(token, kind, value)
         self._settler.settle([beacon])
+        self._hits.write_if_due()
         return beacon.first
 
     def _ago(self, seconds: float) -> float:
@@ -255,25 +268,61 @@ class AdNetwork(Campaigns):
     # ---- figures ----
 
     @operation(reads_only=True)
-    def stats(self, campaign_id: str, start: datetime | None = None, end: datetime | None = None) -> dict[str, Any]:
+    def stats(
+        self,
+        campaign_id: str,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        cursor: str | None = None,
+        limit: int = MOST_ROWS,
+    ) -> dict[str, Any]:
         """What a campaign delivered from `start` to before `end`: totals, and a row per zone, unit and day.
+
+        The totals are of the whole time; of the rows there are at most `limit`, and `next` is the cursor of the others.
 
         Raises: `UnknownCampaign`, `Invalid`.
         """
         campaign = self.get(campaign_id)
-        first = rules.moment(start, "start") or FIRST_DAY
-        last = rules.moment(end, "end") or LAST_DAY
-        rows = [_row(one) for one in queries.COUNTERS.find(self._db, campaign_id=campaign_id, start=first, end=last)]
-        totals = {name: sum(row[name] for row in rows) for name in COUNTED}
+        asked: dict[str, Any] = {"campaign_id": campaign_id, **_span(start, end)}
+        found = page(self._db, queries.COUNTERS, cursor=cursor, limit=limit, most=MOST_ROWS, **asked)
+        summed = next(self._db["ad_counters"].aggregate(queries.SUMS(**asked, by=[], limit=1)), {})
+        totals = {name: summed.get(name, 0) for name in COUNTED}
         totals["spend_thousandths"] = totals.pop("spend")
         totals["spend"] = totals["spend_thousandths"] // THOUSAND
-        return {"campaign_id": campaign_id, "currency": campaign["budget"]["currency"], "totals": totals, "rows": rows}
+        said = {"campaign_id": campaign_id, "currency": campaign["budget"]["currency"]}
+        return {**said, "totals": totals, "rows": [_row(one) for one in found.items], "next": found.next}
+
+    @operation(reads_only=True)
+    def delivered(
+        self,
+        campaign_id: str,
+        *by: Literal["day", "site", "zone", "unit"],
+        start: datetime | None = None,
+        end: datetime | None = None,
+        limit: int = MOST_SUMS,
+    ) -> list[dict[str, Any]]:
+        """What a campaign delivered, added up by day, site, zone or unit; the largest first. `spend` is in thousandths.
+
+        Raises: `Invalid`.
+        """
+        checks.identifier(campaign_id, "campaign_id")
+        limit = checks.integer(limit, "limit", least=1, most=MOST_ROWS)
+        asked = queries.SUMS(campaign_id=campaign_id, **_span(start, end), by=by, limit=limit)
+        return [{**one.pop("_id"), **one} for one in self._db["ad_counters"].aggregate(asked)]
+
+
+def _span(start: datetime | None, end: datetime | None) -> dict[str, datetime]:
+    return {"start": rules.moment(start, "start") or FIRST_DAY, "end": rules.moment(end, "end") or LAST_DAY}
 
 
 def _wallet_for(db: Db, clock: Clock, serve_seconds: float, campaign: Document) -> Wallet:
     def take(old: budgets.Lease | None) -> budgets.Lease | None:
         price = rules.price_of(campaign["pricing"])
-        return budgets.take_lease(db, campaign["_id"], price, old, now=clock(), serve_seconds=serve_seconds)
+        lease = budgets.take_lease(db, campaign["_id"], price, old, now=clock(), serve_seconds=serve_seconds)
+        if lease is None:
+            budgets.end_if_spent(db, campaign["_id"], price)
+        return lease
 
     return Wallet(take)
 

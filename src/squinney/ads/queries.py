@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from squinney.ads.documents import COUNTED
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
@@ -41,6 +43,20 @@ CAMPAIGNS_OF = Query(
     routing="broadcast",
     reason="an owner's campaigns lie on all shards; they are listed a page at a time",
 )
+NOT_ENDED = Query(
+    "ads.not-ended",
+    "ad_campaigns",
+    where=lambda campaign_id: {"_id": campaign_id, "status": {"$ne": "ended"}},
+    example={"campaign_id": "c"},
+)
+PAID_BY_CLICK = Query(
+    "ads.paid-by-click",
+    "ad_campaigns",
+    where=lambda campaign_ids: {"_id": {"$in": campaign_ids}, "status": "active", "pricing.model": "cpc"},
+    example={"campaign_ids": ["a", "b"]},
+    routing="few",
+    reason="those of some campaigns that delivered lately",
+)
 OVERDUE = Query(
     "ads.overdue",
     "ad_campaigns",
@@ -51,6 +67,15 @@ OVERDUE = Query(
 )
 BUDGET = Query(
     "ads.budget", "ad_budgets", where=lambda campaign_id: visible({"_id": campaign_id}), example={"campaign_id": "c"}
+)
+SPENT = Query(
+    "ads.spent",
+    "ad_budgets",
+    where=lambda campaign_id, price: {
+        "_id": campaign_id,
+        "$expr": {"$gt": [{"$add": ["$spent", price]}, "$total"]},
+    },
+    example={"campaign_id": "c", "price": 1},
 )
 SOME_BUDGETS = Query(
     "ads.some-budgets",
@@ -119,12 +144,12 @@ COUNTERS = Query(
     "ad_counters",
     where=lambda campaign_id, start, end: {"campaign_id": campaign_id, "day": {"$gte": start, "$lt": end}},
     example={"campaign_id": "c", "start": _DAY, "end": _DAY},
-    sort=[("day", 1)],
+    sort=[("day", 1), ("site", 1), ("zone", 1), ("unit", 1)],
 )
-DELIVERED_SINCE = Query(
+DELIVERED_SINCE = Pipeline(
     "ads.delivered-since",
     "ad_counters",
-    where=lambda day: {"day": {"$gte": day}},
+    stages=lambda day: [{"$match": {"day": {"$gte": day}}}, {"$group": {"_id": "$campaign_id"}}],
     example={"day": _DAY},
     routing="broadcast",
     reason="campaigns of all shards that delivered lately, once a minute",
@@ -140,6 +165,19 @@ def _rates(campaign_id: str) -> list[Document]:
     ]
 
 
+def _sums_of(campaign_id: str, start: datetime, end: datetime, by: Sequence[str], limit: int) -> list[Document]:
+    sums = {name: {"$sum": f"${name}"} for name in COUNTED}
+    group = {"_id": {name: f"${name}" for name in by} or None, **sums}
+    largest_first: list[Document] = [{"$sort": {"impressions": -1, "_id": 1}}, {"$limit": limit}]
+    return [{"$match": COUNTERS(campaign_id=campaign_id, start=start, end=end)}, {"$group": group}, *largest_first]
+
+
+SUMS = Pipeline(
+    "ads.sums",
+    "ad_counters",
+    stages=_sums_of,
+    example={"campaign_id": "c", "start": _DAY, "end": _DAY, "by": ["day"], "limit": 10},
+)
 RATES = Pipeline("ads.rates", "ad_counters", stages=_rates, example={"campaign_id": "c"})
 
 
@@ -199,8 +237,11 @@ QUERIES: list[Query | Pipeline] = [
     SOME_CAMPAIGNS,
     CAMPAIGNS,
     CAMPAIGNS_OF,
+    NOT_ENDED,
+    PAID_BY_CLICK,
     OVERDUE,
     BUDGET,
+    SPENT,
     SOME_BUDGETS,
     PLACEMENT,
     ZONE,
@@ -214,6 +255,7 @@ QUERIES: list[Query | Pipeline] = [
     COUNTERS,
     DELIVERED_SINCE,
     SIGNING_KEY,
+    SUMS,
     RATES,
     WRONG_SUMS,
     LOST_PLACEMENTS,

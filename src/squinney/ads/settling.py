@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError, OperationFailure
+from pymongo.errors import DuplicateKeyError
 
-from squinney.ads import queries, rules
+from squinney.ads import counters, queries, rules
+from squinney.ads.counters import Row, update, write
 from squinney.ads.tokens import Offer, Token
 from squinney.clock import Clock
-from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
+from squinney.mongo.schema import Db, Document
 from squinney.transactions import Busy, in_transaction
-from squinney.transactions.native import send
 
 MOST_AT_ONCE = 500
 MOST_REMEMBERED = 50_000
@@ -300,21 +299,20 @@ class Writing:
 
     def write(self, db: Db, session: ClientSession) -> None:
         """Send it, the documents that others may want first: who meets them gives up early."""
-        rows: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        rows: dict[Row, Counter[str]] = defaultdict(Counter)
         leases: Counter[str] = Counter()
         for group in self.groups.values():
             rows[_row(group)] += group.counts + Counter(value=group.value, spend=group.spent)
             self.budgets[group.offer.campaign_id] += group.counts + Counter(spent=group.spent)
             leases[group.offer.lease_id] += group.from_lease
-        budgets = [_update({"_id": one}, counts) for one, counts in self.budgets.items()]
-        counters = [_update(_counter(row), counts, upsert=True) for row, counts in rows.items()]
-        _send(db, "ad_budgets", "update", budgets, session)
+        budgets = [update({"_id": one}, counts) for one, counts in self.budgets.items()]
+        write(db, "ad_budgets", "update", budgets, session)
         _take(db, +leases, session)
-        _send(db, "ad_counters", "update", counters, session)
+        counters.add(db, rows, session)
         new = [serve for serve_id, serve in self.serves.items() if serve_id not in self.known]
         changed = [self.serves[serve_id] for serve_id, known in self.known.items() if self.serves[serve_id] != known]
-        _send(db, "ad_serves", "insert", new, session)
-        _send(db, "ad_serves", "update", [{"q": {"_id": one["_id"]}, "u": one} for one in changed], session)
+        write(db, "ad_serves", "insert", new, session)
+        write(db, "ad_serves", "update", [{"q": {"_id": one["_id"]}, "u": one} for one in changed], session)
 
 
 def _take(db: Db, leases: Mapping[str, int], session: ClientSession) -> None:
@@ -322,21 +320,14 @@ def _take(db: Db, leases: Mapping[str, int], session: ClientSession) -> None:
 
     Raises: `NotCovered`.
     """
-    writes = [_update({"_id": one, "amount": {"$gte": price}}, {"amount": -price}) for one, price in leases.items()]
-    if writes and _send(db, "ad_leases", "update", writes, session)["n"] < len(writes):
+    writes = [update({"_id": one, "amount": {"$gte": price}}, {"amount": -price}) for one, price in leases.items()]
+    if writes and write(db, "ad_leases", "update", writes, session)["n"] < len(writes):
         raise NotCovered
 
 
-def _row(group: Group) -> tuple[Any, ...]:
+def _row(group: Group) -> Row:
     offer = group.offer
-    return offer.campaign_id, group.day, offer.site, offer.zone, offer.unit
-
-
-def _counter(row: tuple[Any, ...]) -> Document:
-    """One document; the campaign and day also by themselves: they are its shard key."""
-    campaign_id, day, site, zone, unit = row
-    whole = {"campaign_id": campaign_id, "day": day, "site": site, "zone": zone, "unit": unit}
-    return {"_id": whole, **whole}
+    return Row(offer.campaign_id, group.day, offer.site, offer.zone, offer.unit)
 
 
 def _has_left(budget: Document, day: datetime, price: int) -> bool:
@@ -346,21 +337,3 @@ def _has_left(budget: Document, day: datetime, price: int) -> bool:
     if budget["daily"] is None:
         return True
     return bool(budget["day"] == day and budget["day_committed"] + price <= budget["daily"])
-
-
-def _update(where: Document, increments: Mapping[str, int], *, upsert: bool = False) -> Document:
-    return {"q": where, "u": {"$inc": dict(increments)}, "upsert": upsert}
-
-
-def _send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
-    """One command, if there is anything to write.
-
-    Raises: `DuplicateKeyError` where another has made one of the documents.
-    """
-    if not writes:
-        return {}
-    answer = send(db, name, verb, writes, session)
-    for report in answer.get("writeErrors", ()):
-        kind = DuplicateKeyError if report["code"] == DUPLICATE_KEY else OperationFailure
-        raise kind(report["errmsg"], report["code"], report)
-    return answer

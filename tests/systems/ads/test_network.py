@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +25,8 @@ from squinney.ads import (
 )
 from squinney.ads import jobs as ad_jobs
 from squinney.ads.budgets import return_lapsed
+from squinney.ads.choosing import profiles, zones
+from squinney.ads.choosing.choice import MOST_REFUSALS
 from squinney.ads.tokens import Tokens
 from squinney.errors import Invalid, LimitReached
 from squinney.mongo.schema import Db
@@ -191,6 +195,52 @@ def test_a_cap_holds_for_its_window_and_user(network: AdNetwork, campaign: Make,
     assert _units(network, user="ann") == ["a"]
 
 
+def test_hits_of_caps_are_counted(network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned) -> None:
+    once = {"impressions": 1, "per_seconds": 3600}
+    campaign("a", bid=9, cap=once)
+    network.place("a", "news", "top", {"unit": "a2", "creative": CREATIVE})
+    campaign("b", bid=5, ad={"cap": once})
+    campaign("rest", bid=1)
+    for _ in range(4):  # a choice meets a campaign's cap once, however many ads it has
+        _units(network, user="ann")
+        _units(network)
+        _units(network, user="ann", consent=False)
+        assert network.choose("news", "top", user="ann")[0].unit == "rest"
+    network.close()
+    rows = {name: sum(row["capped"] for row in network.stats(name)["rows"]) for name in ("a", "b", "rest")}
+    assert rows == {"a": 8, "b": 7, "rest": 0}
+    assert network.stats("a")["totals"]["capped"] == 8
+    assert network.delivered("b", "zone")[0]["capped"] == 7
+    assert not list(find_problems(ads_db))
+
+
+def test_hits_that_cannot_be_written_wait(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
+    """Another holds the row, as a process does that was killed inside a transaction: no visitor waits for it long."""
+    campaign("a", cap={"impressions": 1, "per_seconds": 3600})
+    network.impression(network.choose("news", "top", user="ann")[0].serve_id)
+    with ads_db.client.start_session() as session, session.start_transaction():
+        ads_db["ad_counters"].update_one({}, {"$inc": {"impressions": 0, "held": 1}}, session=session)
+        assert network.choose("news", "top", user="ann") == []
+        session.abort_transaction()
+    network.close()
+    assert network.stats("a")["totals"]["capped"] == 1
+
+
+def test_a_full_profile_is_asked_once_in_a_choice(
+    network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiles, "MOST_CAPS", 1)
+    for number in range(6):
+        campaign(f"c{number}", bid=9, cap={"impressions": 5, "per_seconds": 3600})
+    campaign("rest", bid=1)
+    assert len(_units(network, user="ann")) == 2
+    asked: list[object] = []
+    count = profiles.count
+    monkeypatch.setattr(profiles, "count", lambda *given: asked.append(1) or count(*given))
+    assert _units(network, user="ann") == ["rest"]
+    assert len(asked) == 1
+
+
 def test_without_consent_there_is_no_profile(network: AdNetwork, campaign: Make, ads_db: Db) -> None:
     campaign("a", cap={"impressions": 2, "per_seconds": 60})
     _units(network, user="ann", consent=False)
@@ -236,6 +286,7 @@ def test_an_impression_counts_once_and_costs_its_price(network: AdNetwork, campa
         "clicks": 0,
         "conversions": 0,
         "value": 0,
+        "capped": 0,
         "spend": 0,
         "spend_thousandths": 250,
     }
@@ -343,13 +394,79 @@ def test_a_day_has_its_own_budget(network: AdNetwork, campaign: Make, clock: Tur
         assert sum(network.impressions(served)) == 4
         assert [row["spend"] for row in network.stats("a")["rows"]] == [2_000] * day
         clock.turn(days=1)
-        network._zones.campaigns["a"].wallet._empty_until = 0  # half a second passes
+        network._zones.campaigns["a"].wallet.empty_until = 0  # half a second passes
     assert not list(find_problems(ads_db))
 
 
 def test_an_even_day_is_paced(network: AdNetwork, campaign: Make, clock: Turned) -> None:
     campaign("a", bid=1000, total=10_000, budget={"daily": 24, "pacing": "even"})
     assert sum(len(network.choose("news", "top")) for _ in range(40)) == 13  # noon and an hour
+
+
+def test_a_campaign_whose_money_is_spent_ends_by_itself(
+    network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
+) -> None:
+    """One update takes it out of every zone: no process asks for its money again."""
+    campaign("a", bid=300, total=3)
+    network.impressions([serve.serve_id for _ in range(10) for serve in network.choose("news", "top")])
+    assert network.get("a")["status"] == "active"
+    assert network.choose("news", "top") == []
+    assert (network.get("a")["status"], network.get("a")["ended_because"]) == ("ended", "out of budget")
+    with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
+        assert other.choose("news", "top") == []
+        assert other._zones.campaigns["a"].wallet.refusals == 0
+
+
+def test_of_campaigns_without_money_few_are_asked_in_a_choice(
+    network: AdNetwork, campaign: Make, ads_db: Db, clock: Turned
+) -> None:
+    for number in range(8):
+        campaign(f"poor {number}", bid=1000, total=100, budget={"daily": 1})
+    campaign("rest", bid=1)
+    with AdNetwork(ads_db, secret=b"test", clock=clock) as other:
+        assert _units(other)[-1] == "rest"
+    network.explain("news", "top")
+    wallets = [held.wallet for held in network._zones.campaigns.values()]
+    assert _units(network) == []  # the day's money of each is out
+    assert sum(wallet.refusals for wallet in wallets) == MOST_REFUSALS
+    assert _units(network) == ["rest"]
+    assert [wallet.refusals for wallet in wallets] == [1] * 8 + [0]  # none is asked again so soon
+
+
+def test_a_large_zone_leaves_out_what_cannot_be_shown(
+    network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zones, "LARGE", 2)
+    monkeypatch.setattr(zones, "REBUILD_SECONDS", 0)
+    monkeypatch.setattr(zones, "REBUILD_SHARE", 1e9)
+    for name, bid in (("a", 3), ("b", 2), ("c", 1)):
+        campaign(name, bid=bid)
+    zone = network._zones.get("news", "top")
+
+    def ordered() -> list[str]:
+        return [ad.unit for ad, _ in zone.ordered().ranked((), random.Random(1))]
+
+    assert _units(network) == ordered() == ["a", "b", "c"]
+    network.pause("a")
+    assert _units(network) == ordered() == ["b", "c"]
+    network.resume("a")
+    assert _units(network) == ordered() == ["a", "b", "c"]
+    wallet = network._zones.campaigns["b"].wallet
+    wallet.empty_until = time.monotonic() + 0.05
+    zone.look_again()
+    assert ordered() == ["a", "c"]
+    time.sleep(0.06)
+    assert ordered() == ["a", "b", "c"]
+
+
+def test_unknown_zones_push_no_other_out(network: AdNetwork, campaign: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zones, "MOST_ZONES", 3)
+    campaign("a")
+    known = network._zones.get("news", "top")
+    for number in range(10):
+        network.choose("news", f"unknown {number}")
+    assert network._zones.get("news", "top") is known
+    assert len(network._zones._zones) <= 3
 
 
 def test_leases_come_back(network: AdNetwork, campaign: Make, clock: Turned, ads_db: Db) -> None:

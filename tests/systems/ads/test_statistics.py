@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 import pytest
 from tests.systems.ads.conftest import CREATIVE, Turned
 
 from squinney.ads import AdNetwork, ServeExpired, find_problems, settling
+from squinney.ads.documents import COUNTED
 from squinney.ads.tokens import Tokens
 from squinney.mongo.schema import Db
 from squinney.transactions import Busy
@@ -61,7 +64,7 @@ def test_each_number_is_what_was_sent(network: AdNetwork, clock: Turned, ads_db:
             assert {one: row[one] for one in expected} == expected
             totals.update(expected)
         spent = totals.pop("spend")
-        assert stats["totals"] == {**totals, "spend": spent // 1_000, "spend_thousandths": spent}
+        assert stats["totals"] == {**totals, "capped": 0, "spend": spent // 1_000, "spend_thousandths": spent}
         assert network.money([name])[name]["spent"] == spent
     assert counted == {}
     assert not list(find_problems(ads_db))
@@ -76,6 +79,36 @@ def test_a_part_of_the_days_can_be_asked_for(network: AdNetwork, campaign: Any, 
         clock.turn(days=1)
     found = network.stats("a", days[1], days[3])
     assert ([row["day"] for row in found["rows"]], found["totals"]["impressions"]) == (days[1:3], 2)
+
+
+def test_rows_come_a_page_at_a_time_and_totals_are_of_all(network: AdNetwork, ads_db: Db, campaign: Any) -> None:
+    campaign("a")
+    chance = random.Random(1)
+    rows = []
+    for number in range(40):
+        key = {"campaign_id": "a", "day": datetime(2026, 1, 1 + number // 8, tzinfo=UTC), "site": f"s{number % 2}"}
+        key |= {"zone": f"z{number % 4}", "unit": f"u{number % 8}"}
+        counts = {name: chance.randrange(1000) for name in COUNTED if chance.random() < 0.9}
+        rows.append({"_id": dict(key), **key, **counts})
+    ads_db["ad_counters"].insert_many(chance.sample(rows, 40))
+    pages, cursor = [], None
+    while pages == [] or cursor:
+        found = network.stats("a", cursor=cursor, limit=7)
+        pages.append(found["rows"])
+        cursor = found["next"]
+        sums = {name: sum(row.get(name, 0) for row in rows) for name in COUNTED}
+        spend = sums.pop("spend")
+        assert found["totals"] == {**sums, "spend": spend // 1000, "spend_thousandths": spend}
+    names = ("day", "site", "zone", "unit", *COUNTED)
+    listed = [{name: row.get(name, 0) for name in names} for row in rows]
+    assert [row for some in pages for row in some] == sorted(listed, key=itemgetter("day", "site", "zone", "unit"))
+    for by in (("day",), ("site", "zone"), ("unit",)):
+        groups: dict[Any, Counter[str]] = defaultdict(Counter)
+        for row in listed:
+            groups[tuple(row[name] for name in by)].update({name: row[name] for name in COUNTED})
+        told = network.delivered("a", *by)
+        assert {tuple(one[name] for name in by): {name: one[name] for name in COUNTED} for one in told} == groups
+        assert [one["impressions"] for one in told] == sorted((one["impressions"] for one in told), reverse=True)
 
 
 def test_a_budget_that_others_hold_keeps_no_other_campaign_waiting(

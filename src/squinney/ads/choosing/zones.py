@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -10,7 +11,7 @@ from bisect import bisect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, merge
+from heapq import merge
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any
@@ -28,13 +29,15 @@ log = logging.getLogger(__name__)
 SOURCES = [Source("ad_campaigns", since="changed_at"), Source("ad_placements", since="changed_at")]
 MOST_ZONES = 10_000
 REBUILD_SECONDS = 0.2  # at most so often, where many ads of a zone change
+REBUILD_SHARE = 0.1  # of the time at most, where a zone is large
+LARGE = 1_000  # ads: from there on, those that cannot be shown now are left out of the order
+READ_AT_ONCE = 1_000
 DRAWS = 20
-LOOKED_AT_FIRST = 16  # ads of each word
 POLL_SECONDS = 0.5
 CLOSE_SECONDS = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
     """A campaign as this process knows it, with the money it has here. All its ads share it."""
 
@@ -42,6 +45,10 @@ class Held:
     wallet: Wallet
     price: int
     per_click: bool
+
+    def is_open(self, now: float) -> bool:
+        """Whether it is active, and has money or may have some by now, on the monotonic clock."""
+        return self.campaign["status"] == "active" and self.wallet.empty_until <= now
 
 
 @dataclass(slots=True, eq=False)
@@ -130,38 +137,26 @@ class Order:
                     yield ad, one
 
     def _hits(self, asked: frozenset[str]) -> Iterator[tuple[float, Ties]]:
-        """The ads that match, by score, best first, looking at ever more of each word's ads."""
+        """The ads that match, by score, best first. Those of one word are in order; those of more are few."""
         lists = [self.by_keyword[word] for word in asked if word in self.by_keyword]
-        seen: set[Ad] = set()
-        waiting: list[tuple[float, str, Ad]] = []
-        start, end = 0, LOOKED_AT_FIRST
-        while lists:
-            fresh = set().union(*(ads[start:end] for ads in lists)) - seen
-            seen |= fresh
-            waiting += [(-rules.score(ad.ecpm, len(asked & ad.keywords)), ad.unit, ad) for ad in fresh]
-            heapify(waiting)
-            lists = [ads for ads in lists if len(ads) > end]
-            yield from _popped(waiting, _most([ads[end].ecpm for ads in lists]))
-            start, end = end, end * 2
+        once: set[Ad] = set()
+        more: set[Ad] = set()
+        for ads in lists:
+            found = set(ads)
+            more |= once & found
+            once |= found
+        several = sorted(((rules.score(ad.ecpm, len(asked & ad.keywords)), ad) for ad in more), key=_worst_last)
+        singly = ((rules.score(ad.ecpm, 1), ad) for ad in merge(*lists, key=_poorest_last) if ad not in more)
+        for score, same in groupby(merge(several, singly, key=_worst_last), key=itemgetter(0)):
+            yield score, Ties([ad for _, ad in same])
 
 
-def _most(worths: list[int]) -> float:
-    """What an ad may score that was not seen yet: where it matches so many words, it stands behind as many ads."""
-    ordered = sorted(worths, reverse=True)
-    return max((rules.score(worth, number) for number, worth in enumerate(ordered, 1)), default=-1.0)
+def _poorest_last(ad: Ad) -> int:
+    return -ad.ecpm
 
 
-def _popped(waiting: list[tuple[float, str, Ad]], above: float) -> Iterator[tuple[float, Ties]]:
-    while waiting and -waiting[0][0] > above:
-        score = waiting[0][0]
-        same = []
-        while waiting and waiting[0][0] == score:
-            same.append(heappop(waiting)[2])
-        yield -score, Ties(same)
-
-
-def _worst_last(group: tuple[float, Ties]) -> float:
-    return -group[0]
+def _worst_last(scored: tuple[float, object]) -> float:
+    return -scored[0]
 
 
 @dataclass
@@ -170,20 +165,39 @@ class Zone:
 
     ads: dict[str, Ad] = field(default_factory=dict)
     order: Order = field(default_factory=lambda: Order([], {}))
-    built_at: float = 0.0
     changed: bool = False
+    build_after: float = 0.0
+    build_by: float = math.inf  # then one of those that were left out may be shown again
+
+    @property
+    def is_large(self) -> bool:
+        """Whether looking at every ad costs too much."""
+        return len(self.ads) > LARGE
 
     def ordered(self) -> Order:
         """The order, made anew after changes, but not after each of many."""
-        if self.changed and time.monotonic() >= self.built_at + REBUILD_SECONDS:
-            self.build()
+        if self.changed or self.build_by < math.inf:
+            now = time.monotonic()
+            if now >= self.build_after and (self.changed or now >= self.build_by):
+                self.build()
         return self.order
 
     def build(self) -> None:
         """Order the ads as they are now."""
-        self.changed = False
-        self.order = Order.of(list(self.ads.values()))
-        self.built_at = time.monotonic()
+        began = time.monotonic()
+        self.changed, self.build_by = False, math.inf
+        ads = list(self.ads.values())
+        if self.is_large:
+            empty = [ad.held.wallet.empty_until for ad in ads if ad.held.wallet.empty_until > began]
+            self.build_by = min(empty, default=math.inf)
+            ads = [ad for ad in ads if ad.held.is_open(began)]
+        self.order = Order.of(ads)
+        ended = time.monotonic()
+        self.build_after = ended + max(REBUILD_SECONDS, (ended - began) / REBUILD_SHARE)
+
+    def look_again(self) -> None:
+        """A campaign has other money, or another status: where that matters, order anew."""
+        self.changed = self.changed or self.is_large
 
 
 class Zones:
@@ -220,19 +234,30 @@ class Zones:
                 self._put(loaded, placement)
             loaded.build()
             self._zones[site, zone] = loaded
-            while len(self._zones) > MOST_ZONES:
-                self._zones.popitem(last=False)
+            if len(self._zones) > MOST_ZONES:
+                self._make_room()
             return loaded
 
+    def _make_room(self) -> None:
+        """Forget the zones without ads, of which anybody may ask for any number; or else the oldest."""
+        for key in [key for key, zone in self._zones.items() if not zone.ads] or [next(iter(self._zones))]:
+            del self._zones[key]
+
     def _load_campaigns(self, wanted: Collection[str]) -> None:
-        missing = sorted(set(wanted) - self.campaigns.keys())
-        if missing:
-            for campaign in queries.SOME_CAMPAIGNS.find(self._db, campaign_ids=missing):
+        self._read_campaigns(sorted(set(wanted) - self.campaigns.keys()))
+
+    def _read_campaigns(self, wanted: Sequence[str]) -> None:
+        for start in range(0, len(wanted), READ_AT_ONCE):
+            some = wanted[start : start + READ_AT_ONCE]
+            for campaign in queries.SOME_CAMPAIGNS.find(self._db, campaign_ids=some):
                 self._hold(campaign)
 
     def _hold(self, campaign: Document) -> None:
         held = self.campaigns.get(campaign["_id"])
         if held is not None:
+            if held.campaign["status"] != campaign["status"]:
+                for zone in self._zones.values():
+                    zone.look_again()
             held.campaign = campaign
             return
         price, per_click = rules.price_of(campaign["pricing"]), campaign["pricing"]["model"] == "cpc"
@@ -276,7 +301,7 @@ class Zones:
                 return
             self._load_campaigns({placement["campaign_id"]})
             self._put(zone, placement)
-            if at_once:
+            if at_once and not zone.is_large:
                 zone.build()
 
     def _follow(self) -> None:
@@ -310,9 +335,7 @@ class Zones:
             self._read_campaigns_anew()
 
     def _read_campaigns_anew(self) -> None:
-        if self.campaigns:
-            for campaign in queries.SOME_CAMPAIGNS.find(self._db, campaign_ids=list(self.campaigns)):
-                self._hold(campaign)
+        self._read_campaigns(list(self.campaigns))
 
     def _forget_all(self) -> None:
         with self._lock:

@@ -135,6 +135,7 @@ class CampaignModel(BaseModel):
     advertiser: str
     owner: str | None = None
     status: str
+    ended_because: str | None = None
     pricing: dict[str, Any]
     budget: dict[str, Any]
     cap: dict[str, Any] | None
@@ -191,12 +192,13 @@ class CandidateModel(BaseModel):
 
 
 class Stats(BaseModel):
-    """What a campaign delivered; `spend` of a row is in thousandths of a minor unit."""
+    """What a campaign delivered; `spend` of a row is in thousandths of a minor unit, `capped` are hits of caps."""
 
     campaign_id: str
     currency: str
     totals: dict[str, int]
     rows: list[dict[str, Any]]
+    next: str | None
 
 
 class Counted(BaseModel):
@@ -282,9 +284,18 @@ def place(network: Network, campaign_id: str, body: NewPlacement) -> Any:
 
 
 @router.get("/campaigns/{campaign_id}/stats", response_model=Stats, responses=responses(UnknownCampaign))
-def read_stats(network: Network, campaign_id: str, start: datetime | None = None, end: datetime | None = None) -> Any:
-    """What a campaign delivered: totals, and rows per zone, unit and day."""
-    return network.stats(campaign_id, start, end)
+def read_stats(
+    network: Network,
+    signed: Signing,
+    campaign_id: str,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 200,
+) -> Any:
+    """What a campaign delivered: totals of the whole time, and rows per zone, unit and day, a page at a time."""
+    found = network.stats(campaign_id, start, end, cursor=cursor, limit=limit)
+    return {**found, "next": signed(found["next"])}
 
 
 @router.post("/choose", response_model=list[ServeModel], responses=responses(Busy))

@@ -33,6 +33,11 @@ def _say(value: Any, line: str, as_json: bool) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
+def _say_more(cursor: str | None) -> None:
+    if cursor:
+        console.print(f"more: --cursor {cursor}", highlight=False, soft_wrap=True)
+
+
 @app.command()
 def campaign(
     context: typer.Context,
@@ -97,8 +102,7 @@ def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit =
         spent = shown(money[one["_id"]]["spent"] // THOUSAND, currency)
         table.add_row(one["_id"], one["status"], spent, shown(one["budget"]["total"], currency))
     console.print(table)
-    if page.next:
-        console.print(f"more: --cursor {page.next}", highlight=False, soft_wrap=True)
+    _say_more(page.next)
 
 
 @app.command()
@@ -118,24 +122,35 @@ def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> N
 
 
 @app.command()
-def stats(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
-    """Show what a campaign delivered, by zone, ad and day."""
+def end(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
+    """End a campaign for good."""
     with ready(context) as systems:
-        found = _network(systems).stats(campaign_id)
+        changed = _network(systems).deactivate(campaign_id)
+    _say(changed, f"{campaign_id} has ended", as_json)
+
+
+@app.command()
+def stats(
+    context: typer.Context, campaign_id: str, cursor: Cursor = None, limit: Limit = 200, as_json: Json = False
+) -> None:
+    """Show what a campaign delivered, by day, zone and ad, and in all."""
+    with ready(context) as systems:
+        found = _network(systems).stats(campaign_id, cursor=cursor, limit=limit)
     if as_json:
         print_json(found)
         return
-    names = ("impressions", "clicks", "conversions", "spend")
+    names = ("impressions", "clicks", "conversions", "capped", "spend")
     table = Table("day", "zone", "ad", *(Column(name, justify="right") for name in names))
     for row in found["rows"]:
-        counts = [f"{row[name]:,}" for name in names[:3]]
+        counts = [f"{row[name]:,}" for name in names[:-1]]
         table.add_row(
             f"{row['day']:%Y-%m-%d}", f"{row['site']} {row['zone']}", row["unit"], *counts, _spent(found, row["spend"])
         )
     totals = found["totals"]
-    counts = [f"{totals[name]:,}" for name in names[:3]]
+    counts = [f"{totals[name]:,}" for name in names[:-1]]
     table.add_row("in all", "", "", *counts, _spent(found, totals["spend_thousandths"]))
     console.print(table)
+    _say_more(found["next"])
 
 
 def _spent(found: dict[str, Any], thousandths: int) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import datetime
+import re
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from squinney.ads import AdNetwork, Campaign, UnknownCampaign, rules
 from squinney.ads.documents import THOUSAND
 from squinney.clock import utcnow
-from squinney.errors import Forbidden, Invalid, LimitReached, SquinneyError
+from squinney.errors import Forbidden, Invalid, LimitReached, NotFound, SquinneyError
 from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import render
@@ -32,6 +34,11 @@ Text = Annotated[str, Form()]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 Name = Annotated[str, Query(max_length=200)]
 MOST_OWN = 100
+MOST_OWN_ADS = 100  # of one campaign: each visitor's choice may have to look at all of them
+MOST_SHOWN = 100
+MOST_ZONES = 50
+MOST_CANDIDATES = 200
+DAYS = 30
 SAFE = ":/"  # of a campaign's name, as it stands in an address
 PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -73,43 +80,84 @@ def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None 
         "ads/index.html",
         status=status_of(error) if error else 200,
         page=page,
-        spent={key: one["spent"] // THOUSAND for key, one in network.money(c["_id"] for c in page.items).items()},
+        money=network.money(one["_id"] for one in page.items),
+        thousand=THOUSAND,
         is_admin=_is_admin(request),
         error=error,
         typed=values.get("typed", {}),
     )
 
 
+class CampaignForm(BaseModel):
+    """What the form says, as it was typed."""
+
+    name: str = ""
+    advertiser: str = ""
+    model: str = ""
+    bid: str = ""
+    total: str = ""
+    daily: str = ""
+    pacing: str = "even"
+    cap: str = ""
+    cap_hours: str = ""
+    starts: str = ""
+    ends: str = ""
+    keywords: str = ""
+    sites: str = ""
+
+
 @router.post("/campaigns", response_class=HTMLResponse)
-def make_campaign(
-    request: Request,
-    network: Network,
-    name: Text,
-    advertiser: Text,
-    model: Text,
-    bid: Text,
-    total: Text,
-    daily: Text = "",
-) -> Response:
+def make_campaign(request: Request, network: Network, form: Annotated[CampaignForm, Form()]) -> Response:
     """Make a campaign and show it."""
-    typed = {"name": name, "advertiser": advertiser, "model": model, "bid": bid, "total": total, "daily": daily}
     try:
         _refuse_too_many(request, network)
         network.create_campaign(
-            name,
-            advertiser,
-            pricing={"model": model, "bid": _amount(bid, "bid")},
+            form.name,
+            form.advertiser,
+            pricing={"model": form.model, "bid": _amount(form.bid, "bid")},
             budget={
-                "total": _amount(total, "total"),
-                "daily": _amount(daily, "daily") if daily else None,
-                "pacing": "even",
+                "total": _amount(form.total, "budget"),
+                "daily": _amount(form.daily, "budget of a day") if form.daily else None,
+                "pacing": form.pacing,
             },
+            cap=_cap(form),
+            starts_at=_day(form.starts, "starts"),
+            ends_at=_day(form.ends, "ends", whole=True),
+            targeting={"keywords": _listed(form.keywords), "sites": _listed(form.sites)},
             owner=_person_id(request),
         )
     except SquinneyError as error:
-        return _index(request, network, error=error, typed=typed)
+        return _index(request, network, error=error, typed=form.model_dump())
     visitor_of(request).flash("The campaign is made. Put its first ad into a zone.")
-    return RedirectResponse(f"/ads/campaigns/{quote(name, safe=SAFE)}", status_code=303)
+    return RedirectResponse(f"/ads/campaigns/{quote(form.name, safe=SAFE)}", status_code=303)
+
+
+def _cap(form: CampaignForm) -> dict[str, int] | None:
+    if not form.cap:
+        return None
+    hours = _number(form.cap_hours or "24", "hours of the cap")
+    return {"impressions": _number(form.cap, "cap"), "per_seconds": hours * 3_600}
+
+
+def _number(text: str, field: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip()):
+        raise Invalid(f"{field} must be a whole number", field=field)
+    return int(text)
+
+
+def _day(text: str, field: str, *, whole: bool = False) -> datetime | None:
+    """The day's beginning in UTC, or its end, so that a campaign's last day counts; none where nothing is said."""
+    if not text:
+        return None
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        return day + timedelta(days=whole)
+    except (ValueError, OverflowError):
+        raise Invalid(f"{field} must be a day like 2026-03-31", field=field) from None
+
+
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _refuse_too_many(request: Request, network: AdNetwork) -> None:
@@ -131,83 +179,122 @@ def show_campaign(request: Request, network: Network, campaign_id: str) -> Respo
 
 
 def _campaign(
-    request: Request, network: AdNetwork, campaign_id: str, *, error: SquinneyError | None = None
+    request: Request,
+    network: AdNetwork,
+    campaign_id: str,
+    *,
+    error: SquinneyError | None = None,
+    typed: dict[str, str] | None = None,
 ) -> Response:
     campaign = _own(request, network, campaign_id)
-    stats = network.stats(campaign_id)
+    now = utcnow()
+    since = rules.day_of(now) - timedelta(days=DAYS - 1)
+    days = sorted(network.delivered(campaign_id, "day", start=since), key=itemgetter("day"))
+    placements = network.placements(campaign_id)
     return render(
         request,
         "ads/campaign.html",
         status=status_of(error) if error else 200,
         campaign=campaign,
-        totals=stats["totals"],
         money=network.money([campaign_id])[campaign_id],
         thousand=THOUSAND,
-        today=_today(campaign, stats["rows"], utcnow()),
-        charts=_charts(stats),
-        zones=_zones(stats["rows"]),
-        placements=network.placements(campaign_id),
+        today=_today(campaign, days, now),
+        cap_hits=sum(one["capped"] for one in days),
+        charts=_charts(days, campaign["budget"]["currency"]),
+        days=DAYS,
+        zones=network.delivered(campaign_id, "site", "zone", start=since, limit=MOST_ZONES),
+        placements=placements[:MOST_SHOWN],
+        more_placements=len(placements[MOST_SHOWN:]),
         error=error,
+        typed=typed or {},
     )
 
 
-def _today(campaign: Campaign, rows: list[dict[str, Any]], now: datetime) -> dict[str, int] | None:
+def _today(campaign: Campaign, days: list[dict[str, Any]], now: datetime) -> dict[str, int] | None:
     """What a day's budget has come to today, and how much of it may be out by now, in minor units."""
     budget = campaign["budget"]
     if budget["daily"] is None:
         return None
-    spent = sum(row["spend"] for row in rows if row["day"] == rules.day_of(now))
+    spent = sum(one["spend"] for one in days if one["day"] == rules.day_of(now))
     allowed = rules.day_allowance(budget["daily"], budget.get("pacing", "asap"), now)
     return {"spent": spent // THOUSAND, "allowed": allowed}
 
 
-def _charts(stats: dict[str, Any]) -> list[tuple[str, Any]]:
-    by_day: dict[Any, dict[str, int]] = defaultdict(lambda: {"impressions": 0, "clicks": 0, "spend": 0})
-    for row in stats["rows"]:
-        for name in ("impressions", "clicks", "spend"):
-            by_day[row["day"]][name] += row[name]
+def _charts(days: list[dict[str, Any]], currency: str) -> list[tuple[str, Any]]:
     drawn = []
-    currency = stats["currency"]
     for title, name, scale in (
         ("Impressions", "impressions", 1),
         ("Clicks", "clicks", 1),
         (f"Spend in {currency}", "spend", 10 ** money.decimals(currency) * THOUSAND),
     ):
+        places = 0 if scale == 1 else 2
         bars = [
-            Bar(
-                f"{day:%d %b}", counts[name] / scale, f"{day:%d %B}: {counts[name] / scale:,.{0 if scale == 1 else 2}f}"
-            )
-            for day, counts in sorted(by_day.items())[-30:]
+            Bar(f"{one['day']:%d %b}", one[name] / scale, f"{one['day']:%d %B}: {one[name] / scale:,.{places}f}")
+            for one in days
         ]
         drawn.append((title, bar_chart(bars, title=f"{title} by day")))
     return drawn
 
 
-def _zones(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Delivery by zone, the largest first."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
-        zone = found.setdefault((row["site"], row["zone"]), {"impressions": 0, "clicks": 0, "spend": 0})
-        for name in zone:
-            zone[name] += row[name]
-    named = [{"site": site, "zone": zone, **counts} for (site, zone), counts in found.items()]
-    return sorted(named, key=lambda one: -one["impressions"])
+class AdForm(BaseModel):
+    """What the form of an ad says, as it was typed."""
+
+    site: str = ""
+    zone: str = ""
+    unit: str = ""
+    title: str = ""
+    text: str = ""
+    image: str = ""
+    url: str = ""
+    keywords: str = ""
+    weight: str = "1"
 
 
 @router.post("/place/{campaign_id:path}", response_class=HTMLResponse)
-def place(
-    request: Request, network: Network, campaign_id: str, site: Text, zone: Text, unit: Text, title: Text, url: Text,
-    text: Text = "", keywords: Text = "",
-) -> Response:  # fmt: skip
-    """Put an ad of words into a zone."""
+def place(request: Request, network: Network, campaign_id: str, form: Annotated[AdForm, Form()]) -> Response:
+    """Put an ad of words, or a picture, into a zone."""
     _own(request, network, campaign_id)
-    creative = {"kind": "text", "title": title, "text": text, "url": url}
-    words = [word.strip() for word in keywords.split(",") if word.strip()]
     try:
-        network.place(campaign_id, site, zone, {"unit": unit, "creative": creative, "keywords": words})
+        _refuse_too_many_ads(request, network, campaign_id, form)
+        ad = {
+            "unit": form.unit,
+            "creative": _creative(form),
+            "keywords": _listed(form.keywords),
+            "weight": _number(form.weight or "1", "weight"),
+        }
+        network.place(campaign_id, form.site, form.zone, ad)
     except SquinneyError as error:
-        return _campaign(request, network, campaign_id, error=error)
+        return _campaign(request, network, campaign_id, error=error, typed=form.model_dump())
     visitor_of(request).flash("The ad is in its zone.")
+    return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
+
+
+def _creative(form: AdForm) -> dict[str, str]:
+    if form.image:
+        return {"kind": "image", "image": form.image, "alt": form.title, "url": form.url}
+    return {"kind": "text", "title": form.title, "text": form.text, "url": form.url}
+
+
+def _refuse_too_many_ads(request: Request, network: AdNetwork, campaign_id: str, form: AdForm) -> None:
+    placed = network.placements(campaign_id)
+    key = {"site": form.site, "zone": form.zone, "ad_unit": form.unit}
+    if not _is_admin(request) and len(placed) >= MOST_OWN_ADS and all(one["_id"] != key for one in placed):
+        raise LimitReached(f"a member's campaign has at most {MOST_OWN_ADS} ads", limit=MOST_OWN_ADS)
+
+
+@router.post("/active/{campaign_id:path}", response_class=HTMLResponse)
+def set_active(
+    request: Request, network: Network, campaign_id: str, site: Text, zone: Text, unit: Text, active: Text
+) -> Response:
+    """Take an ad down, or put it up again."""
+    _own(request, network, campaign_id)
+    key = {"site": site, "zone": zone, "ad_unit": unit}
+    found = next((one for one in network.placements(campaign_id) if one["_id"] == key), None)
+    if found is None:
+        raise NotFound("the campaign has no such ad")
+    kept = {name: found[name] for name in ("creative", "keywords", "weight", "cap")}
+    network.place(campaign_id, site, zone, {"unit": unit, **kept, "active": active == "yes"})
+    visitor_of(request).flash("The ad is up again." if active == "yes" else "The ad is taken down.")
     return RedirectResponse(f"/ads/campaigns/{quote(campaign_id, safe=SAFE)}", status_code=303)
 
 
@@ -236,15 +323,15 @@ def show_why(
     keywords: Name = "",
 ) -> Response:
     """Why this ad: every candidate of a zone with its score, or why it is left out. Nothing is chosen."""
-    words = [word.strip() for word in keywords.split(",") if word.strip()]
     error, candidates = None, []
     try:
-        candidates = network.explain(site, zone, user=user or None, keywords=words)
+        candidates = network.explain(site, zone, user=user or None, keywords=_listed(keywords))
     except SquinneyError as refused:
         error = refused
     asked = {"site": site, "zone": zone, "user": user, "keywords": keywords}
     status = status_of(error) if error else 200
-    return render(request, "ads/why.html", status=status, candidates=candidates, asked=asked, error=error)
+    shown, more = candidates[:MOST_CANDIDATES], len(candidates[MOST_CANDIDATES:])
+    return render(request, "ads/why.html", status=status, candidates=shown, more=more, asked=asked, error=error)
 
 
 @router.get("/seen/{serve_id}")

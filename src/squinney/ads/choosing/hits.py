@@ -1,0 +1,65 @@
+"""Hits of caps: how often an ad's turn came and a cap refused it. Counted in memory, and written now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+
+from pymongo.errors import DuplicateKeyError
+
+from squinney.ads import counters
+from squinney.ads.counters import Row
+from squinney.errors import SquinneyError
+from squinney.mongo.schema import Db
+from squinney.transactions import in_transaction
+
+WRITE_SECONDS = 5.0  # at most so often
+WAIT_SECONDS = 0.5  # where another process holds one of the rows
+MOST_ROWS = 500  # written at once
+MOST_KEPT = 50_000
+
+
+class CapHits:
+    """Those of this process that are not written yet."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._waiting: Counter[Row] = Counter()
+        self._write_at = 0.0
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Count them."""
+        with self._lock:
+            self._waiting.update(row for row in rows if row in self._waiting or len(self._waiting) < MOST_KEPT)
+
+    def write_if_due(self) -> None:
+        """Whoever comes when it is time writes for all."""
+        if self._waiting and time.monotonic() >= self._write_at:
+            self._write_at = time.monotonic() + WRITE_SECONDS
+            self.write()
+
+    def write(self) -> None:
+        """Add what waits to the counters; what cannot be written now waits for the next time.
+
+        Atomic: one transaction.
+        After a crash: the hits of the last seconds are lost. Nothing rests on them.
+        """
+        with self._lock:
+            taken = dict(islice(self._waiting.items(), MOST_ROWS))
+            for row in taken:
+                del self._waiting[row]
+        if not taken:
+            return
+        try:
+            counts = {row: {"capped": hits} for row, hits in taken.items()}
+            in_transaction(self._db, partial(counters.add, self._db, counts), seconds=WAIT_SECONDS)
+        except (SquinneyError, DuplicateKeyError) as error:
+            if getattr(error, "outcome_unknown", False):
+                return
+            with self._lock:
+                self._waiting.update(taken)

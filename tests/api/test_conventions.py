@@ -47,7 +47,7 @@ def test_405_names_every_method_of_the_path(site: TestClient) -> None:
             continue
         allowed = set(answer.headers["allow"].split(", "))
         assert methods[path] <= allowed, path
-        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - methods[path]:  # its own are asked elsewhere
             tried += 1
             assert (site.request(method, path).status_code == 405) == (method not in allowed), (method, path)
         assert ("HEAD" in allowed) == ("GET" in allowed)

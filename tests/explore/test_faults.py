@@ -19,7 +19,7 @@ from tests.sizes import IN_FULL
 MODES: list[Mode] = ["native", "two-phase"]
 CASES = [(fault, modes) for fault in FAULTS for modes in product(MODES, repeat=len(fault.plans))]
 NAMES = [f"{fault.name}, {', '.join(modes)}" for fault, modes in CASES]
-SCHEDULES = 300 if IN_FULL else 30
+SCHEDULES = 300 if IN_FULL else 20
 
 
 @pytest.mark.parametrize(("fault", "modes"), CASES, ids=NAMES)

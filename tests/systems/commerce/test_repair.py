@@ -11,16 +11,33 @@ from bson import ObjectId
 from tests.systems.commerce.conftest import Shop
 
 from squinney.clock import utcnow
-from squinney.commerce import Catalog, Categories, find_problems, repair
-from squinney.mongo.schema import Db
+from squinney.commerce import Catalog, Categories, PaymentUnsettled, find_problems, repair
+from squinney.mongo.schema import Db, Document
 from squinney.testing.commands import Commands
+from squinney.transactions import Mode
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+_BUSY: dict[Mode, dict[str, list[Document]]] = {}  # made once: it takes longer than what is asked of it
 
 
 @pytest.fixture
 def busy(shop: Shop) -> Shop:
     """A shop in which everything has happened, and nothing is wrong."""
+    if shop.mode in _BUSY:
+        for name, documents in _BUSY[shop.mode].items():
+            shop.db[name].insert_many(documents)
+        shop.db["payments"].update_one({"_id": "pending:1"}, {"$set": {"at": utcnow()}})
+    else:
+        _let_everything_happen(shop)
+        found = {name: list(shop.db[name].find()) for name in shop.db.list_collection_names()}
+        _BUSY[shop.mode] = {name: documents for name, documents in found.items() if documents}
+    assert list(find_problems(shop.db)) == []
+    return shop
+
+
+def _let_everything_happen(shop: Shop) -> None:
     shop.stock("film", 20)
     shop.stock("album", 10)
     Categories(shop.db).add_paths([["Music", "Jazz", "Bebop"], ["Music", "Rock"], ["Films"]])
@@ -34,15 +51,13 @@ def busy(shop: Shop) -> Shop:
             shop.gateway.behaviour = "timeout"
         try:
             shop.carts.checkout(cart_id, key="k")
-        except Exception:
+        except PaymentUnsettled:
             assert cart_id == "pending"
     shop.gateway.behaviour = "capture"
     shop.orders.cancel("refunded")
     shop.db["payments"].update_one({"_id": "pending:1"}, {"$set": {"at": utcnow()}})
     shop.inventory.adjust("film", -1, "lost")
     shop.db["orders"].insert_one({**shop.orders.place([{"sku": "x", "price": 5, "qty": 2}]), "_id": "plain"})
-    assert list(find_problems(shop.db)) == []
-    return shop
 
 
 def change(collection: str, document_id: Any, update: dict[str, Any]) -> Callable[[Shop], Any]:

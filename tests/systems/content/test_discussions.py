@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 from tests.racing import at_once
-from tests.sizes import a_tenth_of, heavy
+from tests.sizes import IN_FULL, a_tenth_of, heavy
 from tests.systems.content.conftest import ADA, BEN
 from tests.systems.content.test_comments import STRATEGIES, walk
 
@@ -39,8 +39,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.testing.commands import watched
 from squinney.transactions import Busy, Key, KeyReused, Mode, Transactions
 
-WRITERS = 50
-TURNS = 3
+WRITERS, TURNS = (50, 3) if IN_FULL else (10, 11)  # more than a page's worth
 
 
 @pytest.fixture(params=STRATEGIES)
@@ -53,7 +52,8 @@ def node(site: Db) -> Node:
     return Nodes(site).create(None, "page", "basic-page", "Page", ADA)
 
 
-def test_50_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
+@heavy
+def test_many_writers_lose_double_or_misplace_nothing(site: Db, node: Node, strategy: Strategy, mode: Mode) -> None:
     comments = Comments(site, strategy, transactions=Transactions(site, mode, timeout_seconds=60))
     barrier = threading.Barrier(WRITERS)
 

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tests.sizes import IN_FULL, heavy
 from tests.systems.content.conftest import ADA, BEN
 
 from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Db
+
+EDITORS = 200 if IN_FULL else 60
 
 
 def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
@@ -27,7 +30,8 @@ def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
         return list(pool.map(outcome, attempts))
 
 
-def test_200_editors_on_one_page(nodes: Nodes) -> None:
+@heavy
+def test_many_editors_on_one_page(nodes: Nodes) -> None:
     page = nodes.create(None, "page", "basic-page", "Start", ADA)
 
     def editor(number: int) -> Callable[[], Any]:
@@ -37,10 +41,10 @@ def test_200_editors_on_one_page(nodes: Nodes) -> None:
 
         return attempt
 
-    results = outcomes([editor(number) for number in range(200)], threads=100)
+    results = outcomes([editor(number) for number in range(EDITORS)], threads=EDITORS // 2)
     accepted = [result for result in results if isinstance(result, dict)]
     refused = [result for result in results if isinstance(result, EditConflict)]
-    assert len(accepted) + len(refused) == 200
+    assert len(accepted) + len(refused) == EDITORS
     assert accepted
     assert refused
     kept = {}

@@ -42,7 +42,8 @@ class Derived:
 
 
 class Sessions:
-    """Sessions of visitors: a visitor is a logged-in user, or else a host with one user agent.
+    """Sessions of visitors: a visitor is a logged-in user of a host, or else a host with one user agent. A user who
+    goes on from another host begins another session; roll-ups add up what is the same user's.
 
     Half an hour of silence ends a session. A late request may lengthen one, join two or begin one earlier: all sessions
     of its host are derived anew. One that is no more stays as an empty document, so that roll-ups notice. One whose

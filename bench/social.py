@@ -25,7 +25,7 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.social import Network, graph, queries
+from squinney.social import Network, graph, loading, queries
 from squinney.social.documents import CLUSTERED
 from squinney.social.graph import put_in
 from squinney.social.members import new_member
@@ -86,7 +86,7 @@ def _graph() -> Iterator[tuple[str, str]]:
         raise SystemExit(f"the sample graph is not here: set SQUINNEY_TEST_DATA to the folder with {NAME}")
     with gzip.open(found, "rt") as lines:
         for number, line in enumerate(lines, 1):
-            if pair := graph.parsed(line, number):
+            if pair := loading.parsed(line, number):
                 yield pair
 
 

@@ -164,7 +164,7 @@ def _erase(db: Db, mode: Mode, state: Any) -> None:
 
 
 def _load(db: Db, mode: Mode, state: Any) -> None:
-    with patch("squinney.social.network.LOADED_AT_ONCE", 3):
+    with patch("squinney.social.network.circles.LOADED_AT_ONCE", 3):
         list(_network(db).load([(reader, "ann") for reader in READERS]))
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
-from pymongo import InsertOne, ReplaceOne, UpdateOne
 from pymongo.client_session import ClientSession
 
-from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.social import queries, rules
 from squinney.social.errors import Blocked
-from squinney.social.members import new_member
 from squinney.social.relations import member
 
 # What the owner's side calls one thing, the other's side calls the other.
@@ -173,73 +168,3 @@ def sever(db: Db, me: str, other: str, session: ClientSession) -> None:
         }
         db["social.users"].update_one(queries.USER(user=other), change, session=session)
     pair.write({"_id": pair.edge["_id"]})
-
-
-# ---- many pairs at once ----
-
-
-def load(db: Db, pairs: Sequence[tuple[str, str]], circle: str, now: datetime, session: ClientSession) -> int:
-    """Let each first of a pair put the second into a circle, making members of those who are none; how many are new."""
-    users = _loaded_members(db, sorted({one for pair in pairs for one in pair}), now, session)
-    edges = _loaded_edges(db, pairs, session)
-    known = set(edges)
-    touched: dict[tuple[str, str], Document] = {}
-    more: defaultdict[str, int] = defaultdict(int)
-    for me, other in dict.fromkeys(pairs):
-        edge = edges.get((me, other), {"_id": {"owner": me, "other": other}})
-        if circle in names_in(edge) or me == other:
-            continue
-        first = "circled_at" not in edge
-        edge = put_in(edge, circle, now)
-        for one in (edge, twin(edge)):
-            edges[tuple(one["_id"].values())] = touched[tuple(one["_id"].values())] = one
-        users[me]["circles"] = counted(users[me]["circles"], circle, 1)
-        users[me]["circled"] += int(first)
-        if "merging" in users[other] and other not in users[me]["merged"]:
-            users[me]["merged"].append(other)
-        more[me] += 1
-        rules.at_most(users[me]["circled"] - 1, rules.MOST_CIRCLED, "people in circles")
-    writes: list[Any] = [
-        ReplaceOne(queries.EDGE(owner=key[0], other=key[1]), edge) if key in known else InsertOne(edge)
-        for key, edge in touched.items()
-    ]
-    if writes:
-        db["social.edges"].bulk_write(writes, session=session)
-        changed = ("circles", "circled", "merged")
-        counts = [UpdateOne({"_id": me}, {"$set": {name: users[me][name] for name in changed}}) for me in more]
-        db["social.users"].bulk_write(counts, session=session)
-    return sum(more.values())
-
-
-def _loaded_members(db: Db, ids: list[str], now: datetime, session: ClientSession) -> dict[str, Document]:
-    users = {one["_id"]: one for one in queries.SOME_USERS.find(db, users=ids, session=session)}
-    fresh = [new_member(one, f"Member {one}", f"m-{rules.handle_for(one)}", now) for one in ids if one not in users]
-    if fresh:
-        db["social.users"].insert_many(fresh, session=session)
-        handles = [{"_id": one["handle"], "user": one["_id"]} for one in fresh]
-        db["social.handles"].insert_many(handles, session=session)
-    return {**users, **{one["_id"]: one for one in fresh}}
-
-
-def _loaded_edges(db: Db, pairs: Iterable[tuple[str, str]], session: ClientSession) -> dict[tuple[str, ...], Document]:
-    """The edges of those pairs, both ways round."""
-    by_owner: defaultdict[str, set[str]] = defaultdict(set)
-    for me, other in pairs:
-        by_owner[me].add(other)
-        by_owner[other].add(me)
-    wanted = [{"owner": owner, "other": other} for owner, others in by_owner.items() for other in sorted(others)]
-    found = queries.SOME_EDGES.find(db, ids=wanted, session=session)
-    return {tuple(one["_id"].values()): one for one in found}
-
-
-def parsed(line: str, number: int) -> tuple[str, str] | None:
-    """The pair on a line of an edge list; None on one that is empty or a comment.
-
-    Raises: `Invalid`.
-    """
-    words = line.split()
-    if not words or words[0].startswith("#"):
-        return None
-    if len(words) < 2 or any(len(word) > 50 or not word.isprintable() for word in words[:2]):
-        raise Invalid(f"line {number} is no pair of ids", field="file", line=number)
-    return words[0], words[1]

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
-from squinney.social import Network, graph
+from squinney.social import Network, loading
+from squinney.social.network.circles import LOADED_AT_ONCE
 from squinney.social.system import SYSTEM
 from squinney.system import Assembled
 
@@ -40,7 +41,7 @@ def load_graph(
         new = 0
         for loaded in _network(systems).load(pairs, circle=circle):
             new += loaded
-            progress.advance(task, 500)
+            progress.advance(task, LOADED_AT_ONCE)
     console.print(f"{len(pairs):,} edges read, {new:,} new", highlight=False)
 
 
@@ -48,7 +49,7 @@ def _pairs(file: Path) -> Iterator[tuple[str, str]]:
     try:
         with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
             for number, line in enumerate(lines, 1):
-                pair = graph.parsed(line, number)
+                pair = loading.parsed(line, number)
                 if pair:
                     yield pair
     except (OSError, UnicodeDecodeError) as error:

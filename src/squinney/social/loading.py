@@ -1,0 +1,114 @@
+"""Takes over a graph: many pairs at once, in few and large writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import chain
+
+from pymongo import ReplaceOne, UpdateOne
+from pymongo.client_session import ClientSession
+
+from squinney.errors import Invalid
+from squinney.mongo.schema import Db, Document
+from squinney.social import queries, rules
+from squinney.social.graph import counted, names_in, put_in, twin
+from squinney.social.members import new_member
+
+Ends = tuple[str, str]  # owner and other
+CHANGED = ("circles", "circled", "merged")
+
+
+def load(db: Db, pairs: Sequence[Ends], circle: str, now: datetime, session: ClientSession) -> int:
+    """Let each first of a pair put the second into a circle, making members of those who are none; how many are new."""
+    users = _members(db, set(chain.from_iterable(pairs)), session)
+    edges = _edges(db, [pair for pair in pairs if users.keys() >= set(pair)], session)
+    fresh = {one: new_member(one, f"Member {one}", f"m-{rules.handle_for(one)}", now) for one in _new(pairs, users)}
+    known, old = set(edges), set(users)
+    users.update(fresh)
+    touched: set[Ends] = set()
+    new = 0
+    for me, other in dict.fromkeys(pairs):
+        edge = edges.get((me, other), {"_id": {"owner": me, "other": other}})
+        if me == other or circle in names_in(edge):
+            continue
+        _count(users[me], users[other], circle, is_first="circled_at" not in edge)
+        edge = put_in(edge, circle, now)
+        edges[me, other], edges[other, me] = edge, twin(edge)
+        touched |= {(me, other), (other, me)}
+        new += 1
+    _insert(db, list(fresh.values()), [edges[ends] for ends in touched - known], session)
+    _change(db, {ends: edges[ends] for ends in touched & known}, session)
+    _set_counts(db, [users[me] for me in old & {me for me, _ in touched}], session)
+    return new
+
+
+def _count(user: Document, other: Document, circle: str, *, is_first: bool) -> None:
+    """One more in a circle of the user's.
+
+    Raises: `SocialLimit`.
+    """
+    if is_first:
+        rules.at_most(user["circled"], rules.MOST_CIRCLED, "people in circles")
+    user["circles"] = counted(user["circles"], circle, 1)
+    user["circled"] += int(is_first)
+    if "merging" in other and other["_id"] not in user["merged"]:
+        user["merged"].append(other["_id"])
+
+
+# ---- reading ----
+
+
+def _members(db: Db, ids: Iterable[str], session: ClientSession) -> dict[str, Document]:
+    fields = dict.fromkeys((*CHANGED, "merging"), 1)
+    found = queries.SOME_USERS.find(db, users=sorted(ids), session=session, projection=fields)
+    return {one["_id"]: one for one in found}
+
+
+def _new(pairs: Iterable[Ends], users: dict[str, Document]) -> list[str]:
+    return [one for one in dict.fromkeys(chain.from_iterable(pairs)) if one not in users]
+
+
+def _edges(db: Db, pairs: Sequence[Ends], session: ClientSession) -> dict[Ends, Document]:
+    """The edges of those pairs, both ways round: of people who were there before, since nobody else has any."""
+    wanted = sorted({*pairs, *((other, me) for me, other in pairs)})
+    if not wanted:
+        return {}
+    ids = [{"owner": owner, "other": other} for owner, other in wanted]
+    found = queries.SOME_EDGES.find(db, ids=ids, session=session)
+    return {(one["_id"]["owner"], one["_id"]["other"]): one for one in found}
+
+
+# ---- writing ----
+
+
+def _insert(db: Db, members: list[Document], edges: list[Document], session: ClientSession) -> None:
+    handles = [{"_id": one["handle"], "user": one["_id"]} for one in members]
+    for name, documents in (("users", members), ("handles", handles), ("edges", edges)):
+        if documents:
+            db[f"social.{name}"].insert_many(documents, session=session)
+
+
+def _change(db: Db, edges: dict[Ends, Document], session: ClientSession) -> None:
+    writes = [ReplaceOne(queries.EDGE(owner=owner, other=other), edge) for (owner, other), edge in edges.items()]
+    if writes:
+        db["social.edges"].bulk_write(writes, session=session)
+
+
+def _set_counts(db: Db, users: list[Document], session: ClientSession) -> None:
+    writes = [UpdateOne({"_id": one["_id"]}, {"$set": {name: one[name] for name in CHANGED}}) for one in users]
+    if writes:
+        db["social.users"].bulk_write(writes, session=session)
+
+
+def parsed(line: str, number: int) -> Ends | None:
+    """The pair on a line of an edge list; None on one that is empty or a comment.
+
+    Raises: `Invalid`.
+    """
+    words = line.split()
+    if not words or words[0].startswith("#"):
+        return None
+    if len(words) < 2 or any(len(word) > 50 or not word.isprintable() for word in words[:2]):
+        raise Invalid(f"line {number} is no pair of ids", field="file", line=number)
+    return words[0], words[1]

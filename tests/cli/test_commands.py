@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+from tests.sizes import a_tenth_of, heavy
 
 from squinney import __version__
 from squinney.ledger import proof
@@ -106,16 +107,18 @@ def test_indexes_with_other_options_are_made_anew_when_asked(squinney: Any, read
     assert "sparse" not in ready_db["accounts"].index_information()["currency_1"]
 
 
+@heavy
 def test_prove_holds_every_promise(squinney: Any) -> None:
-    """A tenth of the full proof, which `make prove` runs."""
+    operations = a_tenth_of(5_000)
     result = squinney(
-        "prove", "ledger", "--operations", "2000", "--seconds", "120", "--kill-every", "2", "--workers", "2", "--json"
+        *("prove", "ledger", "--operations", str(operations)),
+        *("--seconds", "120", "--kill-every", "2", "--workers", "2", "--json"),
     )
     assert result.stdout, result.stderr
     figures = json.loads(result.stdout)
     assert result.returncode == 0, figures
-    assert figures["operations"] >= 2_000
-    assert figures["kills"] >= 3
+    assert figures["operations"] >= operations
+    assert figures["kills"] >= 1
     assert all(figures["promises"].values())
 
 

@@ -19,7 +19,8 @@ from squinney.errors import Conflict, Unavailable
 from squinney.mongo.connect import client_for
 
 USERS = 500
-BATCH = 10
+BATCH = 25
+UNKNOWN = 0.5  # of the visitors: no cap holds for them
 ADS = 4  # of a choice
 OTHERS = Tokens(b"another secret")
 
@@ -48,10 +49,10 @@ def main(uri: str, database: str, folder: str, name: str, threads: int) -> None:
 def _serve(network: AdNetwork, record: int, chance: random.Random) -> None:
     ids, lines = [], []
     for _ in range(BATCH):
-        user, zone = f"user {chance.randrange(USERS)}", f"zone {chance.randrange(ZONES)}"
-        for serve in network.choose("proof", zone, user=user, count=ADS):
+        user = f"user {chance.randrange(USERS)}" if chance.random() > UNKNOWN else None
+        for serve in network.choose("proof", f"zone {chance.randrange(ZONES)}", user=user, count=ADS):
             ids.append(serve.serve_id)
-            lines.append(f"served\t{user}\t{serve.campaign_id}\n")
+            lines.append(f"served\t{user or ''}\t{serve.campaign_id}\n")
     os.write(record, "".join(lines).encode())
     sent = [*ids, *chance.sample(ids, len(ids) // 4)]  # some twice
     chance.shuffle(sent)

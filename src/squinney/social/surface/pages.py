@@ -122,11 +122,13 @@ def back(request: Request, there: str = "/social") -> Response:
 def feed(
     request: Request, network: SocialNetwork, me: User, what: str, cursor: str | None = None, **values: Any
 ) -> Response:
+    """One of a member's own lists of posts, with the form to write."""
     page = posts_of(network, me["id"], what, cursor)
     return page_of(request, network, "feed", me, what=what, page=page, is_first=cursor is None, **values)
 
 
 def posts_of(network: SocialNetwork, me: str, what: str, cursor: str | None = None) -> Page[Post]:
+    """A page of one of those lists."""
     if what == "wall":
         return network.wall(me, me, cursor=cursor)
     return (network.news if what == "news" else network.incoming)(me, cursor=cursor)
@@ -135,6 +137,7 @@ def posts_of(network: SocialNetwork, me: str, what: str, cursor: str | None = No
 def person_page(
     request: Request, network: SocialNetwork, handle: str, cursor: str | None = None, **values: Any
 ) -> Response:
+    """Somebody's profile and wall."""
     me = member_of(request, network)
     viewer = me["id"] if me else None
     user = network.find(handle)

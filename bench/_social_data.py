@@ -1,0 +1,91 @@
+"""The graph, posts and deliveries that the social network is measured with."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from squinney import assembly, social
+from squinney.mongo import schema
+from squinney.mongo.connect import Connection
+from squinney.mongo.pinned import pinned
+from squinney.mongo.schema import Db, Document
+from squinney.social import loading
+from squinney.social.members import new_member
+
+T = TypeVar("T")
+
+NAME = "wiki-vote.txt.gz"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TEXT = "About as much as people write when they have something to say, and no more. " * 2
+AT_ONCE = 20_000
+
+
+def fresh(connection: Connection) -> Db:
+    """An empty database with the network's collections."""
+    db = pinned(connection.client["bench_social"])
+    connection.client.drop_database(db.name)
+    schema.apply(db, [*assembly.CORE_COLLECTIONS, *social.COLLECTIONS])
+    return db
+
+
+def graph() -> Iterator[tuple[str, str]]:
+    """Who follows whom."""
+    given = os.environ.get("SQUINNEY_TEST_DATA")
+    places = [Path(given)] if given else [up / "shared" / "data" for up in Path(__file__).resolve().parents]
+    found = next((place / NAME for place in places if (place / NAME).exists()), None)
+    if found is None:
+        raise SystemExit(f"the sample graph is not here: set SQUINNEY_TEST_DATA to the folder with {NAME}")
+    with gzip.open(found, "rt") as lines:
+        for number, line in enumerate(lines, 1):
+            if pair := loading.parsed(line, number):
+                yield pair
+
+
+def followers_in(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Everybody's followers."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for me, other in dict.fromkeys(pairs):
+        if me != other:
+            found[other].append(me)
+    return found
+
+
+def new_post(number: int, author: str) -> Document:
+    """A post for everybody, as it is stored."""
+    return {
+        "_id": f"{number:026}",
+        "by": author,
+        "to": None,
+        "circles": ["*public*"],
+        "type": "status",
+        "ts": START + timedelta(seconds=number + 1),
+        "detail": {"text": TEXT},
+        "mentions": [],
+        "merged": False,
+        "comments": [],
+        "comment_count": 0,
+    }
+
+
+def entry(post: Document, reader: str) -> Document:
+    """A delivery, as it is stored."""
+    return {"_id": {"u": reader, "t": post["ts"], "p": post["_id"]}, "b": post["by"]}
+
+
+def add_star(db: Db, name: str, readers: Sequence[str]) -> None:
+    """An author whom all of them follow. Only the side that deliveries read: each reader's own would add nothing."""
+    db["social.users"].insert_one(new_member(name, name.title(), name, START))
+    since = {"in_circles": [{"name": "following", "at": START}], "follower_at": START}
+    for some in batches(readers):
+        db["social.edges"].insert_many([{"_id": {"owner": name, "other": one}, **since} for one in some], ordered=False)
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """In such numbers as one insert takes well."""
+    return (items[first : first + AT_ONCE] for first in range(0, len(items), AT_ONCE))

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import psutil
 from pymongo.client_session import ClientSession
 
-from bench import report
+from bench import _ads_processes, report
 from bench.harness import Contender, Round, Series, compare
 from bench.http import served
 from squinney import assembly
@@ -35,6 +35,7 @@ TOGETHER = 300
 MANY = 100_000
 NAME = "bench_ads"
 HTTP_THREADS = 8
+PROCESS_ROUNDS = 40
 
 
 def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> None:
@@ -54,9 +55,10 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> Non
         prepared = _settling_alone(db, network, rounds, seconds)
     over_http = _over_http(connection, db, rounds, seconds)
     mebibytes = _memory(db)
+    processes = _ads_processes.parts(_uri(connection), NAME, PROCESS_ROUNDS)
     version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(NAME)
-    _write(choices, capped, settled, prepared, over_http, mebibytes, version, rounds, seconds)
+    _write(choices, capped, settled, prepared, over_http, mebibytes, processes, version, rounds, seconds)
 
 
 def _fill(db: Db, network: AdNetwork) -> None:
@@ -131,8 +133,12 @@ def _memory(db: Db) -> float:
         return float(process.memory_info().rss - before) / 2**20
 
 
+def _uri(connection: Connection) -> str:
+    return connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+
+
 def _over_http(connection: Connection, db: Db, rounds: int, seconds: float) -> list[Series]:
-    uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
+    uri = _uri(connection)
     _, key = assembly.assemble(db).services["identity"]["keys"].create("bench", ["ads:write"])
     no_limits = {"SQUINNEY_RATE_PER_KEY": "0", "SQUINNEY_RATE_PER_ADDRESS": "0"}
     environment = {"SQUINNEY_SECRET": secrets.token_hex(32), "PORT": "0", **no_limits}
@@ -232,6 +238,7 @@ def _write(
     prepared: list[Series],
     over_http: list[Series],
     mebibytes: float,
+    processes: list[str],
     version: str,
     rounds: int,
     seconds: float,
@@ -275,6 +282,7 @@ def _write(
         "## Over HTTP",
         f"One `squinney serve`, {HTTP_THREADS} connections.",
         report.table(["how", "a second", "p50 ms", "p99 ms", "rate"], _timed(over_http, 1)),
+        *processes,
     ]
     report.write_page("ads", "Ads", parts)
 

@@ -10,6 +10,7 @@ import time
 from bisect import bisect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import accumulate, groupby
@@ -34,6 +35,7 @@ LARGE = 1_000  # ads: from there on, those that cannot be shown now are left out
 READ_AT_ONCE = 1_000
 DRAWS = 20
 POLL_SECONDS = 0.5
+LOAD_SECONDS = 60
 CLOSE_SECONDS = 3
 
 
@@ -228,15 +230,21 @@ class Zones:
             if found is not None:
                 return found
             loaded = Zone()
-            placements = list(queries.ZONE.find(self._db, site=site, zone=zone))
-            self._load_campaigns({one["campaign_id"] for one in placements})
-            for placement in placements:
-                self._put(loaded, placement)
-            loaded.build()
+            if list(queries.ZONE.find(self._db, site=site, zone=zone, limit=1)):
+                # The server is there. A large zone has its own time, not what is left of this request's.
+                Context().run(self._read_zone, loaded, site, zone)
             self._zones[site, zone] = loaded
             if len(self._zones) > MOST_ZONES:
                 self._make_room()
             return loaded
+
+    @operation(LOAD_SECONDS, reads_only=True)
+    def _read_zone(self, zone: Zone, site: str, name: str) -> None:
+        placements = list(queries.ZONE.find(self._db, site=site, zone=name))
+        self._load_campaigns({one["campaign_id"] for one in placements})
+        for placement in placements:
+            self._put(zone, placement)
+        zone.build()
 
     def _make_room(self) -> None:
         """Forget the zones without ads, of which anybody may ask for any number; or else the oldest."""

@@ -10,8 +10,9 @@ from squinney.ads import AdNetwork, CampaignTaken
 from squinney.ads.demo import CAMPAIGNS, demo
 from squinney.ads.jobs import refresh_ecpm, return_leases
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 SECRET = b"crash"

@@ -16,8 +16,9 @@ from squinney.analytics.events.imports import Options, import_stream
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.hits import increments
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 
 START = datetime(2026, 3, 30, 22, tzinfo=UTC)
 NATIVE: list[Mode] = ["native"]

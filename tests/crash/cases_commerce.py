@@ -23,8 +23,9 @@ from squinney.commerce import (
 from squinney.commerce.demo import demo
 from squinney.commerce.orders.payments import Behaviour
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 from tests.crash.shop import LONG_AGO, PRICING, age, carts, inventory, levels, lines, paired, shop
 
 # ---- lines ----

@@ -8,8 +8,8 @@ from typing import Any
 
 from squinney.commerce import Catalog, OrderFixed, Orders, UnknownOrder
 from squinney.mongo.schema import Db
+from squinney.testing import Case
 from squinney.transactions import Mode, Stale
-from tests.crash.case import Case
 from tests.crash.shop import PRICING, age, carts, levels, orders, paid
 
 LINES = [{"sku": "x", "price": 3, "qty": 2}, {"sku": "y", "price": 10, "qty": 1}]

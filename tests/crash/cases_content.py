@@ -14,8 +14,9 @@ from squinney.content.comments.documents import Strategy
 from squinney.content.errors import SlugTaken, UnknownNode
 from squinney.content.files import chunks, uploads
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 from tests.systems.content.pictures import jpeg, noise
 
 ADA: Any = {"_id": "ada", "name": "Ada"}

@@ -10,8 +10,9 @@ from squinney.game import World
 from squinney.game.demo import demo
 from squinney.game.jobs import wander
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Key, Mode
-from tests.crash.case import Case, transactions
 
 Act = Callable[[World], object]
 Holds = Callable[[World], bool]

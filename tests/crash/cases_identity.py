@@ -9,8 +9,9 @@ from squinney.errors import NotFound
 from squinney.identity import Invitations, LoginTaken, People, Sessions, SignInRefused, find_problems
 from squinney.mongo.schema import Db
 from squinney.patterns.queue import Queue
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 
 PASSWORD = "correct horse battery"
 

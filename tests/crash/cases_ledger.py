@@ -14,8 +14,9 @@ from squinney.errors import Unavailable
 from squinney.ledger import Accounts
 from squinney.ledger.demo import demo
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode, Transactions, two_phase
-from tests.crash.case import Case, transactions
 
 KEY = "once"
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from polls import AlreadyVoted, PollClosed, Polls, repair
 from squinney.mongo.schema import Db
+from squinney.testing import Case
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import Case, transactions
 
 
 def _one_poll(db: Db) -> Any:

@@ -13,8 +13,8 @@ from squinney.identity import People
 from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
 from squinney.social import Network
+from squinney.testing import Case
 from squinney.transactions import Mode
-from tests.crash.case import Case
 from tests.crash.cases_ads import _placed
 from tests.crash.cases_analytics import START
 from tests.crash.cases_game import _things

@@ -18,8 +18,8 @@ from squinney.social import AlreadyJoined, Network, UnknownPost, UnknownUser
 from squinney.social.demo import PEOPLE
 from squinney.social.jobs import sweep_entries
 from squinney.social.tasks import delivery, worker
+from squinney.testing import Case
 from squinney.transactions import Mode
-from tests.crash.case import Case
 from tests.systems.content.pictures import jpeg
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from squinney.commerce import Carts, Catalog, Inventory, Orders, TestGateway
 from squinney.commerce.orders.payments import Behaviour
 from squinney.mongo.schema import Db
+from squinney.testing.crash.cases import transactions
 from squinney.transactions import Mode
-from tests.crash.case import transactions
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 PRICING = {"list": 500, "retail": 500, "currency": "EUR"}

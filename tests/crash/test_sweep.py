@@ -7,17 +7,17 @@ import os
 import pytest
 
 from squinney.mongo.embedded import Embedded
-from squinney.testing import counts
+from squinney.testing import Case, counts
 from squinney.testing.crash.deaths import WAYS, Way
 from squinney.transactions import Mode
-from tests.crash.case import Case, cases
-from tests.crash.sweep import collections_of, sweep
+from tests.crash.case import cases
 from tests.plugins.shelf import Prepared
 from tests.sizes import IN_FULL, heavy
 
 ALWAYS_IN_FULL = "ledger"
 WANTED = [name for name in os.environ.get("SQUINNEY_SWEEP", "").split(",") if name]
-CASES = [case for case in cases().values() if not WANTED or case.system in WANTED]
+ALL = cases()
+CASES = [case for case in ALL if not WANTED or case.system in WANTED]
 
 
 def _in_full(case: Case) -> bool:
@@ -48,6 +48,7 @@ NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 def test_a_crash_at_any_write_is_mended(
     case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, pytestconfig: pytest.Config
 ) -> None:
-    points = sweep(case, mode, way, prepared(collections_of(case)), mongod.socket, every=_every(case))
+    db = prepared(case.all_collections)
+    points = ALL.sweep(case, mode, way, db=db, socket=mongod.socket, every=_every(case))
     assert points, "the operation wrote nothing"
     counts.count(pytestconfig, "crash points", points)

@@ -18,7 +18,7 @@ def packages() -> list[ModuleType]:
 
     systems = [importlib.import_module(f"squinney.{system.name}") for system in assembly.SYSTEMS]
     ours = {system.name for system in assembly.SYSTEMS}
-    others = sorted({case.system for case in cases().values()} - ours)
+    others = sorted({case.system for case in cases()} - ours)
     return [*systems, *map(importlib.import_module, others), *assembly.CORE]
 
 

@@ -155,12 +155,13 @@ class WriteCounts:
     def failures(self, *, full: bool = False) -> list[str]:
         """Operations that write more than once and are no case of the sweep; after a full run also those that may, by
         their source, and those that nothing called."""
-        from tests.crash.case import covered
+        from tests.crash.case import cases
         from tests.plugins import write_rules
         from tests.plugins.write_exceptions import ONE_AT_A_TIME
 
-        found = write_rules.seen_twice(self._most, {*covered(), *ONE_AT_A_TIME})
-        return [*found, *write_rules.by_source(self._most, covered())] if full else found
+        covered = cases().covered()
+        found = write_rules.seen_twice(self._most, {*covered, *ONE_AT_A_TIME})
+        return [*found, *write_rules.by_source(self._most, covered)] if full else found
 
     def summary(self) -> str:
         """How much was seen."""

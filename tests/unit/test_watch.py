@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pymongo.errors import DuplicateKeyError
-from tests.crash.case import covered
+from tests.crash.case import cases
 from tests.plugins import plans, write_rules, writes
 from tests.plugins.watch import Watch
 from tests.plugins.write_rules import of_the_product
@@ -258,7 +258,7 @@ def test_covering_what_is_not_there_fails_the_run(made_up: Operations) -> None:
 
 def test_the_product_keeps_the_rule_as_far_as_its_source_tells() -> None:
     """A full run looks at all of it; this, without what was called, at any time."""
-    assert write_rules.by_source(of_the_product().all, covered()) == []
+    assert write_rules.by_source(of_the_product().all, cases().covered()) == []
 
 
 def test_counts_of_workers_are_joined() -> None:

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from squinney.testing.audit import Audit
     from squinney.testing.children import preload
     from squinney.testing.crash import CrashPoint, NotCrashSafe, Swept, sweep
+    from squinney.testing.crash.cases import Case, Cases
     from squinney.testing.explorer import Explored, Explorer, Operation, Refuted
     from squinney.testing.writes import unswept
 
 __all__ = [
     "Audit",
+    "Case",
+    "Cases",
     "CrashPoint",
     "Explored",
     "Explorer",
@@ -34,6 +37,7 @@ _MODULES = {
     "squinney.testing.audit": ("Audit",),
     "squinney.testing.children": ("preload",),
     "squinney.testing.crash": ("CrashPoint", "NotCrashSafe", "Swept", "sweep"),
+    "squinney.testing.crash.cases": ("Case", "Cases"),
     "squinney.testing.explorer": ("Explored", "Explorer", "Operation", "Refuted"),
     "squinney.testing.writes": ("unswept",),
 }

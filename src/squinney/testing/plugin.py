@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from squinney.mongo.embedded import Embedded
     from squinney.mongo.schema import Db, Document
-    from squinney.testing import Explorer
+    from squinney.testing import Case, Cases, Explorer
     from squinney.testing.audit import Audit
     from squinney.testing.replica_set import ReplicaSet
 
@@ -144,6 +144,23 @@ def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callab
         return swept
 
     return sweep
+
+
+@pytest.fixture
+def sweep_case(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[[Cases, Case], int]:
+    """`sweep_case(cases, case)` sweeps a case of `squinney.testing.Cases` in each of its modes, in all three ways."""
+    from squinney.mongo import schema
+    from squinney.testing.crash.deaths import WAYS
+
+    def sweep_case(cases: Cases, case: Case) -> int:
+        schema.apply(mongo_db, case.all_collections)
+        each = [(mode, way) for mode in case.modes for way in WAYS]
+        points = sum(cases.sweep(case, mode, way, db=mongo_db, socket=mongod.socket) for mode, way in each)
+        assert points, "the operation wrote nothing"
+        counts.count(pytestconfig, "crash points", points)
+        return points
+
+    return sweep_case
 
 
 @pytest.fixture

@@ -92,6 +92,10 @@ def _done(db: Db, mode: Mode, task: Any) -> None:
     Queue(db, "sweep").done(task)
 
 
+def _done_all(db: Db, mode: Mode, task: Any) -> None:
+    Queue(db, "sweep").done_all([task])
+
+
 def _the_second_put_is_not_lost(db: Db, task: Any) -> None:
     again = Queue(db, "sweep", visibility_seconds=0, most_tries=99).take()  # asked more than once
     assert again
@@ -119,4 +123,5 @@ CASES = [
         _used_up_exactly_with_its_person,
     ),
     Case("Queue.done", "identity", _put_twice, _done, _the_second_put_is_not_lost, modes=["native"]),
+    Case("Queue.done_all", "identity", _put_twice, _done_all, _the_second_put_is_not_lost, modes=["native"]),
 ]

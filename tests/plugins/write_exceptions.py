@@ -21,6 +21,7 @@ ONE_AT_A_TIME: dict[str, str] = {
     "Copies.start": "it begins a follower, which refreshes each copy by itself, as tests/systems/game shows",
     "Feed.read": "it begins a follower, which saves nothing",
     "Queue.take": "each update is all that happens to one task",
+    "Queue.handle": "its one task; its end is the case Queue.done",
     "Queue.work": "each task by itself; its end is the case Queue.done",
     "Migration.run": "each document by itself; tests/patterns/test_migrations.py kills it at every write",
 }

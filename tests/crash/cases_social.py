@@ -163,6 +163,22 @@ def _erase(db: Db, mode: Mode, state: Any) -> None:
         _work(db)
 
 
+def _leave(db: Db, mode: Mode, state: Any) -> None:
+    with suppress(UnknownUser):
+        _network(db).leave("ann")
+    _work(db)
+
+
+def _left_or_not(db: Db, state: Any) -> None:
+    """Nobody has somebody in a circle who has left; and who did not leave is where they were."""
+    network = _network(db)
+    try:
+        assert network.get("ann")["circles"] == [{"name": "friends", "count": 1}]
+    except UnknownUser:
+        assert network.get("bob")["circles"] == []
+        assert db["social.edges"].count_documents({}) == 0
+
+
 def _load(db: Db, mode: Mode, state: Any) -> None:
     with patch("squinney.social.network.circles.LOADED_AT_ONCE", 3):
         list(_network(db).load([(reader, "ann") for reader in READERS]))
@@ -242,6 +258,7 @@ CASES = [
     _case("Network.delete_comment", _delivered, _act("delete_comment", "ann", "{comment}"), _comment_is_whole),
     _case("Network.deliver", _read, _deliver, _each_has_it_once, covers=["job:deliver-social-posts"]),
     _case("Network.erase", lambda db: _delivered(db, READERS[:1]), _erase, _erased_or_not),
+    _case("Network.leave", lambda db: _delivered(db, READERS[:1]), _leave, _left_or_not),
     _case("Network.load", lambda db: None, _load, _loaded),
     _case("job:sweep-social-entries", _left, _sweep, _swept),
     _case("job:forget-lost-photos", _shown, _withdraw, _photos_are_those_of_posts, collections=content.COLLECTIONS),

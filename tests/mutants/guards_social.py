@@ -95,6 +95,12 @@ GUARDS = [
         "test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_should",
     ),
     _worker(
+        "who is circled while they leave is taken out",
+        'self._queue.put(body, key=f"part-last-{user}", delay_seconds=self._settle_seconds)',
+        "pass",
+        "tests/systems/social/test_network.py::test_who_is_circled_at_the_moment_they_leave_is_counted_nowhere",
+    ),
+    _worker(
         "a post that cannot be delivered holds nobody up",
         """        except Exception:
             return self._alone(tasks)

@@ -153,18 +153,25 @@ def unblock(db: Db, me: str, other: str, session: ClientSession) -> None:
 
 
 def sever(db: Db, me: str, other: str, session: ClientSession) -> None:
-    """Remove everything between two people, also from the other's circles: one of them is erased."""
+    """Remove everything between two people, also from their circles: one of them has left."""
     pair = Pair(db, me, other, session)
-    theirs = twin(pair.edge)
-    user = db["social.users"].find_one(queries.USER(user=other), session=session)
-    if user is not None:
-        circles = user["circles"]
-        for name in names_in(theirs):
-            circles = counted(circles, name, -1)
-        change: Document = {
-            "$set": {"circles": circles},
-            "$inc": {"circled": -int("circled_at" in theirs), "blocks": -int("blocked_at" in theirs)},
-            "$pull": {"merged": me, "muted": me},
-        }
-        db["social.users"].update_one(queries.USER(user=other), change, session=session)
+    for edge in (pair.edge, twin(pair.edge)):
+        _let_go(db, edge, session)
     pair.write({"_id": pair.edge["_id"]})
+
+
+def _let_go(db: Db, edge: Document, session: ClientSession) -> None:
+    """Count the other no more among the owner's people."""
+    owner, other = edge["_id"]["owner"], edge["_id"]["other"]
+    user = db["social.users"].find_one(queries.USER(user=owner), session=session)
+    if user is None:
+        return
+    circles = user["circles"]
+    for name in names_in(edge):
+        circles = counted(circles, name, -1)
+    change: Document = {
+        "$set": {"circles": circles},
+        "$inc": {"circled": -int("circled_at" in edge), "blocks": -int("blocked_at" in edge)},
+        "$pull": {"merged": other, "muted": other},
+    }
+    db["social.users"].update_one(queries.USER(user=owner), change, session=session)

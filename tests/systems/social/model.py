@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 PUBLIC, CIRCLES = "*public*", "*circles*"
@@ -31,6 +32,8 @@ class Model:
         self.blocks: set[tuple[str, str]] = set()
         self.mutes: set[tuple[str, str]] = set()
         self.posts: list[Written] = []
+        self.seen: dict[str, int] = {}  # when they last looked at their notices
+        self.erased: set[str] = set()
         self.told: list[tuple[str, str, str, str, int]] = []  # reader, kind, by, post or comment, when
 
     def tick(self) -> int:
@@ -101,15 +104,32 @@ class Model:
         return [comment for comment, by in post.comments if self.shows(viewer, by)]
 
     def notices(self, me: str) -> list[tuple[str, str]]:
+        return [(kind, by) for kind, by, _ in self.told_to(me)]
+
+    def unseen(self, me: str) -> int:
+        return sum(at > self.seen.get(me, 0) for _, _, at in self.told_to(me))
+
+    def followers(self, me: str) -> int:
+        return sum(other == me and owner in self.here for owner, other in self.since)
+
+    def sizes(self, me: str) -> dict[str, int]:
+        here = [names for (owner, other), names in self.members.items() if owner == me and other in self.here]
+        return dict(Counter(name for names in here for name in names))
+
+    def forget(self, erased: str) -> None:
+        for post in self.posts:
+            post.comments = [one for one in post.comments if one[1] != erased]
+
+    def told_to(self, me: str) -> list[tuple[str, str, int]]:
         found = []
         for reader, kind, by, about, at in reversed(self.told):
             if reader != me or not self.shows(me, by) or (me, by) in self.mutes:
                 continue
             if kind == "circled":
                 if self.since.get((by, me)) == at:
-                    found.append((kind, by))
+                    found.append((kind, by, at))
                 continue
             post = next((one for one in self.posts if one.id == about), None)
             if post and self.sees(me, post):
-                found.append((kind, by))
+                found.append((kind, by, at))
         return found

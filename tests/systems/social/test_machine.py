@@ -163,6 +163,14 @@ class Social(RuleBasedStateMachine):
             return
         (self.network.erase if erase else self.network.leave)(me)
         self.model.here.discard(me)
+        if erase:
+            self.model.erased.add(me)
+
+    @rule(me=WHO)
+    def see_notices(self, me: str) -> None:
+        if me in self.model.here:
+            self.network.see_notices(me)
+            self.model.seen[me] = self.model.tick()
 
     @rule()
     def sweep(self) -> None:
@@ -172,11 +180,18 @@ class Social(RuleBasedStateMachine):
     def deliver(self) -> None:
         """All of the news, in order, each once."""
         self.network.deliver()
+        for erased in self.model.erased:
+            self.model.forget(erased)
         for me in sorted(self.model.here):
+            self.counts(me)
             assert self.walked(lambda cursor, me=me: self.network.news(me, cursor=cursor, limit=2)) == self.model.news(
                 me
             )
         assert [str(problem) for problem in find_problems(self.db)] == []
+
+    def counts(self, me: str) -> None:
+        assert self.network.profile(None, me)["followers"] == self.model.followers(me)
+        assert {one["name"]: one["count"] for one in self.network.get(me)["circles"]} == self.model.sizes(me)
 
     # ---- what holds at every moment ----
 
@@ -219,6 +234,7 @@ class Social(RuleBasedStateMachine):
         assert self.walked(lambda cursor: self.network.incoming(me, cursor=cursor)) == self.model.incoming(me)
         told = [(one["kind"], one["by"]["id"]) for one in self.network.notices(me, limit=100).items]
         assert told == self.model.notices(me)
+        assert self.network.unseen(me) == self.model.unseen(me)
 
     def one_post(self, viewer: str | None, post: Written) -> None:
         if not self.model.sees(viewer, post):
@@ -227,6 +243,7 @@ class Social(RuleBasedStateMachine):
             return
         found = self.network.get_post(viewer, post.id)
         assert found["by"]["name"] == self.model.names[post.by]
+        assert found["comment_count"] == len(post.comments)
         allowed = self.model.comments(viewer, post)
         assert [one["id"] for one in self.network.comments(viewer, post.id).items] == allowed
         assert [one["id"] for one in found["comments"]] == [one for one, _ in post.comments[-3:] if one in allowed]

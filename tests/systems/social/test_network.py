@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -40,6 +40,13 @@ def says(network: Network, me: str, text: str = "hello", circles: list[str] = PU
 
 def ids(page: object) -> list[str]:
     return [item["id"] for item in page.items]  # type: ignore[attr-defined]
+
+
+def work_off(network: Network, db: Db) -> None:
+    """Also what waits until others are done."""
+    network.deliver()
+    db["tasks"].update_many({}, {"$set": {"due_at": datetime(2000, 1, 1, tzinfo=UTC)}})
+    network.deliver()
 
 
 # ---- people ----
@@ -104,6 +111,39 @@ def test_a_profile_tells_a_viewer_what_is_between_them(network: Network, people:
         network.profile(bob, ann)
 
 
+def test_who_has_left_is_counted_nowhere(network: Network, people: People, social_db: Db) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    for other in (bob, cid):
+        network.circle(ann, other, "friends")
+        network.circle(other, ann, "friends")
+    network.leave(bob)
+    network.deliver()
+    assert network.profile(None, ann)["followers"] == len(network.followers(ann).items) == 1
+    assert network.get(ann)["circles"] == [{"name": "friends", "count": 1}]
+    assert list(find_problems(social_db)) == []
+
+
+@pytest.mark.parametrize("way", ["leave", "erase"])
+def test_who_is_circled_at_the_moment_they_leave_is_counted_nowhere(
+    network: Network, people: People, social_db: Db, way: str
+) -> None:
+    """The one who circles has seen them here, and comes last."""
+    ann, bob = people("ann", "bob")
+    member = social_db["social.users"].find_one({"_id": bob})
+    getattr(network, way)(bob)
+    network.deliver()
+    left = social_db["social.users"].find_one({"_id": bob})
+    social_db["social.users"].replace_one({"_id": bob}, member or {}, upsert=True)
+    network.circle(ann, bob, "friends")
+    social_db["social.users"].delete_one({"_id": bob})
+    if left:
+        social_db["social.users"].insert_one(left)
+    Network(social_db).deliver()
+    assert network.get(ann)["circles"] == [{"name": "friends", "count": 1}], "not before others are done"
+    work_off(network, social_db)
+    assert network.get(ann)["circles"] == []
+
+
 @pytest.mark.parametrize("link", ["javascript:alert(1)", "https://", "/here", "http://[", "https://a b"])
 def test_a_link_that_leads_nowhere_good_is_refused(network: Network, people: People, link: str) -> None:
     people("ann")
@@ -130,7 +170,7 @@ def test_what_is_kept_of_a_person_can_be_taken_along_and_removed(
     with pytest.raises(UnknownUser):
         network.news(ann)
     assert network.get_post(bob, his)["comments"] == []
-    network.deliver()
+    work_off(network, social_db)
     sweep_entries(social_db)
     for name in social_db.list_collection_names():
         assert "ann" not in str(list(social_db[name].find({}))), name

@@ -129,14 +129,16 @@ class People:
         """
         return change_member(self._db, me, {"$set": {"name": rules.name(name)}})
 
+    @operation()
     def leave(self, me: str) -> None:
-        """Leave: from now on nobody sees anything of this member. What was written is kept until `erase`.
+        """Leave: from now on nobody sees anything of this member. What was written is kept until `erase`; the worker
+        takes them out of everybody's circles, so that counts are of those who are here.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
+        Atomic: leaving and the worker's task are one transaction.
+        After a crash: it happened or it did not; the worker goes on where it was.
         Raises: `UnknownUser`.
         """
-        change_member(self._db, me, {"$set": {"left_at": self._clock()}})
+        self._leave(me, {"do": "part", "user": me}, {"left_at": None})
 
     def export(self, me: str) -> Iterator[dict[str, Any]]:
         """Everything that is kept of a person, one document after the other, each with what it is in `what`.
@@ -155,13 +157,16 @@ class People:
         After a crash: it happened or it did not; the worker goes on where it was.
         Raises: `UnknownUser`.
         """
-        checks.identifier(me, "me")
+        self._leave(me, {"do": "erase", "user": me}, {})
+
+    def _leave(self, me: str, task: Document, only: Document) -> None:
+        where = {**queries.USER(user=checks.identifier(me, "me")), **only}
 
         def work(session: ClientSession) -> None:
             change = {"$set": {"left_at": self._clock()}}
-            if not self._db["social.users"].update_one(queries.USER(user=me), change, session=session).matched_count:
+            if not self._db["social.users"].update_one(where, change, session=session).matched_count:
                 raise UnknownUser(f"there is no member {me}", user=me)
-            self._queue.put({"do": "erase", "user": me}, key=f"erase-{me}", session=session)
+            self._queue.put(task, key=f"{task['do']}-{me}", session=session)
 
         do(self._db, work)
 

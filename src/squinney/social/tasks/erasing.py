@@ -1,4 +1,4 @@
-"""Removes what is kept of a person."""
+"""Removes what is kept of a person, or only what is between them and others."""
 
 from __future__ import annotations
 
@@ -20,18 +20,24 @@ def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
     comments = list(queries.COMMENTS_BY.find(db, user=user, limit=most))
     for comment in comments:
         _erase_comment(db, comment)
-    edges = list(queries.EDGES_OF.find(db, owner=user, limit=most, projection={"_id": 1}))
-    for edge in edges:
-        _erase_edge(db, user, edge["_id"]["other"])
+    more_edges = part_some(db, user, most)
     for name, query in (("social.news", queries.NEWS_OF), ("social.notices", queries.NOTICES)):
         db[name].delete_many(query(user=user))
-    if max(len(posts), len(comments), len(edges)) == most:
+    if more_edges or max(len(posts), len(comments)) == most:
         return True
     member = db["social.users"].find_one(queries.USER(user=user), {"handle": 1})
     if member is not None:
         db["social.handles"].delete_one({**queries.HANDLE(handle=member["handle"]), "user": user})
         db["social.users"].delete_one(queries.USER(user=user))
     return False
+
+
+def part_some(db: Db, user: str, most: int) -> bool:
+    """Take somebody who has left out of others' circles, and those out of theirs; whether there is more to do."""
+    edges = list(queries.EDGES_OF.find(db, owner=user, limit=most, projection={"_id": 1}))
+    for edge in edges:
+        _erase_edge(db, user, edge["_id"]["other"])
+    return len(edges) == most
 
 
 def _erase_post(db: Db, queue: Queue, post: Document) -> None:

@@ -15,7 +15,7 @@ from squinney.social import queries
 from squinney.social.documents import PUBLIC
 from squinney.social.tasks import delivery
 from squinney.social.tasks.delivery import Turn
-from squinney.social.tasks.erasing import erase_some
+from squinney.social.tasks.erasing import erase_some, part_some
 
 # Most posts have few receivers: together they wait for the journal once, and not once each.
 TAKEN_AT_ONCE = 250
@@ -47,7 +47,7 @@ class Worker:
         if body["do"] == "deliver":
             self._insert(delivery.turns_of(self._db, [task]))
         else:
-            do = {"clear": self._clear, "merge": self._merge, "erase": self._erase}[body["do"]]
+            do = {"clear": self._clear, "merge": self._merge, "erase": self._erase, "part": self._part}[body["do"]]
             self._put_again(task, do(body))
 
     def _put_again(self, task: Task, rest: Document | None) -> None:
@@ -119,4 +119,19 @@ class Worker:
         return body if len(found) == CLEARED_A_TURN else None
 
     def _erase(self, body: Document) -> Document | None:
-        return body if erase_some(self._db, self._queue, body["user"], ERASED_A_TURN) else None
+        if erase_some(self._db, self._queue, body["user"], ERASED_A_TURN):
+            return body
+        self._part_later(body["user"])
+        return None
+
+    def _part(self, body: Document) -> Document | None:
+        if part_some(self._db, body["user"], ERASED_A_TURN):
+            return body
+        if not body.get("last"):
+            self._part_later(body["user"])
+        return None
+
+    def _part_later(self, user: str) -> None:
+        """Once more, when those are done who had begun to circle them before they left."""
+        body = {"do": "part", "user": user, "last": True}
+        self._queue.put(body, key=f"part-last-{user}", delay_seconds=self._settle_seconds)

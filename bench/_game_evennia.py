@@ -22,12 +22,12 @@ def set_up():
 
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # nobody is to wait for hashes
     django.setup()
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0, interactive=False)  # first: its modules ask for a table when they are imported
     import evennia
 
     evennia._init()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0, interactive=False)
     return evennia
 
 

@@ -67,6 +67,19 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     assert serious(neighbour, axe) == []
 
 
+def test_words_typed_while_others_are_on_their_way_stay(page: Page) -> None:
+    enter(page, f"Eve {secrets.token_hex(3)}")
+    words, held = page.get_by_label("Say something"), []
+    page.route("**/say", lambda route: held.append(route))
+    words.fill("the first words")
+    with page.expect_request("**/say"):
+        page.get_by_role("button", name="Say").click()
+    words.fill("two")
+    held[0].continue_()
+    expect(page.get_by_role("log")).to_contain_text("the first words")
+    expect(words).to_have_value("two")
+
+
 def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -> None:
     context = browser.new_context(base_url=serving.url, java_script_enabled=False)
     page = context.new_page()

@@ -54,13 +54,15 @@ async function read() {
 
 async function send(form) {
   const turn = ++drawing;
+  const said = form.elements.text?.value;
   const answer = await fetch(form.action, {
     method: "POST",
     body: new URLSearchParams(new FormData(form)),
     headers: { "x-game": "1", "x-csrf-token": csrf, accept: "text/html" },
   });
   const html = await answer.text();
-  if (answer.ok && form.id === "say") document.getElementById("say").elements.text.value = "";
+  const words = document.getElementById("say").elements.text;
+  if (answer.ok && form.id === "say" && words.value === said) words.value = ""; // what was typed meanwhile stays
   if (!html.includes("room-name")) location.reload();
   else if (turn === drawing) draw(html);
   else read();

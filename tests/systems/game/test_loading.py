@@ -15,6 +15,7 @@ from squinney.errors import Invalid
 from squinney.game import World, find_problems
 from squinney.game.demo import demo
 from squinney.game.loading import read_world
+from squinney.game.loading.make import MOST_IN_ROOM
 from squinney.mongo.schema import Db
 
 ROOMS = """\
@@ -340,6 +341,15 @@ def test_a_world_of_thousands_of_rooms_loads_and_tells_every_planted_fault(
     assert "$ is no end here." in known["107"]["description"]
     if not IN_FULL:
         assert not list(find_problems(game_db))
+
+
+def test_a_room_with_too_much_in_it_is_told_of_and_the_others_are_made(empty_world: World, tmp_path: Path) -> None:
+    heap = {"name": "Heap", "things": [{"name": "bead"}] * (MOST_IN_ROOM + 1)}
+    file = tmp_path / "heap.json"
+    file.write_text(json.dumps({"rooms": {"heap": heap, "yard": {"name": "Yard"}}}))
+    report = empty_world.load_world(file)
+    assert (report.rooms, report.things) == (1, 0)
+    assert "heap: 0 people and 5001 things are too many for one room" in report.unread[0].what
 
 
 def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:

@@ -29,6 +29,7 @@ from squinney.transactions import Step, Transactions
 
 ROOMS_AT_ONCE = 10
 MOST_STEPS = 500
+MOST_IN_ROOM = 5_000  # documents; a name is one, too
 Place = tuple[str, str]  # of what kind, and which
 
 
@@ -102,6 +103,10 @@ class _Maker:
         room["player_count"], room["thing_count"] = len(people), len(entries)
         for one in people:
             one["location"], one["seen"] = rules.copy_of(room), [room_id]
+        if len(items) + 2 * len(people) > MOST_IN_ROOM:  # a room is never cut, and no run may last for ever
+            crowd = f"{len(people)} people and {len(items)} things"
+            self._tell(room_id, NoSpace(f"{crowd} are too many for one room; names and all {MOST_IN_ROOM} may be"))
+            return []
         names = [Step(NAMES, one["name"].casefold(), insert={"character_id": one["_id"]}) for one in people]
         return [
             Step(LOCATIONS, room_id, insert=cast(Document, room)),

@@ -1,7 +1,8 @@
 """What can be wrong in a world, found and mended. Holders say where things are; lists and counts follow from them.
 
-Each document is read with all that it rests on, and once more at the end: where anything of it changes meanwhile, or a
-run has it in hand, it is looked at again. So beside players who act, nothing is taken for wrong that is only under way.
+What is plainly right is found by the hundred (`fitting`). Each other document is read with all that it rests on, and
+once more at the end: where anything of it changes meanwhile, or a run has it in hand, it is looked at again. So beside
+players who act, nothing is taken for wrong that is only under way.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_LISTED, NAMES
+from squinney.game.fitting import HOLDERS, fitting, shape_of
 from squinney.game.records import Records
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems
@@ -21,6 +24,7 @@ from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orph
 
 MARKED_COLLECTIONS = [CHARACTERS, ITEMS, LOCATIONS, NAMES, "game.events"]
 LOOKS = 5
+AT_ONCE = 200
 VOID = {"kind": "void", "id": None}
 
 Finding = Document
@@ -66,11 +70,19 @@ def repair(db: Db) -> Counter[str]:
 def _findings(db: Db) -> Iterator[Finding | Problem]:
     """What is wrong with each document. Things come first: what characters and rooms list is made of them."""
     for collection, look in ((ITEMS, _look_at_thing), (CHARACTERS, _look_at_character), (LOCATIONS, _look_at_room)):
-        for stored in db[collection].find(visible({}), {"_id": 1}):
-            try:
-                yield from _steady(db, collection, stored["_id"], look)
-            except MALFORMED as error:
-                yield malformed(collection, stored, error)
+        documents = db[collection].find(visible({}))
+        while some := list(islice(documents, AT_ONCE)):
+            fits = fitting(db, collection, some)
+            for stored in some:
+                if not fits(stored):
+                    yield from _looked_at(db, collection, stored, look)
+
+
+def _looked_at(db: Db, collection: str, stored: Document, look: Look) -> Iterator[Finding | Problem]:
+    try:
+        yield from _steady(db, collection, stored["_id"], look)
+    except MALFORMED as error:
+        yield malformed(collection, stored, error)
 
 
 def _steady(db: Db, collection: str, document_id: Any, look: Look) -> list[Finding]:
@@ -118,7 +130,7 @@ def _look_at_character(db: Db, who: Document) -> Iterator[Finding]:
         "load": sum(entry["weight"] for entry in right),
         "things": len(list(rules.walk(right))),
     }
-    if _shape(right) != _shape(who["inventory"]) or any(who[name] != lists[name] for name in ("load", "things")):
+    if shape_of(right) != shape_of(who["inventory"]) or any(who[name] != lists[name] for name in ("load", "things")):
         yield {**_named(who, "wrong-inventory"), "right": lists}
     if lost := sorted(rules.in_use(who) - set(by_id)):
         worn = {part: [one for one in who[part] if one["id"] in by_id] for part in ("armor", "weapons")}
@@ -128,12 +140,6 @@ def _look_at_character(db: Db, who: Document) -> Iterator[Finding]:
     name = db[NAMES].find_one({"_id": who["name"].casefold()})
     if name is None or _rest(name)["character_id"] != who["_id"]:
         yield {**_named(who, "unreserved-name"), "name": who["name"], "free": name is None}
-
-
-def _shape(entries: Any) -> list[Any]:
-    return sorted(
-        (one["id"], one["qty"], one["weight"], one.get("count"), _shape(one.get("inventory", ()))) for one in entries
-    )
 
 
 def _named(document: Document, code: str) -> Finding:
@@ -156,7 +162,8 @@ def _look_at_room(db: Db, room: Document) -> Iterator[Finding]:
         (room["player_count"], room["thing_count"]) != (len(people), len(things))
         or len(set(ids)) < len(ids)
         or not set(ids) <= {one["_id"] for one in people}
-        or _shape(room["inventory"]) != _shape(entries.get(one["id"], {**one, "qty": -1}) for one in room["inventory"])
+        or shape_of(room["inventory"])
+        != shape_of(entries.get(one["id"], {**one, "qty": -1}) for one in room["inventory"])
     )
     if wrong:
         right = {
@@ -170,14 +177,12 @@ def _look_at_room(db: Db, room: Document) -> Iterator[Finding]:
 
 # ---- things ----
 
-_HOLDERS = {"character": CHARACTERS, "location": LOCATIONS, "item": ITEMS}
-
 
 def _look_at_thing(db: Db, item: Document) -> Iterator[Finding]:
     place = item["holder"]
     kind = place["kind"]
-    if kind in _HOLDERS:
-        found = db[_HOLDERS[kind]].find_one({"_id": place["id"]})
+    if kind in HOLDERS:
+        found = db[HOLDERS[kind]].find_one({"_id": place["id"]})
         if found is None or (kind == "item" and found["kind"] != "container"):
             yield {**_named(item, "lost-thing"), "right": {"holder": VOID}, "where": f"{kind} {place['id']}"}
     if item["kind"] != "container":
@@ -225,10 +230,12 @@ def _reserve(db: Db, finding: Finding) -> int:
 
 
 def _names_of_nobody(db: Db) -> Iterator[Finding]:
-    for name in db[NAMES].find(AT_REST):
-        if db[CHARACTERS].find_one({"_id": name["character_id"]}, {"_id": 1}) is None:
-            still = db[NAMES].find_one({"_id": name["_id"], **AT_REST})
-            if still is not None:
+    names = db[NAMES].find(AT_REST)
+    while some := list(islice(names, AT_ONCE)):
+        ids = [name["character_id"] for name in some]
+        there = [one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})]
+        for name in some:
+            if name["character_id"] not in there and db[NAMES].find_one({"_id": name["_id"], **AT_REST}) is not None:
                 yield name
 
 

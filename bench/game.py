@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from bench import _game_commands, report
+from bench import _game_ceiling, _game_commands, report
 from bench.harness import Contender, Series, compare
 from squinney import assembly, game
 from squinney.errors import Conflict
@@ -38,6 +38,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     crowded = compare(_crowded(db), threads=8, rounds=rounds, seconds=seconds)
     noticed = _noticed(db, world)
     commands = _game_commands.measured(db, rounds=rounds, seconds=seconds)
+    ceiling = _game_ceiling.measured(db, rounds=rounds, seconds=seconds)
     version = connection.client.admin.command("buildInfo")["version"]
     connection.client.drop_database(db.name)
     parts = [
@@ -59,6 +60,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         f"A neighbour hears what is said {noticed:.0f} ms after it was sent, by the change stream (the median of "
         f"{NOTICED}).",
         commands,
+        ceiling,
     ]
     report.write_page("game", "World", parts)
 

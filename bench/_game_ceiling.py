@@ -1,0 +1,60 @@
+"""What the server and the driver alone take for the writes of a line: the ceiling for any world that keeps its word.
+
+A line that takes or drops a thing changes the thing, the character and the room, and tells of it: three updates by id
+and an insert, journaled by a majority before anybody is answered. Here they are sent with no guard, no plan, no list,
+no words and nobody told, some lines to a transaction, by three threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from bson import ObjectId
+from pymongo import InsertOne, UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from bench import report
+from bench.harness import Contender, compare
+from squinney.mongo.schema import Db
+
+LINES = (1, 8, 32)
+THREADS = 3
+CHANGED = ("game.characters", "game.items", "game.locations")
+MAJORITY = WriteConcern("majority", j=True)
+
+
+def measured(db: Db, *, rounds: int, seconds: float) -> str:
+    """The part of the page."""
+    ids = [[one["_id"] for one in db[name].find({}, {"_id": 1}).limit(THREADS * max(LINES))] for name in CHANGED]
+    contenders = [Contender(f"{lines}", _work(db, ids, lines)) for lines in LINES]
+    found = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
+    rows = [[one.name, f"{one.rate * lines:,.0f}"] for one, lines in zip(found, LINES, strict=True)]
+    return (
+        "## The ceiling: the writes of a line by the driver alone\n\n"
+        "Three updates by id and an insert for each line, journaled by a majority, by three threads; no guard, no "
+        "plan, no lists, nobody told.\n\n" + report.table(["lines in a transaction", "lines/s"], rows)
+    )
+
+
+def _work(db: Db, ids: list[list[str]], lines: int) -> Callable[[int], None]:
+    def work(thread: int) -> None:
+        with db.client.start_session() as session:
+            session.with_transaction(partial(send, thread), ReadConcern("snapshot"), MAJORITY)
+
+    def send(thread: int, session: ClientSession) -> None:
+        first = thread * max(LINES)
+        for name, own in zip(CHANGED, ids, strict=True):
+            changes = [UpdateOne({"_id": one}, {"$inc": {"version": 1}}) for one in own[first : first + lines]]
+            db[name].bulk_write(changes, session=session)
+        db["game.events"].bulk_write([InsertOne(_event(own[first])) for _ in range(lines)], session=session)
+
+    return work
+
+
+def _event(location_id: str) -> dict[str, object]:
+    names = {"location_id": location_id, "character_id": "c", "name": "player", "text": "player takes lamp"}
+    return {"_id": f"{ObjectId()}", "kind": "took", **names, "at": datetime.now(UTC)}

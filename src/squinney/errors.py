@@ -80,6 +80,7 @@ SquinneyError
 ├── LimitReached             a size, depth or rate limit is used up
 │   ├── TooManyRequests      too many in too short a time; says how long to wait
 │   │   ├── RateLimited      http: too many requests
+│   │   ├── TooFast          game: a player does too much within a minute
 │   │   ├── TooManyTries     identity: too many attempts to sign in
 │   │   └── TooFast          social: too many posts, comments or circles within a minute
 │   ├── CartLimit            commerce

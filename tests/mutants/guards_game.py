@@ -156,6 +156,12 @@ GUARDS = [
         "pass",
         "test_names_are_taken_once",
     ),
+    _rules(
+        "a player does so much a minute",
+        'if pace["count"] + acts > most:',
+        "if False:",
+        "test_a_player_does_so_much_a_minute_in_whatever_process",
+    ),
     _rooms(
         "who has a newer copy of the room keeps it",
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)',

@@ -28,6 +28,7 @@ MOST_INTRINSIC = 25
 MOST_VITAL = 10_000
 WEIGHT_PER_STRENGTH = 15
 EVENT_DAYS = 2
+WORDS_COUNT = 5  # acts that what is said counts for: everybody there has to read it
 
 HolderKind = Literal["character", "location", "item", "void"]
 REGIONS = ("head", "hands", "feet", "body")
@@ -130,6 +131,7 @@ class Character(TypedDict):
     version: int
     txns: list[Any]
     created_at: datetime
+    pace: NotRequired[dict[str, Any]]
     shop: NotRequired[dict[str, int]]
     wanders: NotRequired[bool]
 

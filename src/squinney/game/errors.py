@@ -1,6 +1,6 @@
 """What the world refuses."""
 
-from squinney.errors import Conflict, LimitReached, NotFound
+from squinney.errors import Conflict, LimitReached, NotFound, TooManyRequests
 
 
 class UnknownCharacter(NotFound):
@@ -53,3 +53,7 @@ class TooHeavy(LimitReached):
 
 class NoSpace(LimitReached):
     """There are too many things already, or they are nested too deep."""
+
+
+class TooFast(TooManyRequests):
+    """A player does too much within a minute."""

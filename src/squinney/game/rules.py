@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from squinney.game.documents import (
@@ -14,8 +15,9 @@ from squinney.game.documents import (
     Item,
     Location,
 )
-from squinney.game.errors import InUse, NoSpace, OutOfReach, TooHeavy
+from squinney.game.errors import InUse, NoSpace, OutOfReach, TooFast, TooHeavy
 
+MINUTE = timedelta(minutes=1)
 COPIED = ("bonus", "price", "stack", "region", "hands", "count")
 DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "d": "down"}
 
@@ -136,6 +138,20 @@ def adjusted(sheet: Mapping[str, Any], health: int, mana: int, intrinsics: Mappi
             **{name: min(max(1, value), MOST_INTRINSIC) for name, value in values.items()},
         },
     }
+
+
+def pace_after(character: Mapping[str, Any], acts: int, most: int, now: datetime) -> dict[str, Any]:
+    """What a player has done in this minute, with so many acts more.
+
+    Raises: `TooFast` where that is too much.
+    """
+    pace = character.get("pace")
+    if pace is None or not pace["from"] <= now < pace["from"] + MINUTE:
+        return {"from": now, "count": acts}
+    if pace["count"] + acts > most:
+        wait = max(1, round((pace["from"] + MINUTE - now).total_seconds()))
+        raise TooFast(f"{character['name']} is out of breath; wait {wait} s", limit=most, retry_after_seconds=wait)
+    return {"from": pace["from"], "count": pace["count"] + acts}
 
 
 def price_of(item: Mapping[str, Any], qty: int, percent: int, *, rounded_up: bool) -> int:

@@ -12,13 +12,15 @@ from squinney.game.repair import find_problems, repair
 from squinney.game.world import World
 from squinney.system import Proof, System, counts_of
 
+ACTS_PER_MINUTE = 300  # of one player: `take all` is up to fifty
+
 SYSTEM = System(
     package="squinney.game",
     title="World",
     what="Rooms, things and characters, in which each thing is in one place and no gold is lost.",
     collections=COLLECTIONS,
     queries=QUERIES,
-    build=lambda db, transactions: {"world": World(db, transactions=transactions)},
+    build=lambda db, transactions: {"world": World(db, transactions=transactions, acts_per_minute=ACTS_PER_MINUTE)},
     jobs=JOBS,
     find_problems=find_problems,
     repair=repair,

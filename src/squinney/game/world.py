@@ -37,13 +37,16 @@ class World(Reading, Building, Walking, Carrying, Packing, Using, Trading):
         transactions: Transactions | None = None,
         clock: Clock = utcnow,
         remembers: int = MOST_REMEMBERED,
+        acts_per_minute: int = 0,
     ) -> None:
-        """`remembers` so many documents, from which actions are planned without a read; 0: each action reads."""
+        """`remembers` so many documents, from which actions are planned without a read; 0: each action reads.
+        A player may do so many acts a minute, of which words count for five; 0: as many as they like."""
         self._db = pinned(db)
         self._records = Records(self._db)
         self._memory = Memory(checks.integer(remembers, "remembers", least=0))
         self._transactions = transactions or Transactions(db)
         self._clock = clock
+        self._acts_per_minute = checks.integer(acts_per_minute, "acts_per_minute", least=0)
 
     def load_world(self, file: Path | str) -> Report:
         """Make the world of a YAML or JSON file, or of CircleMUD files (one, or a folder of them).

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, LimitReached
 from squinney.game import (
     IntoItself,
@@ -18,6 +20,7 @@ from squinney.game import (
     NotForSale,
     NotMadeForThat,
     OutOfReach,
+    TooFast,
     TooHeavy,
     UnknownCharacter,
     UnknownLocation,
@@ -26,7 +29,7 @@ from squinney.game import (
     find_problems,
 )
 from squinney.mongo.schema import Db
-from squinney.transactions import Key, KeyReused
+from squinney.transactions import Key, KeyReused, Mode, Transactions
 
 
 def ids(entries: Any) -> list[str]:
@@ -314,3 +317,32 @@ def test_a_wrong_thing_is_refused_with_its_field(world: World, field: str, wrong
     with pytest.raises(Invalid) as refused:
         world.create_item("thing", **wrong)
     assert refused.value.details["field"] == field
+
+
+@pytest.mark.parametrize("mode", ["native", "two-phase"])
+def test_a_player_does_so_much_a_minute_in_whatever_process(game_db: Db, mode: Mode) -> None:
+    now = [utcnow()]
+    one, other = (
+        World(game_db, transactions=Transactions(game_db, mode), clock=lambda: now[0], acts_per_minute=12)
+        for _ in range(2)
+    )
+    one.create_location("hall", description="d", exits={"n": "hall"})
+    one.create_character("Ann", id="ann", location="hall")
+    one.create_character("Rat", id="rat", location="hall", kind="monster")
+    one.say("ann", "one")
+    other.say("ann", "two")  # each counts for five
+    one.move("ann", "n")
+    other.move("ann", "n")
+    for act in (lambda: one.move("ann", "n"), lambda: other.say("ann", "three")):
+        with pytest.raises(TooFast, match="out of breath; wait 60 s") as refused:
+            act()
+    assert (refused.value.details["limit"], refused.value.details["retry_after_seconds"]) == (12, 60)
+    for _ in range(13):
+        one.move("rat", "n")
+    now[0] += timedelta(minutes=1)
+    other.say("ann", "three")
+    assert [event["text"] for event in one.recent("hall", limit=50) if event["kind"] == "said"] == [
+        "three",
+        "two",
+        "one",
+    ]

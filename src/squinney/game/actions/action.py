@@ -29,6 +29,7 @@ class Action:
     _memory: Memory
     _transactions: Transactions
     _clock: Clock
+    _acts_per_minute: int
 
     def _act(self, kind: str, plan: Planned, key: str | Key | None, arguments: Mapping[str, Any]) -> Event:
         """Plan by what is remembered, and again by what is read where the plan is refused for that."""
@@ -50,6 +51,8 @@ class Action:
         draft = Draft(self._clock(), records)
         try:
             event = plan(draft)
+            if self._acts_per_minute:
+                draft.count_acts(self._acts_per_minute)
             return draft, Plan(draft.steps(), result=event)
         except SquinneyError:
             if not records.has_trusted:

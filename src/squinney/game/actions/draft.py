@@ -19,6 +19,7 @@ from squinney.game.documents import (
     LOCATIONS,
     MOST_LISTED,
     MOST_SEEN,
+    WORDS_COUNT,
     Character,
     Entry,
     Event,
@@ -169,6 +170,14 @@ class Draft:
         }
         self.events.append(cast(Event, event))
         return self.events[-1]
+
+    def count_acts(self, most: int) -> None:
+        """Who acts, where they are a player, does one thing more in this minute. Raises: `TooFast`."""
+        event = self.events[-1]
+        who = self._characters[event["character_id"]]
+        if who["kind"] == "player":
+            acts = WORDS_COUNT if event["kind"] == "said" else 1
+            self.set_own(who, set={"pace": rules.pace_after(who, acts, most, self.at)})
 
     def steps(self) -> list[Step]:
         """All of it, as guarded steps. Raises where somebody would carry too much."""

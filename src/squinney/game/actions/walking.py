@@ -6,10 +6,10 @@ from squinney import checks
 from squinney.game import rules
 from squinney.game.actions.action import Action
 from squinney.game.actions.draft import Draft
-from squinney.game.documents import CHARACTERS, MOST_LISTED, MOST_SEEN, Event
+from squinney.game.documents import MOST_LISTED, MOST_SEEN, Event
 from squinney.game.errors import NoExit, UnknownLocation
 from squinney.mongo.connect import operation
-from squinney.transactions import Key, Stale, Step
+from squinney.transactions import Key
 
 LONGEST_WORDS = 500
 
@@ -33,16 +33,14 @@ class Walking(Action):
     def say(self, character: str, text: str, *, key: str | Key | None = None) -> Event:
         """Say something to those in the room.
 
-        Atomic: the event, with a guard on where the speaker is, in one `Transactions` run.
+        Atomic: the event and the speaker, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `Invalid`, `UnknownCharacter`, `Busy`, `KeyReused`, `StillRunning`, `Unavailable`.
         """
         checks.text(text, "text", least=1, most=LONGEST_WORDS)
 
         def plan(draft: Draft) -> Event:
-            who = draft.records.character(character)
-            here = {"location.id": who["location"]["id"]}
-            draft.add(Step(CHARACTERS, character, guard=here, refused=Stale))
+            who = draft.character(draft.records.character(character))
             return draft.tell("said", who, text)
 
         return self._act("say", plan, key, {"character": character, "text": text})

@@ -17,6 +17,7 @@ from squinney.game import (
     NotForSale,
     NotMadeForThat,
     OutOfReach,
+    TooFast,
     TooHeavy,
     UnknownCharacter,
     UnknownLocation,
@@ -37,7 +38,7 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 Owner = Annotated[str, Query(min_length=1, max_length=200)]
 F = TypeVar("F", bound=Callable[..., Any])
 _ONCE: list[type[Any]] = [Busy, KeyReused, StillRunning]
-_ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, *_ONCE]
+_ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, TooFast, *_ONCE]
 _LIMITS: list[type[Any]] = [TooHeavy, NoSpace]
 
 

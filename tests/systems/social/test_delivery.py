@@ -42,6 +42,7 @@ def says(network: Network, me: str, circles: list[str] = PUBLIC) -> str:
 def test_workers_that_are_killed_in_the_middle_lose_and_double_nothing(social_db: Db, mongod: Embedded) -> None:
     """Two at once, each ended by SIGKILL, again and again."""
     size, batch, kills = (100_000, 2_000, 10) if IN_FULL else (1_000, 50, 1)
+    began = time.monotonic()
     readers = crowd(Network(social_db), size)
     post = says(Network(social_db), "ann")
     news = social_db["social.news"]
@@ -63,6 +64,7 @@ def test_workers_that_are_killed_in_the_middle_lose_and_double_nothing(social_db
     entries = [entry["_id"] for entry in news.find()]
     assert sorted(entry["u"] for entry in entries) == readers
     assert {entry["p"] for entry in entries} == {post}
+    print(f"{size:,} deliveries, {2 * kills} workers killed, {time.monotonic() - began:.0f} s")
 
 
 def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:

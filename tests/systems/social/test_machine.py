@@ -261,3 +261,4 @@ def test_nobody_ever_sees_what_the_rules_forbid(shelf: Shelf) -> None:
     most = a_tenth_of(100)
     limits = settings(max_examples=most, stateful_step_count=30, deadline=None, suppress_health_check=slow)
     run_state_machine_as_test(OnServer, settings=limits)
+    print(f"{most} histories of up to 30 changes")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.racing import at_once
-from tests.sizes import IN_FULL
+from tests.sizes import IN_FULL, heavy
 from tests.systems.social.conftest import Ticking
 
 from squinney.errors import Invalid
@@ -363,7 +363,8 @@ def test_notices_are_counted_until_they_are_seen(network: Network, people: Peopl
     assert [one["kind"] for one in network.notices(ann).items] == ["circled"]
 
 
-@pytest.mark.timeout(120)
+@heavy
+@pytest.mark.timeout(300)
 def test_fifty_commenters_at_once_are_counted_and_shown_in_every_feed(social_db: Db) -> None:
     network = Network(social_db)
     network.join("Ann", user="ann")
@@ -379,6 +380,7 @@ def test_fifty_commenters_at_once_are_counted_and_shown_in_every_feed(social_db:
         (seen,) = network.news(reader).items
         assert (seen["comment_count"], [one["id"] for one in seen["comments"]]) == (size, latest)
     assert list(find_problems(social_db)) == []
+    print(f"{size} commenters at once, seen alike in {len(readers):,} feeds")
 
 
 def test_a_deleted_post_takes_its_comments_along(network: Network, people: People, social_db: Db) -> None:

@@ -16,6 +16,7 @@ from squinney import assembly
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
 from squinney.system import System
+from squinney.testing.children import preload
 from squinney.testing.crash.deaths import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
 from squinney.testing.emptying import filled
@@ -70,9 +71,16 @@ class Cases:
     def __init__(self, *modules: str) -> None:
         self.modules = modules
         self.by_name = _found(modules)
+        preload("squinney.assembly", *modules)
 
     def __iter__(self) -> Iterator[Case]:
         return iter(self.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __contains__(self, case: object) -> bool:
+        return case in self.by_name.values()
 
     def covered(self) -> set[str]:
         """The public operations and jobs that are swept."""

@@ -91,7 +91,7 @@ SquinneyError
 │   ├── TooHeavy             game
 │   ├── BalanceLimit         ledger
 │   └── SocialLimit          social
-└── Unavailable              MongoDB is away or slow; the outcome may be unknown
+└── Unavailable              MongoDB is away or slow, or all are busy; the outcome may be unknown
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     ├── SnapshotTooOld       a check of stored data takes longer than the server can look back
     ├── TimedOut             the deadline passed; nothing was changed
@@ -158,7 +158,7 @@ class TooManyRequests(LimitReached):
 
 
 class Unavailable(SquinneyError):
-    """MongoDB is away or too slow.
+    """It cannot be had now: MongoDB is away or too slow, or too much is being done. The message says which.
 
     `outcome_unknown` is true when the operation may have happened all the same: repeat it with its idempotency key.
     """

@@ -375,6 +375,9 @@ def test_what_is_scheduled_says_so(pages: TestClient) -> None:
 LARGE_TABLE = "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
 
 
+ADA_SAYS = {"author_id": "ada", "author_name": "Ada"}
+
+
 def test_what_takes_long_to_render_is_rendered_in_another_process(
     pages: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,10 +399,13 @@ def test_what_takes_long_to_render_is_rendered_in_another_process(
         pages.get(f"/api/content/nodes/{large['id']}/html"),
         pages.post("/site/-/preview", data={"text": f"other\n\n{LARGE_TABLE}"}),
         pages.get("/site/small"),
+        pages.get(f"/api/comments/nodes/{small['id']}"),
+        pages.post(f"/api/comments/nodes/{small['id']}", json={**ADA_SAYS, "text": "*d* " * 900}),
         pages.get(f"/api/content/feeds/{pages.get('/api/content/by-path?path=/blog').json()['id']}.rss"),
     ]:
-        assert (shown.status_code, "from elsewhere" in shown.text) == (200, not shown.url.path.endswith(".rss"))
-    assert elsewhere == ["_markdown", "_markdown", "_comment"], "kept by its text, and small texts stay here"
+        assert shown.is_success, shown.text
+        assert ("from elsewhere" in shown.text) is not shown.url.path.endswith(".rss")
+    assert elsewhere == ["_markdown", "_markdown", "_comment", "_comment"], "kept by its text; small ones stay here"
 
 
 def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
@@ -418,6 +424,30 @@ def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
     assert pages.post("/site/-/preview", data={"text": LARGE_TABLE}).status_code == 503
     pages.app.state.processes = None
     assert "<table>" in pages.get("/site/large").text, "what could not be rendered is not kept"
+
+
+def test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed(
+    pages: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_page(pages, slug="small", text="a")
+    node_id = pages.get("/api/content/by-path?path=/small").json()["id"]
+    asked = []
+
+    def busy(*_: Any) -> str:
+        asked.append(1)
+        raise Unavailable("too much is being computed at this moment")
+
+    assert isinstance(pages.app, FastAPI)
+    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    pages.app.state.processes = busy
+    for letter in "cde":
+        posted = pages.post(f"/api/comments/nodes/{node_id}", json={**ADA_SAYS, "text": f"*{letter}* " * 900})
+        assert (posted.status_code, posted.json()["html"][:8]) == (201, f"<pre>*{letter}*")
+    pages.post(f"/api/comments/nodes/{node_id}", json={**ADA_SAYS, "text": "*small*"})
+    asked.clear()
+    shown = pages.get(f"/api/comments/nodes/{node_id}").json()["items"]
+    assert ["<em>" in comment["html"] for comment in shown] == [False, False, False, True]
+    assert asked == [1], "who was refused once does not wait again and again"
 
 
 @pytest.mark.parametrize("text", ["x" * 500_001, "|a|b|\n|-|-|\n" * 9_000, "[" * 60_000])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import threading
+import time
 from typing import Any
 
 import pytest
+from pymongo.errors import NetworkTimeout
 from starlette.responses import StreamingResponse
 from starlette.testclient import TestClient
 from tests.api.asgi import call
+from tests.racing import at_once
 
 from squinney import assembly
+from squinney.errors import Unavailable
 from squinney.http.options import Options
-from squinney.service import logs
+from squinney.service import logs, openapi
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
@@ -101,3 +107,66 @@ def _route(path: str, endpoint: Any) -> Any:
     from fastapi.routing import APIRoute
 
     return APIRoute(path, endpoint, response_model=None)
+
+
+def _from_mongodb() -> Unavailable:
+    error = Unavailable("MongoDB took too long to answer", outcome_unknown=True)
+    error.__cause__ = NetworkTimeout("timed out")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "says_not"),
+    [
+        (Unavailable("too many people are signing in at this moment"), "Please try again in a moment.", "database"),
+        (Unavailable("too busy", outcome_unknown=True), "Please try again in a moment.", "may have been done"),
+        (_from_mongodb(), "It may have been done all the same", "try again in a moment"),
+    ],
+)
+def test_a_page_says_what_is_the_matter_and_blames_nothing_else(
+    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch, error: Unavailable, says: str, says_not: str
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(type(systems.services["commerce"]["orders"]), "get", away)
+    app = create_site(systems, options=Options(secret=SECRET))
+    with TestClient(app) as client:
+        page = client.get("/shop/orders/x", headers={"Accept": "text/html"})
+    assert (page.status_code, "retry-after" in page.headers) == (503, True)
+    assert (error.message in page.text, says in page.text, says_not in page.text) == (True, True, False)
+
+
+def test_making_the_document_of_the_api_does_not_hold_the_event_loop(systems: assembly.Assembled) -> None:
+    app = create_site(systems, options=Options(secret=SECRET))
+    makers = []
+
+    def make() -> dict[str, Any]:
+        makers.append(threading.current_thread().name)
+        return {"openapi": "3.1.0"}
+
+    app.openapi = make  # type: ignore[method-assign]
+
+    async def look() -> Any:
+        return threading.current_thread().name, await call(app, "GET", "/api/openapi.json")
+
+    loop_thread, answer = asyncio.run(look())
+    assert answer.status == 200
+    assert makers != [loop_thread]
+    assert len(makers) == 1
+
+
+def test_the_document_of_the_api_is_made_once_however_many_ask(
+    systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_site(systems, options=Options(secret=SECRET))
+    made = []
+
+    def slowly(**_: Any) -> dict[str, Any]:
+        made.append(1)
+        time.sleep(0.05)
+        return {"components": {}, "paths": {}}
+
+    monkeypatch.setattr(openapi, "get_openapi", slowly)
+    at_once(4, lambda _: app.openapi())
+    assert made == [1]

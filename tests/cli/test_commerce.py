@@ -95,13 +95,23 @@ def test_products_are_listed_and_shown(squinney: Squinney, ready_db: Db) -> None
     tv = {"_id": "tv", "type": "TV", "title": "A [set]", "pricing": PRICING, "details": details}
     Catalog(ready_db).add({**tv, "category_ids": [jazz["_id"]]})
     Catalog(ready_db).import_products([line("a"), line("b")])
+    Catalog(ready_db).patch("b", {"details": {"genre": ["Noir"]}})
     Inventory(ready_db).receive("a", 7)
     listed = squinney("commerce", "products", "--type", "Film", "--limit", "1", COLUMNS="200").stdout
-    assert ("0.90 EUR" in listed, "7" in listed, "more: --cursor" in listed) == (True, True, True)
-    for options in (["--category", "jazz"], ["--words", "set"], ["--prefix", "a [s"]):
-        found = json.loads(squinney("commerce", "products", *options, "--json").stdout)
-        assert [one["_id"] for one in found["items"]] == ["tv"], options
+    assert [*map(str.strip, listed.splitlines()[3].split("│"))][1:-1] == ["a", "a", "Film", "0.90 EUR", "7"]
+    assert "more: --cursor" in listed
+    for options, expected in {
+        "--category jazz": ["tv"],
+        "--category jazz --type Film": [],
+        "--words set": ["tv"],
+        "--prefix A": ["a", "tv"],
+        "--genre Noir": ["b"],
+        "--type Film --sort=-title": ["b", "a"],
+    }.items():
+        found = json.loads(squinney("commerce", "products", *options.split(), "--json").stdout)
+        assert [one["_id"] for one in found["items"]] == expected, options
     assert squinney("commerce", "products", "--category", "jazz", "--words", "set").returncode == 2
+    assert json.loads(squinney("commerce", "product", "a", "--json").stdout)["stock"]["qty"] == 7
     shown = squinney("commerce", "product", "tv").stdout
     assert ("tv: A [set]" in shown, "Ports: HDMI, USB" in shown, "Categories: jazz" in shown) == (True, True, True)
     assert squinney("commerce", "product", "nothing").returncode == 3
@@ -116,6 +126,9 @@ def test_orders_are_listed_shown_cancelled_and_settled(squinney: Squinney, ready
         carts.checkout(cart_id, key="k")
     ids = [one["_id"] for one in json.loads(squinney("commerce", "orders", "--json").stdout)["items"]]
     assert (len(ids), ids[0]) == (2, cart_id)
+    first = json.loads(squinney("commerce", "orders", "--limit", "1", "--json").stdout)
+    rest = json.loads(squinney("commerce", "orders", "--cursor", first["next"], "--json").stdout)
+    assert [one["_id"] for one in first["items"] + rest["items"]] == ids
     assert "ada" not in (bobs := squinney("commerce", "orders", "--customer", "bob", COLUMNS="200").stdout)
     assert (cart_id in bobs, "1.80 EUR" in bobs) == (True, True)
     assert "2 x a a at 0.90 EUR" in squinney("commerce", "order", cart_id).stdout
@@ -128,8 +141,11 @@ def test_orders_are_listed_shown_cancelled_and_settled(squinney: Squinney, ready
 
 def test_categories_are_added_shown_and_removed(squinney: Squinney, ready_db: Db) -> None:
     assert squinney("commerce", "add-category", "Music").stdout.strip() == "music: Music"
-    assert squinney("commerce", "add-category", "Jazz", "--parent", "music").stdout.strip() == "jazz: Jazz"
-    assert squinney("commerce", "category", "jazz").stdout.startswith("Music > Jazz")
-    assert "jazz: Jazz" in squinney("commerce", "category", "music").stdout
+    jazz = ["Jazz", "--slug", "all-that", "--parent", "music"]
+    assert squinney("commerce", "add-category", *jazz).stdout.strip() == "all-that: Jazz"
+    assert squinney("commerce", "category", "all-that").stdout.startswith("Music > Jazz")
+    assert "all-that: Jazz" in squinney("commerce", "category", "music").stdout
+    found = json.loads(squinney("commerce", "category", "music", "--json").stdout)
+    assert [child["slug"] for child in found["children"]] == ["all-that"]
     assert squinney("commerce", "remove-category", "music").returncode == 5
     assert squinney("commerce", "remove-category", "music", "--children", "cascade").stdout.strip() == "2 removed"

@@ -14,6 +14,15 @@ _media = guards_of("squinney.content.files.media", "tests/unit/test_imports.py")
 _session = guards_of("squinney.identity.sessions", "tests/systems/identity/test_sessions_and_keys.py")
 _step = guards_of("squinney.transactions.steps", "tests/patterns/test_transactions.py")
 _erase = guards_of("squinney.content.comments.people", "tests/systems/content/test_discussions.py")
+_carts_start = guards_of("squinney.commerce.system", "tests/systems/commerce/test_carts.py")
+_carts_days = guards_of("squinney.commerce.jobs", "tests/systems/commerce/test_carts.py")
+_main = guards_of("squinney.service.commands.main", "tests/cli/test_commands.py")
+_lists = guards_of("squinney.commerce.surface.cli_lists", "tests/cli/test_commerce.py")
+_admin = guards_of("squinney.commerce.surface.web_admin", "tests/api/test_shop_pages.py")
+_products = guards_of("squinney.commerce.surface.web_admin_products", "tests/api/test_shop_pages.py")
+_form = guards_of("squinney.commerce.surface.product_form", "tests/unit/test_product_form.py")
+_viewer = guards_of("squinney.content.surface.viewer", "tests/api/test_content_pages.py")
+_document = guards_of("squinney.service.openapi", "tests/api/test_failures.py")
 
 PROCESSES = [
     _process(
@@ -158,6 +167,93 @@ COMMANDS = [
         "",
         "test_no_name_of_a_person_stays_anywhere",
     ),
+    _viewer(
+        "who was refused once does not wait again",
+        "_refuse if is_busy else processes_of(request)",
+        "processes_of(request)",
+        "test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed",
+    ),
+    _document(
+        "one thread makes the document",
+        "        with self._making:\n",
+        "        if True:\n",
+        "test_the_document_of_the_api_is_made_once_however_many_ask",
+    ),
+    _document(
+        "the document is made in a thread",
+        "def show_document(",
+        "async def show_document(",
+        "test_making_the_document_of_the_api_does_not_hold_the_event_loop",
+    ),
+    _carts_start(
+        "how long carts are kept is asked at the start",
+        "    keep_seconds_for()  #",
+        "    #",
+        "test_a_time_to_keep_that_cannot_be_used_is_refused_at_the_start",
+    ),
+    _carts_days(
+        "carts are kept for a week at least",
+        " and 7 <= int(days) <= 36_500",
+        "",
+        "test_how_long_carts_are_kept_can_be_set",
+    ),
+    _main(
+        "the shell's words are where it puts them",
+        'os.environ.get("COMP_WORDS", "").split()[1:] if "_SQUINNEY_COMPLETE" in os.environ else sys.argv[1:]',
+        "sys.argv[1:]",
+        "tests/unit/test_imports.py::test_commands_of_a_group_load_no_other",
+    ),
+]
+_PRODUCTS, _ORDERS = "test_products_are_listed_and_shown", "test_orders_are_listed_shown_cancelled_and_settled"
+_CATEGORIES, _ADDED = "test_categories_are_added_shown_and_removed", "test_a_product_is_added_and_changed_by_the_form"
+SHOPKEEPING = [
+    _lists("a category goes with a type alone", "if category is not None and filters:", "if False:", _PRODUCTS),
+    _lists("a category's products are of the type", "(category, type=type_, sort", "(category, sort", _PRODUCTS),
+    _lists("products are of the type", '**({"type": type_} if type_ else {})', "", _PRODUCTS),
+    _lists("products come in the order asked for", "find(sort=sort, **paged", "find(**paged", _PRODUCTS),
+    _lists("products are of the genre", ', "genre": genre}', "}", _PRODUCTS),
+    _lists("orders are the customer's", "if customer is None else", "if True else", _ORDERS),
+    _lists("orders go on at the cursor", '"orders"), {"cursor": cursor, "limit"', '"orders"), {"limit"', _ORDERS),
+    _lists("a category has the slug given", ".add(name, slug, parent)", ".add(name, None, parent)", _CATEGORIES),
+    _lists("a category has the parent given", ".add(name, slug, parent)", ".add(name, slug)", _CATEGORIES),
+    _lists("what is below goes or stays as said", "remove(slug, children=children)", "remove(slug)", _CATEGORIES),
+    _admin(
+        "back to a page, and not to where a form was sent",
+        "return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else",
+        "return page if path else",
+        "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
+    ),
+    _admin(
+        "a SKU finds its product",
+        "first = [] if cursor else catalog.get_many([words])",
+        "first: list[Product] = []",
+        "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
+    ),
+    _products("a form sent twice adds one", ', key=Key(key, "web"))', ")", _ADDED),
+    _products(
+        "what somebody else changed is not overwritten",
+        "expected_version=version)",
+        'expected_version=product["version"])',
+        "test_a_form_of_a_product_that_somebody_changed_meanwhile_says_so",
+    ),
+    _form(
+        "what the form does not show stays",
+        '        **{name: before[name] for name in ("asin", "shipping") if name in before},\n',
+        "",
+        f"tests/api/test_shop_pages.py::{_ADDED}",
+    ),
+    _form(
+        "a line that nobody touched keeps its value",
+        "before[name] if same else ",
+        "",
+        "test_a_line_that_nobody_touched_keeps_its_time",
+    ),
+    _form(
+        "a name is said once",
+        "        if name in found:\n",
+        "        if False:\n",
+        "test_a_line_that_says_nothing_clear_is_refused",
+    ),
 ]
 
-GUARDS = [*PROCESSES, *FACETS, *LIBRARY, *COMMANDS]
+GUARDS = [*PROCESSES, *FACETS, *LIBRARY, *COMMANDS, *SHOPKEEPING]

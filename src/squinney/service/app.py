@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from squinney import __version__, assembly
 from squinney.http.options import Options
-from squinney.http.routes import SystemRoutes, paths_of
+from squinney.http.routes import SystemRoutes, known_queries_only, paths_of
 from squinney.service import health, openapi
 from squinney.service.metrics import Metrics
 from squinney.service.middleware.api_keys import first_part
@@ -22,7 +22,7 @@ def application(assembled: Assembled, options: Options) -> FastAPI:
         title="Squinney",
         version=__version__,
         summary="Crash-safe application back ends on MongoDB",
-        openapi_url="/api/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )
@@ -34,7 +34,10 @@ def application(assembled: Assembled, options: Options) -> FastAPI:
         app.router.routes.append(SystemRoutes(module.router))
         app.state.scopes.update({first_part(path): system.name for path in paths_of(module.router)})
     app.include_router(health.router)
-    app.openapi = lambda: openapi.describe(app)  # type: ignore[method-assign]
+    app.openapi = openapi.Document(app)  # type: ignore[method-assign]
+    app.add_api_route(
+        "/api/openapi.json", openapi.show_document, include_in_schema=False, dependencies=[known_queries_only]
+    )
     return app
 
 

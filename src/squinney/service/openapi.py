@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
 
 from squinney.http.problems import MEDIA_TYPE
 from squinney.http.routes import flat
@@ -29,18 +31,35 @@ EVERYWHERE = {
 WITH_BODY = {"400", "408", "413"}
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The document of all routes, made once."""
-    if app.openapi_schema is None:
-        routes = list(flat(app.routes))
-        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
-        document["components"].setdefault("securitySchemes", {})["key"] = SECURITY
-        for path, item in document["paths"].items():
-            for method, operation in item.items():
-                if path.startswith(PREFIX) and path not in OPEN:
-                    _complete(operation, scope_for(method.upper(), path, app.state.scopes))
-        app.openapi_schema = document
-    return app.openapi_schema
+class Document:
+    """The document of all routes, made once, when it is first asked for: by one thread, for which others wait."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._making = threading.Lock()
+
+    def __call__(self) -> dict[str, Any]:
+        """The document."""
+        with self._making:
+            if self._app.openapi_schema is None:
+                self._app.openapi_schema = _described(self._app)
+            return self._app.openapi_schema
+
+
+def show_document(request: Request) -> JSONResponse:
+    """No coroutine: making the document takes more than a second, in which the event loop would answer nobody."""
+    return JSONResponse(request.app.openapi())
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    routes = list(flat(app.routes))
+    document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
+    document["components"].setdefault("securitySchemes", {})["key"] = SECURITY
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if path.startswith(PREFIX) and path not in OPEN:
+                _complete(operation, scope_for(method.upper(), path, app.state.scopes))
+    return document
 
 
 def _complete(operation: dict[str, Any], scope: str) -> None:

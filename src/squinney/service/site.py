@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
@@ -136,7 +137,9 @@ def show_error(request: Request, error: SquinneyError) -> Response:
         return answer
     if isinstance(error, SignInNeeded):
         return RedirectResponse(f"/sign-in?next={quote(way_back(request))}", status_code=303)
-    page = render(request, "error.html", status=answer.status_code, message=error.message, code=error.code)
+    unknown = getattr(error, "outcome_unknown", False) and isinstance(error.__cause__, PyMongoError)
+    shown = {"message": error.message, "code": error.code, "unknown": unknown}
+    page = render(request, "error.html", status=answer.status_code, **shown)
     if "retry-after" in answer.headers:
         page.headers["Retry-After"] = answer.headers["retry-after"]
     return page

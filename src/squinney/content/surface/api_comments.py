@@ -24,8 +24,8 @@ from squinney.content import (
     Viewer,
 )
 from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
-from squinney.content.nodes import render
 from squinney.content.surface.models import As
+from squinney.content.surface.viewer import comment_html
 from squinney.errors import Forbidden
 from squinney.http.answers import answer, list_of, page_of
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
@@ -142,8 +142,12 @@ class Erased(BaseModel):
     names: int
 
 
-def _out(comment: Comment) -> Any:
-    return {**comment, "html": render.comment(comment["text"])}
+async def _showing(request: Request) -> Callable[[Comment], Any]:
+    """What shows a comment; one whose text takes long to render holds nobody else up."""
+    return lambda comment: {**comment, "html": str(comment_html(request, comment["text"]))}
+
+
+Out = Annotated[Callable[[Comment], Any], Depends(_showing)]
 
 
 def _require_own_name(viewer: Viewer, user_id: str) -> None:
@@ -160,8 +164,8 @@ def _may(look: Callable[[str, Viewer], object], node_id: str, viewer: Viewer) ->
     return True
 
 
-def _page(page: Page[Comment], sign: Any) -> Any:
-    return {"items": [_out(comment) for comment in page.items], "next": sign(page.next)}
+def _page(page: Page[Comment], out: Out, sign: Any) -> Any:
+    return {"items": [out(comment) for comment in page.items], "next": sign(page.next)}
 
 
 READ = responses(UnknownNode, UnknownComment, StrategyCannot)
@@ -171,16 +175,17 @@ POST = responses(UnknownNode, UnknownComment, Forbidden, StrategyCannot, Discuss
 
 
 @router.post("/nodes/{node_id}", status_code=201, response_model=CommentModel, responses=POST)
-def post_comment(talk: Talk, viewer: As, node_id: NodeId, body: NewComment, key: IdempotencyKey) -> Any:
+def post_comment(talk: Talk, out: Out, viewer: As, node_id: NodeId, body: NewComment, key: IdempotencyKey) -> Any:
     """Add a comment or a reply."""
     _require_own_name(viewer, body.author_id)
     author: Any = {"_id": body.author_id, "name": body.author_name}
-    return _out(talk.post(node_id, author, body.text, body.reply_to, key=key))
+    return out(talk.post(node_id, author, body.text, body.reply_to, key=key))
 
 
 @router.get("/nodes/{node_id}", response_model=page_of(CommentModel), responses=READ)
 def list_comments(
     talk: Talk,
+    out: Out,
     sign: Signing,
     node_id: NodeId,
     cursor: Cursor = None,
@@ -189,7 +194,7 @@ def list_comments(
     at: Annotated[str | None, Query(max_length=200, description="Begin at the comment with this slug")] = None,
 ) -> Any:
     """Some comments, oldest first or by threads."""
-    return _page(talk.page(node_id, cursor, limit, order, at=at), sign)
+    return _page(talk.page(node_id, cursor, limit, order, at=at), out, sign)
 
 
 @router.get("/nodes/{node_id}/count", response_model=Count, responses=READ)
@@ -199,22 +204,22 @@ def count_comments(talk: Talk, node_id: NodeId) -> Any:
 
 
 @router.get("/nodes/{node_id}/comment", response_model=CommentModel, responses=READ)
-def get_comment(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
+def get_comment(talk: Talk, out: Out, node_id: NodeId, slug: Slug) -> Any:
     """One comment, by its slug."""
-    return _out(talk.get(node_id, slug))
+    return out(talk.get(node_id, slug))
 
 
 @router.get("/nodes/{node_id}/discussion", response_model=list_of(CommentModel), responses=READ)
-def get_discussion(talk: Talk, node_id: NodeId, slug: Slug) -> Any:
+def get_discussion(talk: Talk, out: Out, node_id: NodeId, slug: Slug) -> Any:
     """A comment and all below it."""
-    return [_out(comment) for comment in talk.discussion(node_id, slug)]
+    return [out(comment) for comment in talk.discussion(node_id, slug)]
 
 
 @router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
-def edit_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
+def edit_comment(talk: Talk, out: Out, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
     """Change a comment's text; on somebody's behalf, one of their own."""
-    body.require_fixed(lambda: _out(talk.get(node_id, slug)), CommentModel)
-    return _out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
+    body.require_fixed(lambda: out(talk.get(node_id, slug)), CommentModel)
+    return out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
 
 
 @router.delete("/nodes/{node_id}/comment", status_code=204, responses=WRITE)
@@ -247,6 +252,7 @@ def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Deci
 @router.get("/queue", response_model=page_of(FlagModel), responses=responses())
 def list_queue(
     queue: Queue,
+    out: Out,
     sign: Signing,
     viewer: As,
     cursor: Cursor = None,
@@ -254,41 +260,48 @@ def list_queue(
 ) -> Any:
     """What waits for a decision, longest waiting first; on somebody's behalf, of nodes that they may edit."""
     page = queue.queue(cursor=cursor, limit=limit, viewer=viewer)
-    items = [{**one.flag, "comment": _out(one.comment) if one.comment else None} for one in page.items]
+    items = [{**one.flag, "comment": out(one.comment) if one.comment else None} for one in page.items]
     return {"items": items, "next": sign(page.next)}
 
 
 @router.get("/authors/{author_id}", response_model=page_of(CommentModel), responses=responses(StrategyCannot))
 def list_by_author(
-    talk: Talk, tree: Tree, sign: Signing, viewer: As, author_id: str, cursor: Cursor = None, limit: Limit = 50
+    talk: Talk,
+    tree: Tree,
+    out: Out,
+    sign: Signing,
+    viewer: As,
+    author_id: str,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Any:
     """A person's comments, newest first; on somebody's behalf, of nodes that they may read."""
     page = talk.by_author(author_id, cursor, limit)
     if viewer.trusted:
-        return _page(page, sign)
+        return _page(page, out, sign)
     nodes = {comment["node_id"] for comment in page.items}
     shown = {node_id for node_id in nodes if _may(lambda one, who: tree.by_id(one, viewer=who), node_id, viewer)}
-    return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), sign)
+    return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), out, sign)
 
 
 @router.get("/authors/{author_id}/export", response_model=list_of(CommentModel), responses=responses(Forbidden))
-def export_person(request: Request, persons: Persons, viewer: As, author_id: str) -> Any:
+def export_person(request: Request, persons: Persons, out: Out, viewer: As, author_id: str) -> Any:
     """Every comment of a person, from all strategies: one array of any length, sent while it is read.
 
     Where it breaks off it does not end in a bracket, and is no JSON.
     """
     _require_own_name(viewer, author_id)
-    written = _array(persons.export(author_id))
+    written = _array(persons.export(author_id), out)
     if getattr(request.state, "head", False):
         return Response(media_type="application/json")
     first = next(written)  # what cannot be read at all is a problem, and no answer that breaks off
     return StreamingResponse(chain([first], written), media_type="application/json")
 
 
-def _array(comments: Iterator[Comment]) -> Iterator[bytes]:
+def _array(comments: Iterator[Comment], out: Out) -> Iterator[bytes]:
     before = b"["
     for comment in comments:
-        yield before + CommentModel.model_validate(_out(comment)).model_dump_json().encode()
+        yield before + CommentModel.model_validate(out(comment)).model_dump_json().encode()
         before = b",\n"
     yield b"[]" if before == b"[" else b"]"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import Request
 from markupsafe import Markup
@@ -52,8 +53,17 @@ def comment_html(request: Request, text: str) -> Markup:
 
 
 def _html(request: Request, make: Callable[..., str], text: str) -> Markup:
-    """One text that cannot be rendered now is no reason not to show the page: it is shown as it was typed."""
+    """One text that cannot be rendered now is no reason not to show the page: it is shown as it was typed.
+
+    After the first of these no other of the request waits for its turn: a page of them would wait for minutes.
+    """
+    is_busy = getattr(request.state, "rendering_is_busy", False)
     try:
-        return Markup(make(text, elsewhere=processes_of(request)))  # noqa: S704
+        return Markup(make(text, elsewhere=_refuse if is_busy else processes_of(request)))  # noqa: S704
     except Unavailable:
+        request.state.rendering_is_busy = True
         return Markup(render.as_typed(text))  # noqa: S704
+
+
+def _refuse(*_: Any) -> str:
+    raise Unavailable("too much is being computed at this moment")

@@ -12,8 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from squinney import assembly
-from squinney.analytics import EventLog, Rollups, feed_hits, page_bytes, verify
+from squinney.analytics import EventLog, Hits, Rollups, feed_hits, page_bytes, verify
 from squinney.clock import utcnow
+from squinney.mongo.connect import seconds_left
 
 DAY = {"start": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
 EVENT = {"time": "2026-03-29T12:00:00+02:00", "host": "h", "path": "/<b>", "status": 200, "bytes": 10}
@@ -218,3 +219,25 @@ def test_csv_from_the_page(site: TestClient, systems: assembly.Assembled) -> Non
     text = site.get("/analytics/series.csv", params={"site": "s", "page": "/p", "by": "day", **bounds}).text
     assert text.startswith("at,hits\r\n")
     assert ",1\r\n" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where", "method"),
+    [
+        ("events", {"events": [{"time": "2026-01-01T00:00:00Z", "host": "h"}]}, EventLog, "record_many"),
+        ("hits", {"hits": [{"site": "s", "page": "/", "at": "2026-01-01T00:00:00Z"}]}, Hits, "record_many"),
+    ],
+)
+def test_who_records_waits_ten_seconds_and_no_minute_for_a_mongodb_that_is_away(
+    site: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, where: type, method: str
+) -> None:
+    left = []
+    record = getattr(where, method)
+
+    def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        left.append(seconds_left())
+        return record(self, *args, **kwargs)
+
+    monkeypatch.setattr(where, method, recorded)
+    assert site.post(f"/api/analytics/{path}", json=body).status_code == 201
+    assert [seconds <= 10 for seconds in left] == [True]

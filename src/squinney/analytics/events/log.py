@@ -69,7 +69,7 @@ class EventLog:
 
     # ---- writing ----
 
-    @operation(60)
+    @operation()
     def record(
         self,
         event: Mapping[str, object],

@@ -22,6 +22,7 @@ from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
+from squinney.mongo.connect import operation
 from squinney.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/analytics", tags=["analytics"], route_class=OneThreadRoute)
@@ -139,7 +140,8 @@ RejectModel = answer(Reject, without=["source"])
 def record_events(log: Log, body: NewEvents, key: IdempotencyKey) -> Any:
     """Record events; every one that cannot be stored is named."""
     events = [event.model_dump(exclude_none=True) for event in body.events]
-    recorded = log.record_many(events, key=key)
+    with operation():  # the log itself waits for a minute, which is right for ten times as many
+        recorded = log.record_many(events, key=key)
     failures = [{"index": failure.index, "reason": failure.reason} for failure in recorded.failures]
     return {"stored": recorded.stored, "failures": failures}
 
@@ -187,7 +189,8 @@ def count_statuses(log: Log, start: Start, end: End) -> Any:
 def record_hits(hits: Counters, body: NewHits, key: IdempotencyKey) -> Any:
     """Count hits."""
     given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]
-    return {"hits": hits.record_many(given, key=key)}
+    with operation():  # as for events
+        return {"hits": hits.record_many(given, key=key)}
 
 
 @router.get("/series", response_model=list[PointModel], responses=responses())

@@ -111,6 +111,14 @@ PLACEMENTS_OF = Query(
     routing="broadcast",
     reason="a campaign's zones lie on all shards; asked for by people and by a job",
 )
+PLACEMENTS_OF_SOME = Query(
+    "ads.placements-of-some",
+    "ad_placements",
+    where=lambda campaign_ids: {"campaign_id": {"$in": campaign_ids}},
+    example={"campaign_ids": ["a", "b"]},
+    routing="broadcast",
+    reason="campaigns' zones lie on all shards; asked for by a job",
+)
 LEASE = Query("ads.lease", "ad_leases", where=lambda lease_id: {"_id": lease_id}, example={"lease_id": "l"})
 SOME_LEASES = Query(
     "ads.some-leases",
@@ -157,10 +165,10 @@ DELIVERED_SINCE = Pipeline(
 SIGNING_KEY = Query("ads.signing-key", "ad_keys", where=lambda: {"_id": "serves"})
 
 
-def _rates(campaign_id: str) -> list[Document]:
-    unit = {"site": "$site", "zone": "$zone", "ad_unit": "$unit"}
+def _rates(campaign_ids: list[str], day: datetime) -> list[Document]:
+    unit = {"campaign_id": "$campaign_id", "site": "$site", "zone": "$zone", "ad_unit": "$unit"}
     return [
-        {"$match": {"campaign_id": campaign_id}},
+        {"$match": {"campaign_id": {"$in": campaign_ids}, "day": {"$gte": day}}},
         {"$group": {"_id": unit, "impressions": {"$sum": "$impressions"}, "clicks": {"$sum": "$clicks"}}},
     ]
 
@@ -178,7 +186,14 @@ SUMS = Pipeline(
     stages=_sums_of,
     example={"campaign_id": "c", "start": _DAY, "end": _DAY, "by": ["day"], "limit": 10},
 )
-RATES = Pipeline("ads.rates", "ad_counters", stages=_rates, example={"campaign_id": "c"})
+RATES = Pipeline(
+    "ads.rates",
+    "ad_counters",
+    stages=_rates,
+    example={"campaign_ids": ["a", "b"], "day": _DAY},
+    routing="few",
+    reason="what some campaigns delivered lately, once a minute",
+)
 
 
 def _sums() -> list[Document]:
@@ -246,6 +261,7 @@ QUERIES: list[Query | Pipeline] = [
     PLACEMENT,
     ZONE,
     PLACEMENTS_OF,
+    PLACEMENTS_OF_SOME,
     LEASE,
     SOME_LEASES,
     LAPSED,

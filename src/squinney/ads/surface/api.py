@@ -31,6 +31,7 @@ router = APIRouter(prefix="/api/ads", tags=["ads"], route_class=OneThreadRoute)
 
 Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
 Limit = Annotated[int, Query(ge=1, le=200)]
+MOST_CANDIDATES = 1_000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=50)]
 
@@ -306,8 +307,8 @@ def choose(network: Network, body: Wanted) -> Any:
 
 @router.post("/explain", response_model=list[CandidateModel], responses=responses())
 def explain(network: Network, body: Wanted) -> Any:
-    """Every ad of a zone with its score, or why it would be left out."""
-    return network.explain(body.site, body.zone, user=body.user, keywords=body.keywords)
+    """The best thousand ads of a zone, each with its score, or why it would be left out."""
+    return network.explain(body.site, body.zone, user=body.user, keywords=body.keywords)[:MOST_CANDIDATES]
 
 
 @router.post("/impressions", response_model=Counted, responses=responses(Busy))

@@ -188,7 +188,7 @@ def _campaign(
 ) -> Response:
     campaign = _own(request, network, campaign_id)
     now = utcnow()
-    since = rules.day_of(now) - timedelta(days=DAYS - 1)
+    since = rules.day_of(now) - timedelta(days=DAYS)
     days = sorted(network.delivered(campaign_id, "day", start=since), key=itemgetter("day"))
     placements = network.placements(campaign_id)
     return render(

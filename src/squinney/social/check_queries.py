@@ -7,28 +7,25 @@ from datetime import UTC, datetime
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Document
 from squinney.social.documents import LAST_COMMENTS
+from squinney.social.graph import SWAPPED
 from squinney.social.queries import CLEARING
 
 _ALL = "find_problems() reads everything"
 
 
 def _one_sided() -> list[Document]:
-    """Edges whose twin is missing or says something else."""
-    twin = {"owner": "$_id.other", "other": "$_id.owner"}
-    joined = {"from": "social.edges", "localField": "twin", "foreignField": "_id", "as": "found"}
-    pairs = [("circles", "in_circles"), ("circled_at", "follower_at"), ("blocked_at", "blocked_by_at")]
-
-    def at(path: str) -> Document:
-        return {"$ifNull": [path, None]}
-
-    sides = [*pairs, *((theirs, mine) for mine, theirs in pairs)]
-    differs = [{"$ne": [at(f"${here}"), at(f"$other.{there}")]} for here, there in sides]
+    """Pairs of people of whom one side is missing, or says something else than the other. As one group for each pair: a
+    look-up for each edge takes the server seven times as long."""
+    is_first = {"$lt": ["$_id.owner", "$_id.other"]}
+    pair = {"$cond": [is_first, "$_id", {"owner": "$_id.other", "other": "$_id.owner"}]}
+    seen_by_first = {name: f"${name}" for name in SWAPPED}
+    seen_by_second = {name: f"${other}" for name, other in SWAPPED.items()}
+    sides = {"$push": {"$cond": [is_first, seen_by_first, seen_by_second]}}
+    alike = {"$eq": [{"$arrayElemAt": ["$sides", 0]}, {"$arrayElemAt": ["$sides", 1]}]}
     return [
         {"$match": {"_id.owner": {"$gte": ""}}},
-        {"$set": {"twin": twin}},
-        {"$lookup": joined},
-        {"$set": {"other": {"$ifNull": [{"$first": "$found"}, {}]}}},
-        {"$match": {"$expr": {"$or": differs}}},
+        {"$group": {"_id": pair, "sides": sides}},
+        {"$match": {"$expr": {"$not": [alike]}}},
         {"$project": {"_id": 1}},
     ]
 

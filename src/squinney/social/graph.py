@@ -15,12 +15,12 @@ from squinney.social.relations import member
 
 # What the owner's side calls one thing, the other's side calls the other.
 SIDES = [("circles", "in_circles"), ("circled_at", "follower_at"), ("blocked_at", "blocked_by_at")]
-_SWAPPED = {**dict(SIDES), **{theirs: mine for mine, theirs in SIDES}}
+SWAPPED = {**dict(SIDES), **{theirs: mine for mine, theirs in SIDES}}
 
 
 def twin(edge: Document) -> Document:
     """The same edge as the other side keeps it."""
-    swapped = {_SWAPPED[name]: value for name, value in edge.items() if name != "_id"}
+    swapped = {SWAPPED[name]: value for name, value in edge.items() if name != "_id"}
     return {"_id": {"owner": edge["_id"]["other"], "other": edge["_id"]["owner"]}, **swapped}
 
 

@@ -196,8 +196,8 @@ CHECKOUT = [
     ),
     _checkout(
         "a provider's silence leaves the attempt open",
-        "        except Exception as error:\n            raise self._unsettled(payment) from error\n        return payment if",
-        "        except KeyError as error:\n            raise self._unsettled(payment) from error\n        return payment if",
+        "charge = self._gateway.cancel(attempt)\n        except Exception as error:",
+        "charge = self._gateway.cancel(attempt)\n        except KeyError as error:",
         "test_a_silent_provider_leaves_the_attempt_open",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -190,6 +191,31 @@ def test_a_timeout_is_cancelled_before_the_cart_reopens_and_a_late_capture_fails
     shop.carts.checkout(cart_id, key="k2")
     assert charges(shop) == {"cancelled": 1, "captured": 1}
     require_paired(shop)
+
+
+def test_a_fault_in_the_providers_client_is_told_in_the_log_and_not_taken_for_silence_alone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("amount_received")
+
+    shop.stock("film", 10)
+    paid = shop.cart(film=1)
+    shop.carts.checkout(paid, key="k")
+    for method in ("capture", "status", "refund"):
+        monkeypatch.setattr(shop.gateway, method, fail)
+    cart_id = shop.cart(film=2)
+    told = [
+        lambda: shop.carts.checkout(cart_id, key="k"),
+        lambda: shop.orders.cancel(paid),
+        lambda: shop.carts.settle_payments(0),
+    ]
+    for number, call in enumerate(told):
+        caplog.clear()
+        with suppress(PaymentUnsettled):
+            call()
+        shop.clock.pass_seconds(60)
+        assert "KeyError('amount_received')" in caplog.text, number
 
 
 def test_a_pending_cart_older_than_every_timeout_keeps_its_goods(shop: Shop) -> None:

@@ -142,6 +142,7 @@ class Checkout:
         except _Settled:
             return self._payment(payment["_id"])
         except Exception as error:
+            log.warning("the payment provider failed at attempt %s: %r", payment["_id"], error)
             raise self._unsettled(payment) from error
         return self._act_on(payment, charge)
 
@@ -192,6 +193,7 @@ class Checkout:
             if charge.state == "open" and cancel:
                 charge = self._gateway.cancel(attempt)
         except Exception as error:
+            log.warning("the payment provider failed at attempt %s: %r", payment["_id"], error)
             raise self._unsettled(payment) from error
         return payment if charge.state == "open" else self._act_on(payment, charge)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -28,6 +29,8 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
 
 # The status of a paid order while its payment is in a state from which the money may go back.
+log = logging.getLogger(__name__)
+
 ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
 
 
@@ -288,6 +291,7 @@ class Orders:
         try:
             charge = gateway.refund(rules.attempt_of(payment)) if gateway else None
         except Exception as error:
+            log.warning("the payment provider failed at the refund of %s: %r", payment["_id"], error)
             raise _unrefunded(payment) from error
         if charge is None or charge.state != "refunded":
             raise _unrefunded(payment)

@@ -19,6 +19,7 @@ from squinney.content.files import media
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.files.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.files.locations import WithoutPlace
+from squinney.content.files.queries import CHUNKS_OF
 from squinney.content.files.webm_notes import WithoutNotes
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation, server_now
@@ -139,7 +140,7 @@ class Receiver:
         until = time.monotonic() + SETTLED_WITHIN_SECONDS
         while True:
             with operation(60):
-                if chunks.count_documents({"files_id": file_id}) == -(-length // self._chunk_bytes):
+                if chunks.count_documents(CHUNKS_OF(file_id=file_id)) == -(-length // self._chunk_bytes):
                     return
             self._beat(now=True)
             if time.monotonic() > until:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from pymongo.errors import AutoReconnect
 from tests.plugins.shelf import Shelf
-from tests.sizes import a_tenth_of, heavy
+from tests.sizes import IN_FULL, heavy
 
 from squinney import transactions
 from squinney.errors import Unavailable
@@ -161,6 +161,6 @@ def test_the_ledger_agrees_with_a_dict(shelf: Shelf) -> None:
         shelf = staticmethod(lambda: shelf)  # type: ignore[assignment]
 
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    most = a_tenth_of(150)
+    most = 150 if IN_FULL else 8
     limits = settings(max_examples=most, stateful_step_count=25, deadline=None, suppress_health_check=slow)
     run_state_machine_as_test(OnServer, settings=limits)

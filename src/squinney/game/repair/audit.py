@@ -15,8 +15,8 @@ from typing import Any
 
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_LISTED, NAMES
-from squinney.game.fitting import HOLDERS, fitting, shape_of
 from squinney.game.records import Records
+from squinney.game.repair.fitting import HOLDERS, fitting, shape_of
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems
 from squinney.mongo.schema import Db, Document

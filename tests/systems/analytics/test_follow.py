@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.systems.analytics.conftest import JUNE, MAY, line
@@ -215,6 +217,39 @@ def test_a_copy_with_a_date_for_its_name(log: EventLog, writer: Writer, name: st
         writer.write(20)
         wait_for(log, range(writer.written))
     assert len(log.imports().items) == 3
+
+
+@pytest.mark.parametrize(
+    "moment", ["squinney.analytics.events.sources.find", "squinney.analytics.events.imports.chunks"]
+)
+def test_a_log_that_is_cut_while_it_is_looked_at(
+    log: EventLog, writer: Writer, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """What is read then is of another log than the head: as one log, its lines would come twice, or be lost."""
+    writer.write(20)
+    log.import_file(writer.path)
+    writer.write(5)
+    module, _, name = moment.rpartition(".")
+    real, cut = getattr(importlib.import_module(module), name), threading.Event()
+
+    def cut_once(*args: Any, **kwargs: Any) -> Any:
+        if not cut.is_set():
+            cut.set()
+            shutil.copy(writer.path, writer.path.with_name("access.log.1"))
+            writer.path.write_text("")
+            writer.write(30)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(moment, cut_once)
+    with suppress(ImportRunning):
+        log.import_file(writer.path)
+    assert cut.is_set()
+    for path in (writer.path.with_name("access.log.1"), writer.path):
+        log.import_file(path)
+        writer.write(10)
+        log.import_file(writer.path)
+    wait_for(log, range(writer.written))
+    assert sum(one["rejected"] for one in log.imports().items) == 0
 
 
 @pytest.mark.usefixtures("following")

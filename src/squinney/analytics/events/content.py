@@ -70,6 +70,16 @@ class Content:
             return b""
         return read_head(self._stream, length)
 
+    def is_still_there(self) -> bool:
+        """Whether nobody has cut the log since its head was read: then what was read until now is of that log."""
+        if self._spool or self.compressed:
+            return True
+        try:
+            descriptor = self._raw.fileno()
+        except OSError:  # nothing on disk
+            return True
+        return os.pread(descriptor, len(self.head), self._base + self._hole) == self.head
+
     def is_continuation_of(self, source: Import) -> bool:
         """Whether this may be the same log, grown or cut: its first lines are, and what is before the checkpoint."""
         if (chain := source.get("chain")) and not self._begins_like(chain):

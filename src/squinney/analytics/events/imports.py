@@ -136,12 +136,20 @@ def _import_log(
     read = joined.chunks if joined else partial(chunks, stream, offset)
     found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
     run = _Run(partitions, source, options, clock, after_checkpoint, report)
-    imported = run.over(found)
+    imported = run.over(_while_there(content, found))
     if left and not imported.note.startswith("the compressed"):
         imported = replace(imported, note=f"{imported.note}; {NO_END}" if imported.note else NO_END)
     if joined and joined.next_log:
         return replace(imported, note=f"{imported.note}; {JOINED}".removeprefix("; ")), joined.next_log
     return imported, None
+
+
+def _while_there(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks, up to where the log is cut: what is read then is another one, at a place that means nothing in it."""
+    for chunk in found:
+        if not content.is_still_there():
+            return
+        yield chunk
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:

@@ -61,7 +61,8 @@ def begin(
 
     Atomic: one insert, or one update.
     After a crash: the source is known, with nothing read yet.
-    Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike.
+    Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike, or
+    was cut.
     """
     alike = find(db, head, name)
     source = next((one for one in alike if name or content is None or content.is_continuation_of(one)), None)
@@ -70,6 +71,8 @@ def begin(
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             raise ImportRunning("another process is importing this source, or one that began alike; try again")
         return source
+    if content and not content.is_still_there():
+        raise ImportRunning("the log was cut while it was looked at; try again")
     source = _new(head, name, title, site, clock)
     if alike and content:  # there is one of that head already
         source["_id"] = id_of(head + content.chain()["digests"])

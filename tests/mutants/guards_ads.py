@@ -14,11 +14,24 @@ _zone = guards_of("squinney.ads.choosing.zones", TESTS)
 _hits = guards_of("squinney.ads.choosing.hits", TESTS)
 _profile = guards_of("squinney.ads.choosing.profiles", TESTS)
 _token = guards_of("squinney.ads.tokens", TESTS)
+_query = guards_of("squinney.ads.queries", "tests/systems/ads/test_audit.py")
 _page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
 _bid = guards_of("squinney.ads.surface.openrtb", "tests/api/test_ads_openrtb.py")
 _beside = guards_of("squinney.service.beside", "tests/api/test_ads_beside.py")
 
 GUARDS = [
+    _query(
+        "a budget without a limit is told of",
+        '{"is_budget": True, "$expr": wrong}',
+        '{"total": {"$ne": None}, "$expr": wrong}',
+        "test_what_is_told_is_what_one_finds_by_adding_up",
+    ),
+    _query(
+        "a budget that is only begun is not looked at",
+        '{"$match": visible({"_id": {"$gte": ""}})}',
+        '{"$match": {"_id": {"$gte": ""}}}',
+        "test_what_is_told_is_what_one_finds_by_adding_up",
+    ),
     _budget(
         "no lease passes the total",
         'left: int = budget["total"] - committed',

@@ -205,18 +205,18 @@ def _sums() -> list[Document]:
 
     own = ("spent", "committed", "total")
     group = {
-        **{name: {"$max": f"${name}"} for name in own},  # one document has them
+        **{name: {"$max": f"${name}"} for name in (*own, "is_budget")},  # one document has them
         **{name: {"$sum": f"${name}"} for name in ("amount", "spend")},
     }
     wrong = {"$or": [{"$ne": ["$spent", "$spend"]}, _committed_differs(), _is_over()]}
     return [
         # By the index, so that the server need not think of another way.
-        {"$match": {"_id": {"$gte": ""}}},
-        {"$project": dict.fromkeys(own, 1)},
+        {"$match": visible({"_id": {"$gte": ""}})},
+        {"$project": {**dict.fromkeys(own, 1), "is_budget": {"$literal": True}}},
         joined("ad_leases", "amount"),
         joined("ad_counters", "spend"),
         {"$group": {"_id": "$_id", **group}},
-        {"$match": {"total": {"$ne": None}, "$expr": wrong}},
+        {"$match": {"is_budget": True, "$expr": wrong}},
     ]
 
 

@@ -67,7 +67,7 @@ CHECKS = [
     ),
     Check(
         "over-budget",
-        _budgets(lambda budget: budget["committed"] > budget["total"]),
+        _budgets(lambda budget: budget["total"] is None or budget["committed"] > budget["total"]),
         "{_id} has {committed} committed of {total}",
         collection="ad_budgets",
     ),

@@ -1,0 +1,76 @@
+"""Sums that are wrong, and ads of no campaign, are found as by adding up one after another."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from datetime import UTC, datetime
+
+from squinney.ads import find_problems, repair
+from squinney.mongo.schema import Db, Document
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def fill(db: Db, count: int) -> None:
+    """Budgets of which some are wrong, some without a limit or without a campaign."""
+    choice = random.Random(3)
+    for number in range(count):
+        name = f"c{number}"
+        leased = [choice.randrange(500) for _ in range(choice.choice([0, 1, 3]))]
+        spent = [choice.randrange(500) for _ in range(choice.choice([0, 1, 3]))]
+        budget: Document = {"_id": name, "spent": sum(spent), "committed": sum(spent) + sum(leased)}
+        budget["total"] = budget["committed"] + choice.choice([0, 1, 1000, -1])
+        damaged = choice.choice(["", "spent", "committed", "total", "none"])
+        if damaged in ("spent", "committed"):
+            budget[damaged] += 1
+        elif damaged == "total":
+            del budget["total"]
+        if damaged != "none":
+            db["ad_budgets"].insert_one(budget)
+        if choice.random() < 0.9:
+            db["ad_campaigns"].insert_one({"_id": name})
+        leases = [{"campaign_id": name, "amount": amount, "until": DAY} for amount in leased]
+        counters = [{"campaign_id": name, "day": DAY, "unit": str(n), "spend": one} for n, one in enumerate(spent)]
+        for collection, documents in (("ad_leases", leases), ("ad_counters", counters)):
+            if documents:
+                db[collection].insert_many(documents)
+        ids = [{"site": "s", "zone": f"z{zone}", "ad_unit": name} for zone in range(choice.randrange(3))]
+        for one in ids:
+            db["ad_placements"].insert_one({"_id": one, "campaign_id": name})
+    db["ad_budgets"].insert_one({"_id": "begun", "txn_stub": 1, "spent": 0, "committed": 0})
+
+
+def added_up(db: Db) -> set[tuple[str, str]]:
+    leased: defaultdict[str, int] = defaultdict(int)
+    spend: defaultdict[str, int] = defaultdict(int)
+    for lease in db["ad_leases"].find():
+        leased[lease["campaign_id"]] += lease["amount"]
+    for counter in db["ad_counters"].find():
+        spend[counter["campaign_id"]] += counter["spend"]
+    found = set()
+    for budget in db["ad_budgets"].find({"txn_stub": None}):
+        name = budget["_id"]
+        if budget["spent"] != spend[name]:
+            found.add(("wrong-spend", name))
+        if budget["committed"] != budget["spent"] + leased[name]:
+            found.add(("wrong-commitment", name))
+        if budget["committed"] > budget.get("total", -1):
+            found.add(("over-budget", name))
+    known = set(db["ad_campaigns"].distinct("_id"))
+    lost = [one for one in db["ad_placements"].find() if one["campaign_id"] not in known]
+    return found | {("lost-placement", str(one["_id"])) for one in lost}
+
+
+def told(db: Db) -> set[tuple[str, str]]:
+    codes = ("wrong-spend", "wrong-commitment", "over-budget", "lost-placement")
+    return {(one.code, str(*one.documents.values())) for one in find_problems(db) if one.code in codes}
+
+
+def test_what_is_told_is_what_one_finds_by_adding_up(ads_db: Db) -> None:
+    fill(ads_db, 120)
+    assert {code for code, _ in told(ads_db)} == {"wrong-spend", "wrong-commitment", "over-budget", "lost-placement"}
+    assert told(ads_db) == added_up(ads_db)
+    repair(ads_db)
+    assert told(ads_db) == added_up(ads_db)
+    assert {code for code, _ in told(ads_db)} == {"over-budget", "lost-placement"}

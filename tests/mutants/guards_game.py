@@ -21,9 +21,29 @@ _building = guards_of("squinney.game.building", TESTS)
 _rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
 _live = guards_of("squinney.game.surface.live", API)
 _listeners = guards_of("squinney.game.surface.listeners", API)
+_fitting = guards_of("squinney.game.repair.fitting", "tests/systems/game/test_large_audit.py")
+_loading = guards_of("squinney.game.loading.make", "tests/systems/game/test_loading.py")
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
+    _fitting(
+        "bags in each other are not plainly right",
+        '_leads_out(item["holder"], around)\n',
+        "True\n",
+        "test_damage_anywhere_is_found_as_by_a_look_at_each",
+    ),
+    _fitting(
+        "a bag's things are counted",
+        'and (item["count"], item["things"]) == (len(own), sum(rules.size_of(one) for one in own))',
+        "",
+        "test_damage_anywhere_is_found_as_by_a_look_at_each",
+    ),
+    _loading(
+        "a name that is taken is told of",
+        "if known in self._names:",
+        "if False:",
+        "test_a_name_that_is_taken_is_told_of_and_the_rest_is_made",
+    ),
     _building(
         "of two characters made at once one has the next number",
         'born["_id"] = self._next_id(owner, most_owned)',

@@ -35,9 +35,10 @@ def wander(db: Db) -> dict[str, int]:
 
 def _some(db: Db) -> list[Document]:
     """Beginning at random among all of them, so that in a large world each gets its turn."""
-    wanderers = db[queries.WANDERERS.collection]
-    first = random.randrange(max(1, wanderers.count_documents(queries.WANDERERS(after="")) - MOST_AT_ONCE + 1))
-    return list(queries.WANDERERS.find(db, limit=MOST_AT_ONCE, after="").skip(first))
+    count = db[queries.WANDERERS.collection].count_documents(queries.WANDERERS())
+    first = random.randrange(max(1, count - MOST_AT_ONCE + 1))
+    found = queries.WANDERERS.find(db, limit=MOST_AT_ONCE, projection={"_id": 1}).skip(first)
+    return list(queries.SOME_CHARACTERS.find(db, character_ids=[one["_id"] for one in found]))
 
 
 JOBS = [Job("wander-game-monsters", every_seconds=30, run=wander, what="lets monsters walk about")]

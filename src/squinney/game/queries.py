@@ -16,6 +16,14 @@ LOCATION = Query(
     "game.location", LOCATIONS, where=lambda location_id: {"_id": location_id}, example={"location_id": "l"}
 )
 NAME = Query("game.name", NAMES, where=lambda name: visible({"_id": name}), example={"name": "ann"})
+SOME_NAMES = Query(
+    "game.some-names",
+    NAMES,
+    where=lambda names: visible({"_id": {"$in": names}}),
+    example={"names": ["ann", "bob"]},
+    routing="few",
+    reason="the names of those in some rooms of a world that is loaded",
+)
 SOME_ITEMS = Query(
     "game.some-items",
     ITEMS,
@@ -23,6 +31,14 @@ SOME_ITEMS = Query(
     example={"item_ids": ["i", "j"]},
     routing="few",
     reason="what somebody wears and wields lies on several shards",
+)
+SOME_CHARACTERS = Query(
+    "game.some-characters",
+    CHARACTERS,
+    where=lambda character_ids: visible({"_id": {"$in": character_ids}}),
+    example={"character_ids": ["c", "d"]},
+    routing="few",
+    reason="monsters lie on all shards; some are moved at a time",
 )
 SOME_LOCATIONS = Query(
     "game.some-locations",
@@ -99,11 +115,11 @@ RECENT = Query(
     routing="broadcast",
     reason="events are spread so that a crowded room burdens no single shard; the newest few are read",
 )
+# Their ids alone, which the index has: in a large world all are counted, and many passed over.
 WANDERERS = Query(
     "game.wanderers",
     CHARACTERS,
-    where=lambda after: visible({"wanders": True, "_id": {"$gt": after}}),
-    example={"after": ""},
+    where=lambda: {"wanders": True},
     sort=[("_id", 1)],
     routing="broadcast",
     reason="monsters lie on all shards; some are moved at a time",
@@ -154,7 +170,9 @@ QUERIES: list[Query | Pipeline] = [
     ITEM,
     LOCATION,
     NAME,
+    SOME_NAMES,
     SOME_ITEMS,
+    SOME_CHARACTERS,
     SOME_LOCATIONS,
     HELD,
     THINGS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from squinney import checks
@@ -73,16 +75,29 @@ class Records:
             ids = [one["_id"] for one in levels[-1] if one.get("count")]
             found = queries.HELD.find(self._db, kind="item", holder_ids=ids) if ids else ()
             levels.append([cast(Item, _upgraded(ITEM_TYPES, one)) for one in found])
-        return _nested(item["_id"], [one for level in levels[1:] for one in level])
+        return nested(item["_id"], by_holder(one for level in levels[1:] for one in level))
 
 
 def _upgraded(types: Types[Any], stored: Document) -> Document:
     return Upgraded(types.dump(types.load(stored))) if types.is_outdated(stored) else stored
 
 
-def _nested(container_id: str, items: list[Item]) -> list[Entry]:
-    own = sorted((one for one in items if one["holder"]["id"] == container_id), key=lambda one: one["_id"])
-    return [rules.entry_of(one, _nested(one["_id"], items) if one["kind"] == "container" else None) for one in own]
+def by_holder(items: Iterable[Any]) -> defaultdict[Any, list[Any]]:
+    """The things that each holds directly."""
+    held: defaultdict[Any, list[Any]] = defaultdict(list)
+    for item in items:
+        held[item["holder"]["id"]].append(item)
+    return held
+
+
+def nested(holder_id: str, held: Mapping[Any, list[Any]], *, most: int = DEEPEST + 1) -> list[Entry]:
+    """What somebody or something holds, as a character lists it: bags with what is in them, `most` levels deep.
+
+    Read while things are moved, two bags may seem to lie in each other.
+    """
+    own = sorted(held.get(holder_id, ()) if most else (), key=lambda one: one["_id"])
+    bags = {one["_id"]: nested(one["_id"], held, most=most - 1) for one in own if one["kind"] == "container"}
+    return [rules.entry_of(one, bags.get(one["_id"])) for one in own]
 
 
 def height_of(entry: Entry) -> int:

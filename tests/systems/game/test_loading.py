@@ -16,7 +16,9 @@ from squinney.game import World, find_problems
 from squinney.game.demo import demo
 from squinney.game.loading import read_world
 from squinney.game.loading.make import MOST_IN_ROOM
+from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.testing.commands import watched
 
 ROOMS = """\
 #100
@@ -350,6 +352,35 @@ def test_a_room_with_too_much_in_it_is_told_of_and_the_others_are_made(empty_wor
     report = empty_world.load_world(file)
     assert (report.rooms, report.things) == (1, 0)
     assert "heap: 0 people and 5001 things are too many for one room" in report.unread[0].what
+
+
+def test_a_name_that_is_taken_is_told_of_and_the_rest_is_made(empty_world: World, tmp_path: Path) -> None:
+    empty_world.create_location("hall", description="A hall.")
+    empty_world.create_character("Mo", location="hall")
+    people = {"mo": {"name": "MO"}, "flo": {"name": "Flo"}, "another": {"name": "flo"}, "long": {"name": "x" * 61}}
+    file = tmp_path / "people.json"
+    file.write_text(json.dumps({"start": "yard", "rooms": {"yard": {}}, "people": people}))
+    report = empty_world.load_world(file)
+    assert report.people == 1
+    assert sorted(one.what for one in report.unread) == [
+        "another: another character is called flo",
+        "long: name must have 1 to 60 characters, not 61",
+        "mo: another character is called MO",
+    ]
+
+
+def test_many_rooms_are_made_by_few_commands(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:
+    counts = []
+    with watched(mongod.uri, game_db.name) as (db, commands):
+        for first, count in ((0, 5), (5, 60)):
+            numbers = range(first, first + count)
+            people = {f"p{one}": {"name": f"P {one}", "room": f"r{one}"} for one in numbers}
+            file = tmp_path / "many.json"
+            file.write_text(json.dumps({"rooms": {f"r{one}": {} for one in numbers}, "people": people}))
+            before = len(commands.names)
+            assert world_in(db, "native").load_world(file).people == count
+            counts.append(len(commands.names) - before)
+    assert counts[0] == counts[1]
 
 
 def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:

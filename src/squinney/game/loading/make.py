@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, cast
@@ -27,7 +27,8 @@ from squinney.game.making import character_document, item_document, location_doc
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Step, Transactions
 
-ROOMS_AT_ONCE = 10
+ROOMS_AT_ONCE = 100
+NAMES_AT_ONCE = 1_000
 MOST_STEPS = 500
 MOST_IN_ROOM = 5_000  # documents; a name is one, too
 Place = tuple[str, str]  # of what kind, and which
@@ -43,13 +44,15 @@ def make(db: Db, transactions: Transactions, plan: Blueprint, at: datetime) -> R
     while batch := list(islice(waiting, ROOMS_AT_ONCE)):
         there = {one["_id"] for one in queries.SOME_LOCATIONS.find(db, location_ids=batch, projection={"_id": 1})}
         report.already_there += len(there)
-        for steps in _runs([maker.room(room_id) for room_id in batch if room_id not in there]):
+        missing = [room_id for room_id in batch if room_id not in there]
+        maker.people(missing)
+        for steps in _runs(maker.room(room_id) for room_id in missing):
             transactions.run("game load", steps)
             maker.count(steps)
     return report
 
 
-def _runs(rooms: Sequence[list[Step]]) -> Iterator[list[Step]]:
+def _runs(rooms: Iterable[list[Step]]) -> Iterator[list[Step]]:
     """As few runs as can be, none of which is very large; a room is never cut."""
     steps: list[Step] = []
     for room in rooms:
@@ -77,7 +80,20 @@ class _Maker:
         self._people: dict[str, list[str]] = defaultdict(list)
         for person_id, person in plan.people.items():
             self._people[person["location"]].append(person_id)
+        self._made: dict[str, Document] = {}
         self._names: set[str] = set()
+
+    def people(self, room_ids: Sequence[str]) -> None:
+        """Make those in the rooms, and ask whose names are taken, of many at once."""
+        for person_id in (one for room_id in room_ids for one in self._people[room_id]):
+            given = {name: value for name, value in self._plan.people[person_id].items() if name != "location"}
+            try:
+                self._made[person_id] = character_document(id=person_id, at=self._at, **given)
+            except SquinneyError as error:
+                self._tell(person_id, error)
+        names = (one["name"].casefold() for one in self._made.values())
+        while some := list(islice(names, NAMES_AT_ONCE)):
+            self._names |= {one["_id"] for one in queries.SOME_NAMES.find(self._db, names=some)}
 
     def count(self, steps: Sequence[Step]) -> None:
         """What was made."""
@@ -116,9 +132,10 @@ class _Maker:
         ]
 
     def _person(self, person_id: str, items: list[Document]) -> Document | None:
-        given = {name: value for name, value in self._plan.people[person_id].items() if name != "location"}
+        made = self._made.pop(person_id, None)
+        if made is None:
+            return None
         try:
-            made = character_document(id=person_id, at=self._at, **given)
             self._reserve(made["name"])
         except SquinneyError as error:
             self._tell(person_id, error)
@@ -129,7 +146,7 @@ class _Maker:
 
     def _reserve(self, name: str) -> None:
         known = name.casefold()
-        if known in self._names or self._db[NAMES].find_one(queries.NAME(name=known)):
+        if known in self._names:
             raise NotMadeForThat(f"another character is called {name}")
         self._names.add(known)
 

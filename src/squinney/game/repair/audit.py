@@ -16,7 +16,7 @@ from typing import Any
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_LISTED, NAMES
 from squinney.game.records import Records
-from squinney.game.repair.fitting import HOLDERS, fitting, shape_of
+from squinney.game.repair.fitting import HOLDERS, WANTED, fitting, shape_of
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems
 from squinney.mongo.schema import Db, Document
@@ -70,7 +70,7 @@ def repair(db: Db) -> Counter[str]:
 def _findings(db: Db) -> Iterator[Finding | Problem]:
     """What is wrong with each document. Things come first: what characters and rooms list is made of them."""
     for collection, look in ((ITEMS, _look_at_thing), (CHARACTERS, _look_at_character), (LOCATIONS, _look_at_room)):
-        documents = db[collection].find(visible({}))
+        documents = db[collection].find(visible({}), WANTED[collection])
         while some := list(islice(documents, AT_ONCE)):
             fits = fitting(db, collection, some)
             for stored in some:
@@ -233,7 +233,7 @@ def _names_of_nobody(db: Db) -> Iterator[Finding]:
     names = db[NAMES].find(AT_REST)
     while some := list(islice(names, AT_ONCE)):
         ids = [name["character_id"] for name in some]
-        there = [one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})]
+        there = {one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})}
         for name in some:
             if name["character_id"] not in there and db[NAMES].find_one({"_id": name["_id"], **AT_REST}) is not None:
                 yield name

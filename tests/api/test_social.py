@@ -206,6 +206,18 @@ def test_no_post_shows_a_file_that_is_not_its_authors(member: TestClient, networ
     assert member.get(f"/social/photos/{stolen}").status_code == 404
 
 
+def test_no_photo_is_kept_of_a_post_that_is_refused(member: TestClient, systems: assembly.Assembled) -> None:
+    sent = {"photo": ("teal.png", _picture(), "image/png")}
+    refused = member.post("/social/posts", data={"audience": "no circle of mine"}, files=sent, headers=HTML)
+    assert refused.status_code == 422
+    content = systems.services["content"]
+    assert assembly.kept_photos(content["nodes"], content["photos"]).list().items == []
+
+
+def test_who_presses_join_twice_has_not_left(member: TestClient) -> None:
+    assert "You have left" not in _form(member, "/social/join")
+
+
 def test_what_is_no_picture_is_refused(member: TestClient) -> None:
     sent = {"photo": ("x.png", b"<svg onload=alert(1)>", "image/png")}
     refused = member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML)

@@ -54,9 +54,39 @@ GUARDS = [
     ),
     _posting(
         "nobody deletes another's post",
-        'if found is None or found["by"] != me:',
+        'if found is None or me not in (found["by"], found["to"]):',
         "if found is None:",
         "test_a_deleted_post_takes_its_comments_along",
+    ),
+    _posting(
+        "nobody is told of a post that is hidden from them",
+        'return not is_apart and rules.may_see(user["_id"], post, author)',
+        "return not is_apart",
+        "test_nobody_buries_what_somebody_is_told",
+    ),
+    _posting(
+        "nobody is told what those write whom they have muted",
+        'or me in user["muted"] or',
+        "or",
+        "test_nobody_buries_what_somebody_is_told",
+    ),
+    _posting(
+        "nobody is told what those write whom they have blocked",
+        "or not writer.shows",
+        "",
+        "test_nobody_buries_what_somebody_is_told",
+    ),
+    _graph(
+        "who is let go is no longer told of it",
+        'delete_many({**notice, "kind": "circled", "by": me}, session=session)',
+        'count_documents({**notice, "kind": "circled", "by": me}, session=session)',
+        "test_nobody_buries_what_somebody_is_told",
+    ),
+    _loading(
+        "each has a handle of their own",
+        "free = handle if handle not in taken else",
+        "free = handle if True else",
+        "test_ids_that_would_have_the_same_handle_are_loaded",
     ),
     _graph(
         "nobody circles who has blocked them",

@@ -113,7 +113,7 @@ def circle(db: Db, me: str, other: str, name: str, clock: Callable[[], datetime]
 
 
 def uncircle(db: Db, me: str, other: str, name: str, session: ClientSession) -> None:
-    """Take somebody out of one of my circles."""
+    """Take somebody out of one of my circles; with the last one goes what they were told of it."""
     user = member(db, me, session)
     pair = Pair(db, me, other, session)
     if name not in names_in(pair.edge):
@@ -126,6 +126,9 @@ def uncircle(db: Db, me: str, other: str, name: str, session: ClientSession) -> 
     }
     if last:
         change["$pull"] = {"merged": other}
+        # Who circles and uncircles somebody all day long must not bury what they are told.
+        notice = queries.NOTICES_AT(user=other, at=pair.edge["circled_at"])
+        db["social.notices"].delete_many({**notice, "kind": "circled", "by": me}, session=session)
     db["social.users"].update_one(queries.USER(user=me), change, session=session)
     pair.write(after)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
@@ -23,7 +24,7 @@ def load(db: Db, pairs: Sequence[Ends], circle: str, now: datetime, session: Cli
     """Let each first of a pair put the second into a circle, making members of those who are none; how many are new."""
     users = _members(db, set(chain.from_iterable(pairs)), session)
     edges = _edges(db, [pair for pair in pairs if users.keys() >= set(pair)], session)
-    fresh = {one: new_member(one, f"Member {one}", f"m-{rules.handle_for(one)}", now) for one in _new(pairs, users)}
+    fresh = _fresh(db, _new(pairs, users), now, session)
     known, old = set(edges), set(users)
     users.update(fresh)
     touched: set[Ends] = set()
@@ -54,6 +55,19 @@ def _count(user: Document, other: Document, circle: str, *, is_first: bool) -> N
     user["circled"] += int(is_first)
     if "merging" in other and other["_id"] not in user["merged"]:
         user["merged"].append(other["_id"])
+
+
+def _fresh(db: Db, ids: Iterable[str], now: datetime, session: ClientSession) -> dict[str, Document]:
+    """New members, each with a handle of their own, also where ids differ only in what a handle leaves out."""
+    wanted = {one: f"m-{rules.handle_for(one)}" for one in ids}
+    found = queries.SOME_HANDLES.find(db, handles=sorted(set(wanted.values())), session=session) if wanted else ()
+    taken = {one["_id"] for one in found}
+    fresh = {}
+    for one, handle in wanted.items():
+        free = handle if handle not in taken else f"{handle[:20]}-{secrets.token_hex(8)}"
+        fresh[one] = new_member(one, f"Member {one}", free, now)
+        taken.add(free)
+    return fresh
 
 
 # ---- reading ----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from squinney.social.members import mentioned
 from squinney.social.relations import member, relations
 
 Clock = Callable[[], datetime]
+SOMEBODY = {"name": "", "handle": ""}  # who is here, whatever their name
 
 
 def unknown(post: str) -> UnknownPost:
@@ -63,7 +64,7 @@ def write_post(
     db["social.users"].update_one(queries.USER(user=me), {"$set": rules.counted(user, "posts", now)}, session=session)
     db["social.posts"].insert_one(made, session=session)
     notices = dict.fromkeys(made["mentions"], "mention") | ({to: "wall"} if to else {})
-    _tell(db, me, notices, made["_id"], now, session, post=made["_id"])
+    _tell(db, me, notices, made, made["_id"], now, session)
     if not made["merged"]:
         queue.put({"do": "deliver", "post": made["_id"]}, key=f"deliver-{made['_id']}", session=session)
     return made
@@ -91,15 +92,15 @@ def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: 
     db["social.posts"].update_one(queries.POST(post=post), change, session=session)
     db["social.comments"].insert_one(made, session=session)
     notices = {found["by"]: "comment"} | dict.fromkeys(made["mentions"], "mention")
-    _tell(db, me, notices, made["_id"], now, session, post=post, comment=made["_id"], text=text[:200])
+    _tell(db, me, notices, found, made["_id"], now, session, comment=made["_id"], text=text[:200])
     return made
 
 
 def delete_post(db: Db, queue: Queue, me: str, post: str, session: ClientSession) -> None:
-    """Remove a post of mine; its comments follow."""
+    """Remove a post of mine, or one to me; its comments follow."""
     member(db, me, session)
     found = db["social.posts"].find_one(queries.POST(post=post), session=session)
-    if found is None or found["by"] != me:
+    if found is None or me not in (found["by"], found["to"]):
         raise unknown(post)
     remove_post(db, queue, found, session)
 
@@ -158,13 +159,37 @@ def _short(comment: Document) -> Document:
 
 
 def _tell(
-    db: Db, me: str, whom: dict[str, str], about: str, now: datetime, session: ClientSession, **fields: Any
+    db: Db,
+    me: str,
+    whom: dict[str, str],
+    post: Document,
+    about: str,
+    now: datetime,
+    session: ClientSession,
+    **more: Any,
 ) -> None:
-    """One notice for each, never for oneself. Whether it may be seen is decided when it is read."""
-    notices: Iterable[Document] = [
-        {"_id": {"u": one, "t": now, "n": about}, "kind": kind, "by": me, **fields}
-        for one, kind in sorted(whom.items())
-        if one != me
+    """One notice for each, never for oneself. Whether it may still be seen is decided when it is read."""
+    notices = [
+        {"_id": {"u": one, "t": now, "n": about}, "kind": whom[one], "by": me, "post": post["_id"], **more}
+        for one in _told(db, me, sorted(whom.keys() - {me}), post, session)
     ]
     if notices:
         db["social.notices"].insert_many(notices, session=session)
+
+
+def _told(db: Db, me: str, whom: list[str], post: Document, session: ClientSession) -> list[str]:
+    """Those who may see the post now, and have set nobody apart who writes: notices that can only be skipped would bury
+    what somebody is told."""
+    if not whom:
+        return []
+    ids = [{"owner": one, "other": other} for one in whom for other in sorted({me, post["by"]})]
+    edges = {tuple(edge["_id"].values()): edge for edge in queries.SOME_EDGES.find(db, ids=ids, session=session)}
+
+    def may_be_told(user: Document) -> bool:
+        writer, author = (rules.relation_of(SOMEBODY, edges.get((user["_id"], one))) for one in (me, post["by"]))
+        is_apart = user.get("left_at") or me in user["muted"] or not writer.shows
+        return not is_apart and rules.may_see(user["_id"], post, author)
+
+    fields = {"muted": 1, "left_at": 1}
+    users = queries.SOME_USERS.find(db, users=whom, session=session, projection=fields)
+    return [user["_id"] for user in users if may_be_told(user)]

@@ -228,18 +228,24 @@ COMMENTS_BY = Query(
 # ---- lists of small documents under ids in order ----
 
 
-def _before(user: str, name: str, place: Place | None) -> Document:
-    """A user's entries, or those behind a place."""
+def _before(user: str, name: str, place: Place | None, since: datetime | None = None) -> Document:
+    """A user's entries, or those behind a place; none from before a time."""
     end = {"u": user, "t": place[0], name: place[1]} if place else {"u": user, "t": MaxKey()}
-    return {"_id": {"$gt": {"u": user, "t": MinKey()}, "$lt": end}}
+    return {"_id": {"$gt": {"u": user, "t": since or MinKey()}, "$lt": end}}
 
 
 NOTICES = Query(
     "social.notices",
     "social.notices",
-    where=lambda user, place=None: _before(user, "n", place),
+    where=lambda user, place=None, since=None: _before(user, "n", place, since),
     example={"user": "u"},
     sort=[("_id", -1)],
+)
+NOTICES_AT = Query(
+    "social.notices-at",
+    "social.notices",
+    where=lambda user, at: {"_id": {"$gt": {"u": user, "t": at}, "$lt": {"u": user, "t": at, "n": MaxKey()}}},
+    example={"user": "u", "at": _DAY},
 )
 NEWS_OF = Query(
     "social.news-of",
@@ -285,9 +291,9 @@ def _news(user: str, limit: int, place: Place | None = None) -> list[Document]:
     ]
 
 
-def _notices(user: str, limit: int, place: Place | None = None) -> list[Document]:
+def _notices(user: str, limit: int, place: Place | None = None, since: datetime | None = None) -> list[Document]:
     """A member with their newest notices, and the posts that these are about."""
-    entries = [{"$match": NOTICES(user=user, place=place)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
+    entries = [{"$match": NOTICES(user=user, place=place, since=since)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
     return [
         {"$match": {"_id": user}},
         {"$project": {"muted": 1, "seen_at": 1, "left_at": 1}},
@@ -346,6 +352,7 @@ QUERIES: list[Query | Pipeline] = [
     LATEST_COMMENTS,
     COMMENTS_BY,
     NOTICES,
+    NOTICES_AT,
     NEWS_OF,
     *ENTRIES_AFTER.values(),
     PLACE,

@@ -103,12 +103,12 @@ def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: i
     return shown.map(lambda one: _as_comment({**one, "id": one["_id"]}, seen[one["_id"]]))
 
 
-def notices(db: Db, me: str, cursor: str | None, limit: int) -> Page[Notice]:
-    """What I was told, newest first, as far as I may still know it."""
+def notices(db: Db, me: str, cursor: str | None, limit: int, since: datetime | None = None) -> Page[Notice]:
+    """What I was told, or since a time, newest first, as far as I may still know it."""
     seen: dict[str, tuple[Relations, datetime]] = {}
 
     def read(cursor: str | None) -> Page[Document]:
-        reader = _reader(db, queries.TOLD(user=me, limit=limit + 1, place=place_of(cursor)), me)
+        reader = _reader(db, queries.TOLD(user=me, limit=limit + 1, place=place_of(cursor), since=since), me)
         posts = {post["_id"]: post for post in reader["posts"]}
         people = relations(db, me, [one["by"] for one in (*reader["entries"], *reader["posts"])])
         found = [_told(one, posts, reader["muted"]) for one in reader["entries"]]

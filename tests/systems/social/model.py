@@ -120,6 +120,10 @@ class Model:
         for post in self.posts:
             post.comments = [one for one in post.comments if one[1] != erased]
 
+    def tell(self, reader: str, kind: str, by: str, post: Written, at: int) -> None:
+        if self.shows(reader, by) and (reader, by) not in self.mutes and self.sees(reader, post):
+            self.told.append((reader, kind, by, post.id, at))
+
     def told_to(self, me: str) -> list[tuple[str, str, int]]:
         found = []
         for reader, kind, by, about, at in reversed(self.told):

@@ -193,6 +193,15 @@ def test_who_is_loaded_as_a_follower_of_a_merged_author_has_their_posts(social_d
     assert [one["id"] for one in network.news("late").items] == [merged]
 
 
+def test_ids_that_would_have_the_same_handle_are_loaded(social_db: Db) -> None:
+    network = Network(social_db, clock=Ticking())
+    network.join("M a b", user="m")
+    assert list(network.load([("a.b", "A-b"), ("名", "前")])) == [2]
+    assert list(network.load([("a_b", "m")])) == [1]
+    for one in ("a.b", "A-b", "a_b", "名", "前", "m"):
+        assert network.find(network.get(one)["handle"]) == one
+
+
 def test_news_of_many_merged_authors_who_write_a_lot_are_read(social_db: Db) -> None:
     """All of their newest posts together would be more than a document can hold."""
     network = Network(social_db, clock=Ticking())

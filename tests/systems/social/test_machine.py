@@ -103,7 +103,8 @@ class Social(RuleBasedStateMachine):
         at = self.model.tick()
         self.model.posts.append(Written(made["id"], me, to, circles, at))
         whom = ({"bob": "mention"} if me != "bob" else {}) | ({to: "wall"} if to else {})
-        self.model.told += [(one, kind, me, made["id"], at) for one, kind in whom.items()]
+        for one, kind in whom.items():
+            self.model.tell(one, kind, me, self.model.posts[-1], at)
 
     def picked(self, number: int) -> Written | None:
         return self.model.posts[number % len(self.model.posts)] if self.model.posts else None
@@ -120,14 +121,14 @@ class Social(RuleBasedStateMachine):
         post.comments.append((self.network.comment(me, post.id, "well"), me))
         at = self.model.tick()
         if me != post.by:
-            self.model.told.append((post.by, "comment", me, post.id, at))
+            self.model.tell(post.by, "comment", me, post, at)
 
     @rule(me=WHO, number=PICK)
     def delete_post(self, me: str, number: int) -> None:
         post = self.picked(number)
         if post is None or me not in self.model.here:
             return
-        if me != post.by:
+        if me not in (post.by, post.to):
             with pytest.raises(UnknownPost):
                 self.network.delete_post(me, post.id)
             return

@@ -352,6 +352,31 @@ def test_a_mention_is_told_to_those_who_may_see_the_post(network: Network, peopl
     assert network.notices(cid).items == []
 
 
+def test_nobody_buries_what_somebody_is_told(network: Network, people: People, social_db: Db) -> None:
+    """By mentions where they may not look, or by one whom they have set apart, or by following them again and again."""
+    ann, bob, eve = people("ann", "bob", "eve")
+    network.circle(eve, ann, "own")
+    hidden = says(network, eve, "psst @bob", circles=["own"])
+    network.comment(eve, hidden, "again, @bob")
+    for _ in range(3):
+        network.circle(eve, bob, "fans")
+        network.uncircle(eve, bob, "fans")
+    for set_apart in (network.mute, network.block):
+        set_apart(bob, eve)
+        says(network, eve, "hey @bob")
+        network.comment(eve, says(network, ann), "hey @bob")
+    assert list(social_db["social.notices"].find({"_id.u": bob})) == []
+
+
+def test_who_is_addressed_may_remove_a_post_from_their_wall(network: Network, people: People) -> None:
+    ann, bob, eve = people("ann", "bob", "eve")
+    post = network.post(eve, "status", {"text": "spam"}, PUBLIC, bob)["id"]
+    with pytest.raises(UnknownPost):
+        network.delete_post(ann, post)
+    network.delete_post(bob, post)
+    assert network.wall(None, bob).items == network.wall(eve, eve).items == []
+
+
 def test_notices_are_counted_until_they_are_seen(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")

@@ -10,6 +10,7 @@ from squinney.patterns.paging import Page
 from squinney.social import reading
 from squinney.social.documents import Comment, Notice, Post
 from squinney.social.network.shared import change_member, check_viewer
+from squinney.social.relations import member
 
 LIMIT = 20
 MOST_UNSEEN = 100
@@ -80,7 +81,8 @@ class Lists:
 
         Raises: `UnknownUser`.
         """
-        found = reading.notices(self._db, checks.identifier(me, "me"), None, MOST_UNSEEN)
+        since = member(self._db, checks.identifier(me, "me"))["seen_at"]  # every page asks: it reads no old ones
+        found = reading.notices(self._db, me, None, MOST_UNSEEN, since)
         return sum(not notice["seen"] for notice in found.items)
 
     def see_notices(self, me: str) -> None:

@@ -86,7 +86,8 @@ class Posts:
 
     @operation()
     def delete_post(self, me: str, post: str) -> None:
-        """Remove a post of mine. Nobody sees it from now on; the worker removes its comments.
+        """Remove a post of mine, or one that is addressed to me. Nobody sees it from now on; the worker removes its
+        comments.
 
         Atomic: the post and the worker's task are one transaction.
         After a crash: it happened or it did not.

@@ -238,7 +238,7 @@ def get_post(network: Network, post: str, viewer: Viewer = None) -> Any:
 
 @router.delete("/posts/{post}", response_model=Done, responses=responses(UnknownPost, UnknownUser, Busy))
 def delete_post(network: Network, post: str, me: Me) -> Any:
-    """Remove a post of mine."""
+    """Remove a post of mine, or one that is addressed to me."""
     network.delete_post(me, post)
     return {}
 

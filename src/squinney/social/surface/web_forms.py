@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, File, Request, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.errors import Invalid, SquinneyError
+from squinney.errors import Invalid, SquinneyError, Unavailable
 from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
 from squinney.social import PUBLIC, AlreadyJoined, User, rules
@@ -19,6 +19,7 @@ from squinney.social.surface.pages import (
     back,
     feed,
     me_of,
+    member_of,
     page_of,
     person_page,
     photo_store,
@@ -38,7 +39,8 @@ def join(request: Request, network: Network) -> Response:
         network.join((person and (person["name"] or person["login"])) or "Member", user=me)
         visitor_of(request).flash("You have joined. Put some people into a circle to get their news.")
     except AlreadyJoined:
-        visitor_of(request).flash("You have left before, and what you wrote is still being kept or removed.", "bad")
+        if member_of(request, network) is None:  # else they pressed the button twice
+            visitor_of(request).flash("You have left before, and what you wrote is still being kept or removed.", "bad")
     return RedirectResponse("/social/people", status_code=303)
 
 
@@ -57,10 +59,13 @@ def write_post(
     me = network.get(me_of(request))
     user = to or None
     text = text.replace("\r\n", "\n").strip()
+    detail: dict[str, str] = {}
     try:
         kind, detail = _detail(request, me, text, link, photo, alt)
         network.post(me["id"], kind, detail, [audience], user)
     except SquinneyError as error:
+        if not isinstance(error, Unavailable):  # then the post may be there all the same
+            _forget_photo(request, detail, me["id"])
         typed = {"text": text, "audience": audience, "link": link}
         if user is None:
             return feed(request, network, me, "news", error=error, typed=typed)
@@ -82,6 +87,11 @@ def _detail(
     return ("link", {"text": text, "url": link}) if link else ("status", {"text": text})
 
 
+def _forget_photo(request: Request, detail: Mapping[str, str], author: str) -> None:
+    if "file" in detail and (store := photo_store(request)):
+        store.forget(detail["file"], author)
+
+
 @router.post("/posts/{post}/comments", response_class=HTMLResponse)
 def write_comment(request: Request, network: Network, post: str, text: Text = "") -> Response:
     """Write below a post."""
@@ -90,13 +100,12 @@ def write_comment(request: Request, network: Network, post: str, text: Text = ""
 
 @router.post("/posts/{post}/delete", response_class=HTMLResponse)
 def delete_post(request: Request, network: Network, post: str) -> Response:
-    """Remove a post of one's own, and its photo. A crash in between leaves the photo to its author and admins."""
+    """Remove a post of one's own, or to oneself, and its photo. A crash in between leaves the photo to a job."""
 
     def act(me: str) -> None:
         found = network.get_post(me, post)
         network.delete_post(me, post)
-        if (store := photo_store(request)) and found["type"] == "photo":
-            store.forget(found["detail"]["file"], me)
+        _forget_photo(request, found["detail"], found["by"]["id"])
 
     _do(request, act)
     here = request.headers.get("referer", "")

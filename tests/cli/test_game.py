@@ -63,7 +63,7 @@ def test_lines_of_words_are_actions(player: Player) -> None:
     assert told[1:9] == [
         "Ann takes 4 × coin out of sack",
         "Ann puts coin into sack",
-        "3 × rope: 7 gold",
+        "3 × rope: 7 gold each",
         "Ann buys rope for 7 gold",
         "Ann sells rope for 3 gold",
         "Ann drops 2 × coin",
@@ -78,6 +78,34 @@ def test_lines_of_words_are_actions(player: Player) -> None:
     assert player.answer("look sack") == "Nothing special about sack.\nIn it:\n    5 × coin\n    coin"
     with pytest.raises(SquinneyError, match="there is no dragon here"):
         player.answer("take dragon")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("take gem", "there is no gem here"),
+        ("drop gem", "you carry no gem"),
+        ("buy sack", "there is no sack for sale here"),
+        ("take gem from sack", "there is no gem in it"),
+    ],
+)
+def test_what_is_missing_is_said_with_where_it_was_sought(player: Player, line: str, said: str) -> None:
+    with pytest.raises(SquinneyError, match=said):
+        player.answer(line)
+
+
+def test_each_hand_takes_a_weapon(player: Player, ready_db: Db) -> None:
+    for name in ("knife", "club", "fork"):
+        World(ready_db).create_item(name, kind="weapon", location="hall")
+    player.answer("take all")
+    player.answer("wield knife")
+    player.answer("wield club")
+    assert player.answer("equipment") == "right: knife\nleft: club"
+    player.answer("remove knife")
+    player.answer("wield fork in right hand")
+    assert player.answer("equipment") == "left: club\nright: fork"
+    with pytest.raises(SquinneyError, match="hand must be one of"):
+        player.answer("wield knife in teeth")
 
 
 def test_short_words_and_all_of_them(player: Player) -> None:
@@ -117,4 +145,4 @@ def test_a_game_is_played_by_a_script(squinney: Squinney, ready_db: Db) -> None:
     World(ready_db).create_location("hall", description="A hall.")
     played = squinney("game", "play", "Eve", typed="look\nn\nquit\n")
     assert played.returncode == 0, played.stderr
-    assert "no way leads north from here" in played.stdout
+    assert "No way leads north from here" in played.stdout

@@ -107,7 +107,7 @@ def _converse(player: Player) -> None:
         try:
             _show(player.answer(line))
         except SquinneyError as error:
-            _show(error.message)
+            _show(error.message[:1].upper() + error.message[1:])
 
 
 def _show(text: str) -> None:

@@ -14,6 +14,7 @@ n, e, s, w, u, d or go WAY    walk          look, look THING, map  what you see,
 take [N] THING, drop [N] THING              take THING from BAG, put THING in BAG
 take all, drop all            what one can  give THING to NAME     hand over
 wear, wield, remove THING     use THING     equipment              what you wear and wield
+wield THING in left           which hand
 buy THING, sell THING         in a shop     list                   what the shop sells
 inventory (i)                 what you have say WORDS (or ' WORDS)  quit
 The first letters of a command will do."""
@@ -95,7 +96,7 @@ class Player:
             "give": self._give,
             "say": lambda me, rest: f"You say: {world.say(self._id, rest)['text']}",
             "wear": lambda me, rest: _told(world.wear(self._id, mine(me, rest)["id"])),
-            "wield": lambda me, rest: _told(world.wield(self._id, mine(me, rest)["id"])),
+            "wield": self._wield,
             "remove": lambda me, rest: _told(world.remove(self._id, mine(me, rest)["id"])),
             "use": lambda me, rest: _told(world.use(self._id, mine(me, rest)["id"])),
             "drink": lambda me, rest: _told(world.use(self._id, mine(me, rest)["id"])),
@@ -125,7 +126,9 @@ class Player:
         if thing == "all":
             return self._each(inside, lambda one: self._world.take_out(self._id, container, one["id"]))
         qty, name = words.counted(thing)
-        return _told(self._world.take_out(self._id, container, words.named(inside, name)["id"], qty))
+        return _told(
+            self._world.take_out(self._id, container, words.named(inside, name, "there is no {} in it")["id"], qty)
+        )
 
     def _drop(self, me: Character, rest: str) -> str:
         if rest == "all":
@@ -148,6 +151,12 @@ class Player:
         to = words.named((one for one in me["location"]["players"] if one["id"] != self._id), other)
         return _told(self._world.give(self._id, to["id"], self._mine(me, name)["id"], qty))
 
+    def _wield(self, me: Character, rest: str) -> str:
+        name, hand = words.parted(rest, "in")
+        free = "left" if any(one["hand"] == "right" for one in me["weapons"]) else "right"
+        hand = hand.removesuffix("hand").removesuffix("hands").strip() or free
+        return _told(self._world.wield(self._id, self._mine(me, name)["id"], hand))
+
     def _each(self, entries: Iterable[Any], act: Callable[[Any], Any]) -> str:
         """As many of them as go; what is refused is told with the rest."""
         lines = []
@@ -167,7 +176,7 @@ class Player:
     def _buy(self, me: Character, rest: str) -> str:
         qty, name = words.counted(rest)
         keeper = self._keeper(me)
-        good = words.named(self._world.goods(keeper), name)["id"]
+        good = words.named(self._world.goods(keeper), name, "there is no {} for sale here")["id"]
         return _told(self._world.buy(self._id, keeper, good, qty or 1))
 
     def _sell(self, me: Character, rest: str) -> str:
@@ -175,7 +184,7 @@ class Player:
         return _told(self._world.sell(self._id, self._keeper(me), self._mine(me, name)["id"], qty or 1))
 
     def _mine(self, me: Character, name: str) -> Entry:
-        found: Entry = words.named(me["inventory"], name)
+        found: Entry = words.named(me["inventory"], name, "you carry no {}")
         return found
 
     # ---- what is seen ----
@@ -210,7 +219,8 @@ class Player:
 
     def _list(self, me: Character) -> str:
         goods = self._world.goods(self._keeper(me))
-        return "\n".join(f"{rules.described(one)}: {one['cost']} gold" for one in goods) or "Nothing today."
+        lines = [f"{rules.described(one)}: {one['cost']} gold{' each' if one['qty'] > 1 else ''}" for one in goods]
+        return "\n".join(lines) or "Nothing today."
 
     def _map(self) -> str:
         rooms = {room["_id"]: room for room in self._world.map_of(self._id)}

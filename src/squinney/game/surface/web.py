@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 
 from squinney.errors import Forbidden, Invalid, NotFound, SquinneyError
-from squinney.game import Character, Event, UnknownCharacter, World, rules
+from squinney.game import Character, Entry, Event, UnknownCharacter, World, rules
 from squinney.game.surface import maps
 from squinney.game.surface.live import close_live, listen
 from squinney.http.dependencies import service
@@ -165,6 +165,7 @@ def _screen(
         texts=world.descriptions(entry["id"] for entry in shown),
         shops=[(keeper, world.goods(keeper["id"])) for keeper in keepers[:3]],
         keeper=keepers[0] if keepers else None,
+        pays=_payer(world, keepers[0]["id"]) if keepers else None,
         armor=world.armor(character_id),
         weapons=world.weapons(character_id),
         used=rules.in_use(me),
@@ -176,6 +177,12 @@ def _screen(
         key=key or new_id(),
         error=error,
     )
+
+
+def _payer(world: World, shopkeeper_id: str) -> Callable[[Entry], int]:
+    """What a shop pays for a thing."""
+    percent = world.character(shopkeeper_id)["shop"]["buys_at"]
+    return lambda entry: rules.price_of(entry, 1, percent, rounded_up=False)
 
 
 def _contents(world: World, character_id: str, container_id: str) -> list[Any]:

@@ -39,8 +39,8 @@ def parted(words: str, *between: str) -> tuple[str, str]:
     return words.strip(), ""
 
 
-def named(entries: Iterable[Any], name: str) -> Any:
-    """The one that is called so; else the first that has the word in its name.
+def named(entries: Iterable[Any], name: str, missing: str = "there is no {} here") -> Any:
+    """The one that is called so; else the first that has the word in its name. `missing` says that there is none.
 
     Raises: `NotFound`.
     """
@@ -48,7 +48,7 @@ def named(entries: Iterable[Any], name: str) -> Any:
     exact = [one for one in listed if _without_article(one["name"]) == wanted]
     near = [one for one in listed if wanted and wanted in one["name"].casefold()]
     if not exact and not near:
-        raise NotFound(f"there is no {name.strip() or 'such thing'} here")
+        raise NotFound(missing.format(name.strip() or "such thing"))
     return (exact or near)[0]
 
 

@@ -350,6 +350,8 @@ def test_a_mention_is_told_to_those_who_may_see_the_post(network: Network, peopl
     says(network, ann, "for @bob and @cid, not for x@bob or @nobody", circles=["friends"])
     assert [one["kind"] for one in network.notices(bob).items] == ["mention", "circled"]
     assert network.notices(cid).items == []
+    network.uncircle(ann, bob, "friends")
+    assert network.notices(bob).items == []
 
 
 def test_nobody_buries_what_somebody_is_told(network: Network, people: People, social_db: Db) -> None:
@@ -361,10 +363,11 @@ def test_nobody_buries_what_somebody_is_told(network: Network, people: People, s
     for _ in range(3):
         network.circle(eve, bob, "fans")
         network.uncircle(eve, bob, "fans")
-    for set_apart in (network.mute, network.block):
+    for set_apart, undo in ((network.mute, network.unmute), (network.block, network.unblock)):
         set_apart(bob, eve)
         says(network, eve, "hey @bob")
         network.comment(eve, says(network, ann), "hey @bob")
+        undo(bob, eve)
     assert list(social_db["social.notices"].find({"_id.u": bob})) == []
 
 

@@ -193,7 +193,7 @@ GUARDS = [
         "who follows no more is no news",
         'return bool(actor.in_since == notice["ts"])',
         "return True",
-        "test_an_uncircled_reader_sees_nothing_more_at_once",
+        "test_a_notice_of_an_earlier_time_in_circles_is_not_shown",
     ),
     _reading(
         "the muted tell nothing",

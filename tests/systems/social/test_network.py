@@ -354,6 +354,15 @@ def test_a_mention_is_told_to_those_who_may_see_the_post(network: Network, peopl
     assert network.notices(bob).items == []
 
 
+def test_a_notice_of_an_earlier_time_in_circles_is_not_shown(network: Network, people: People, social_db: Db) -> None:
+    ann, bob = people("ann", "bob")
+    network.circle(ann, bob, "friends")
+    (notice,) = social_db["social.notices"].find()
+    network.uncircle(ann, bob, "friends")
+    social_db["social.notices"].insert_one(notice)  # as if it had been left
+    assert network.notices(bob).items == []
+
+
 def test_nobody_buries_what_somebody_is_told(network: Network, people: People, social_db: Db) -> None:
     """By mentions where they may not look, or by one whom they have set apart, or by following them again and again."""
     ann, bob, eve = people("ann", "bob", "eve")

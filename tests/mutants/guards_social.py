@@ -16,6 +16,18 @@ _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/te
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
+    _reading(
+        "who is hidden is passed over",
+        """            hidden.add(post["by"])""",
+        """            pass""",
+        "test_nobody_buries_the_news_of_somebody_who_has_set_them_apart",
+    ),
+    _reading(
+        "who is muted is passed over",
+        """place_of(cursor), without=hidden)""",
+        """place_of(cursor), without=())""",
+        "test_nobody_buries_the_news_of_somebody_who_has_set_them_apart",
+    ),
     _rule(
         "a block hides",
         "return self.here and not self.blocked",
@@ -42,7 +54,7 @@ GUARDS = [
     ),
     _reading(
         "the muted are in no news",
-        'return "by" in post and post["by"] not in muted and rules.is_news(me, post, people[post["by"]])',
+        'return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]])',
         'return "by" in post and rules.is_news(me, post, people[post["by"]])',
         "test_a_muted_author_is_in_no_news_and_notices_but_can_be_read",
     ),

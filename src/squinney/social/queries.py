@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
 from bson.max_key import MaxKey
@@ -250,8 +250,11 @@ NOTICES_AT = Query(
 NEWS_OF = Query(
     "social.news-of",
     "social.news",
-    where=lambda user, place=None: _before(user, "p", place),
-    example={"user": "u"},
+    where=lambda user, place=None, without=(): {
+        **_before(user, "p", place),
+        **({"b": {"$nin": sorted(without)}} if without else {}),
+    },
+    example={"user": "u", "without": ["a"]},
     sort=[("_id", -1)],
 )
 ENTRIES_AFTER = {
@@ -269,10 +272,11 @@ ENTRIES_AFTER = {
 PLACE = Query("social.place", "social.places", where=lambda sweep: {"_id": sweep}, example={"sweep": "news"})
 
 
-def _news(user: str, limit: int, place: Place | None = None) -> list[Document]:
-    """A member with the newest entries of their news, the newest posts of those authors whose posts are not delivered
-    but merged in, both without what they say, and then the posts."""
-    entries = [{"$match": NEWS_OF(user=user, place=place)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
+def _news(user: str, limit: int, place: Place | None = None, without: Collection[str] = ()) -> list[Document]:
+    """A member with the newest entries of their news but those of some authors, the newest posts of those authors whose
+    posts are not delivered but merged in, both without what they say, and then the posts."""
+    of_user = NEWS_OF(user=user, place=place, without=without)
+    entries = [{"$match": of_user}, {"$sort": {"_id": -1}}, {"$limit": limit}]
     newest: list[Document] = [{"$sort": {"ts": -1, "_id": -1}}, {"$limit": limit}]
     of_author = [{"$match": {"merged": True, **_behind(place)}}, *newest, {"$project": {"ts": 1}}]
     posts = {"from": "social.posts", "localField": "_id", "foreignField": "by", "pipeline": of_author, "as": "posts"}

@@ -28,16 +28,23 @@ Keep = Callable[[Document, Relations], bool]
 
 
 def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
-    """What others let me know, newest first."""
-    muted: set[str] = set()
+    """What others let me know, newest first.
+
+    Once somebody's post is found to be hidden, theirs are passed over by the server: who posts without end to one that
+    has muted or blocked them must not bury the others' news.
+    """
+    hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        reader = _reader(db, queries.NEWS(user=me, limit=limit + 1, place=place_of(cursor)), me)
-        muted.update(reader["muted"])
+        found = queries.NEWS(user=me, limit=limit + 1, place=place_of(cursor), without=hidden)
+        reader = _reader(db, found, me)
+        hidden.update(reader["muted"])
         return cut(newest(reader)[: limit + 1], ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
-        return "by" in post and post["by"] not in muted and rules.is_news(me, post, people[post["by"]])
+        if "by" in post and not people[post["by"]].shows:
+            hidden.add(post["by"])
+        return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]])
 
     return _posts(db, me, read, keep, cursor, limit)
 

@@ -14,6 +14,7 @@ from tests.systems.social.conftest import Ticking
 from squinney.errors import Invalid
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
+from squinney.patterns import paging
 from squinney.social import (
     AlreadyJoined,
     Blocked,
@@ -378,6 +379,28 @@ def test_nobody_buries_what_somebody_is_told(network: Network, people: People, s
         network.comment(eve, says(network, ann), "hey @bob")
         undo(bob, eve)
     assert list(social_db["social.notices"].find({"_id.u": bob})) == []
+
+
+@pytest.mark.parametrize("how", ["muted", "blocked", "blocked by them"])
+def test_nobody_buries_the_news_of_somebody_who_has_set_them_apart(
+    network: Network, people: People, clock: Ticking, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Their posts are still delivered, for a block may be lifted, and are passed over when the news are read."""
+    monkeypatch.setattr(paging, "LOOKS", 2)
+    ann, bob, eve = people("ann", "bob", "eve")
+    network.circle(ann, bob, "friends")
+    network.circle(eve, bob, "victims")
+    wanted = says(network, ann, "before the flood", circles=["friends"])
+    set_apart, who, whom = {
+        "muted": (network.mute, bob, eve),
+        "blocked": (network.block, bob, eve),
+        "blocked by them": (network.block, eve, bob),
+    }[how]
+    set_apart(who, whom)
+    for number in range(12):
+        says(network, eve, f"flood {number}", circles=["victims"])
+    network.deliver()
+    assert [post["id"] for post in network.news(bob, limit=5).items] == [wanted]
 
 
 def test_who_is_addressed_may_remove_a_post_from_their_wall(network: Network, people: People) -> None:

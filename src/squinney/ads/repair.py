@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 
 from squinney.ads import queries
 from squinney.mongo.pinned import pinned
@@ -22,7 +21,7 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    yield from problems(db, _checks(db))
+    yield from problems(db, CHECKS)
     yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
@@ -36,7 +35,11 @@ def repair(db: Db) -> Counter[str]:
     db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    return +(done + mend(db, _checks(db)))
+    return +(done + mend(db, CHECKS))
+
+
+def _budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], Iterator[Document]]:
+    return lambda db: (budget for budget in found(db, queries.WRONG_SUMS) if is_wrong(budget))
 
 
 def _set(db: Db, budget: Document) -> int:
@@ -45,40 +48,33 @@ def _set(db: Db, budget: Document) -> int:
     return db["ad_budgets"].update_one(unchanged, {"$set": right}).modified_count
 
 
-def _checks(db: Db) -> list[Check]:
-    """Every budget is added up once for all of them."""
-    wrong = cache(lambda: found(db, queries.WRONG_SUMS))
-
-    def budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], list[Document]]:
-        return lambda db: [budget for budget in wrong() if is_wrong(budget)]
-
-    return [
-        Check(
-            "wrong-spend",
-            budgets(lambda budget: budget["spent"] != budget["spend"]),
-            "{_id} has spent {spent}, its counters add up to {spend}",
-            repair=_set,
-            counted_as="budgets set",
-            collection="ad_budgets",
-        ),
-        Check(
-            "wrong-commitment",
-            budgets(lambda budget: budget["committed"] != budget["spent"] + budget["amount"]),
-            "{_id} has {committed} committed, {spent} spent, {amount} leased",
-            repair=_set,
-            counted_as="budgets set",
-            collection="ad_budgets",
-        ),
-        Check(
-            "over-budget",
-            budgets(lambda budget: budget["total"] is None or budget["committed"] > budget["total"]),
-            "{_id} has {committed} committed of {total}",
-            collection="ad_budgets",
-        ),
-        Check(
-            "lost-placement",
-            lambda db: found(db, queries.LOST_PLACEMENTS),
-            "an ad of {campaign_id}, which is no campaign, is in a zone",
-            collection="ad_placements",
-        ),
-    ]
+CHECKS = [
+    Check(
+        "wrong-spend",
+        _budgets(lambda budget: budget["spent"] != budget["spend"]),
+        "{_id} has spent {spent}, its counters add up to {spend}",
+        repair=_set,
+        counted_as="budgets set",
+        collection="ad_budgets",
+    ),
+    Check(
+        "wrong-commitment",
+        _budgets(lambda budget: budget["committed"] != budget["spent"] + budget["amount"]),
+        "{_id} has {committed} committed, {spent} spent, {amount} leased",
+        repair=_set,
+        counted_as="budgets set",
+        collection="ad_budgets",
+    ),
+    Check(
+        "over-budget",
+        _budgets(lambda budget: budget["total"] is None or budget["committed"] > budget["total"]),
+        "{_id} has {committed} committed of {total}",
+        collection="ad_budgets",
+    ),
+    Check(
+        "lost-placement",
+        lambda db: found(db, queries.LOST_PLACEMENTS),
+        "an ad of {campaign_id}, which is no campaign, is in a zone",
+        collection="ad_placements",
+    ),
+]

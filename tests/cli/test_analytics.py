@@ -105,6 +105,7 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["retention", "ttl", "--keep-days", "inf"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "0"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "-3"], "keep-days must be"),
+        (["retention", "ttl", "--keep-days", "0.0001"], "--keep-days must be at least 0.00069, a minute"),
         (["series", "/", "--by", "century"], "by must be"),
         (["advise-shard-key"], "no events"),
         (["rollup", "--time-zone", "Mars"], "no time zone"),

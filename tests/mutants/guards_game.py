@@ -196,8 +196,10 @@ GUARDS = [
     ),
     _rooms(
         "a refresh that failed is made again",
-        "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))\n            self._changed.clear()",
-        "            self._changed.clear()\n            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
+        "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))\n"
+        "            self._changed.difference_update(some)",
+        "            self._changed.difference_update(some)\n"
+        "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
         "test_a_refresh_that_failed_is_made_with_the_next",
     ),
     _listeners(

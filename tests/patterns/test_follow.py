@@ -74,6 +74,21 @@ def test_changes_come_in_order(ready: Db, polling: bool) -> None:
     assert {change.kind for change in seen} == {"seen" if polling else "insert"}
 
 
+def test_a_stream_looked_at_now_and_then_gives_all_that_came_meanwhile(ready: Db) -> None:
+    seen: list[Change] = []
+    follower = Follower(ready, "f", [NOTES], look_up=False, apart_seconds=3600)
+    follower.begin()
+    with ready.client.start_session() as session, session.start_transaction():
+        ready["notes"].insert_many([{"_id": number} for number in range(30)], session=session)
+    with following(follower, seen.append):
+        wait_for(lambda: len(seen) >= 30)
+        note(ready, 30)
+        time.sleep(0.1)
+    assert [(change.kind, change.document_id, change.document) for change in seen] == [
+        ("insert", number, None) for number in range(30)
+    ]
+
+
 def test_updates_and_deletes_come_with_what_is_there_now(ready: Db) -> None:
     seen: list[Change] = []
     with following(Follower(ready, "f", ["notes"]), seen.append):

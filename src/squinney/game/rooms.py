@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Self, cast
@@ -26,7 +25,8 @@ log = logging.getLogger(__name__)
 
 FOLLOWER = "game-rooms"
 CLOSE_SECONDS = 5.0
-APART_SECONDS = 0.05  # between two refreshes: what changes meanwhile is refreshed together, once
+APART_SECONDS = 0.2  # between two refreshes: what changes meanwhile is refreshed together, once
+MOST_CHANGES = 1_000  # before a refresh that does not wait
 MOST_AT_ONCE = 100  # rooms
 
 
@@ -103,13 +103,20 @@ class Copies:
     """
 
     def __init__(self, db: Db, *, polling: bool | None = None) -> None:
-        self._follower = Follower(db, FOLLOWER, [LOCATIONS], polling=polling, look_up=False)
+        self._follower = Follower(
+            db,
+            FOLLOWER,
+            [LOCATIONS],
+            batch=MOST_CHANGES,
+            polling=polling,
+            look_up=False,
+            apart_seconds=APART_SECONDS,
+        )
         self._db = pinned(db)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._changed: set[str] = set()
-        self._next_at = 0.0
 
     def __enter__(self) -> Self:
         self.start()
@@ -152,13 +159,10 @@ class Copies:
                 refresh_all_copies(self._db, some)
             return
         self._changed.add(change.document_id)
-        if time.monotonic() >= self._next_at or len(self._changed) >= MOST_AT_ONCE:
-            self._refresh()
 
     def _refresh(self) -> None:
         """Many changes of one room cost one refresh. Those of which it fails are refreshed with the next."""
-        if self._changed:
-            rooms = queries.SOME_LOCATIONS.find(self._db, location_ids=list(self._changed))
+        while some := list(islice(self._changed, MOST_AT_ONCE)):
+            rooms = queries.SOME_LOCATIONS.find(self._db, location_ids=some)
             refresh_all_copies(self._db, cast(Iterable[Location], rooms))
-            self._changed.clear()
-            self._next_at = time.monotonic() + APART_SECONDS
+            self._changed.difference_update(some)

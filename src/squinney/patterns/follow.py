@@ -46,6 +46,8 @@ QUERIES: list[Query | Pipeline] = [PLACE]
 HISTORY_LOST = (136, 260, 280, 286)  # position lost, token not valid any more, fatal, history lost
 NO_STREAMS = (13, 20, 59, 40573, 40415)  # not authorised, illegal operation, no such command, not a replica set
 KINDS = ["insert", "update", "replace", "delete"]
+# A change also tells its session, its times and the fields that it set, which take as long to send and to decode.
+READ = ["operationType", "ns.coll", "documentKey._id", "updateDescription.removedFields"]
 WAIT_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.1
 IDLE_SAVE_SECONDS = 10.0
@@ -88,9 +90,11 @@ class Follower:
         overlap_seconds: float = 5.0,
         polling: bool | None = None,
         look_up: bool = True,
+        apart_seconds: float = 0.0,
     ) -> None:
         """`name` None saves nothing. `polling` None means: only where the server gives no change stream. Without
-        `look_up` a stream's changes come without their documents, which saves the server a read for each."""
+        `look_up` a stream's changes come without their documents, which saves the server a read for each. A stream is
+        looked at so many seconds `apart`, and what came meanwhile is read together; 0: each change at once."""
         self._db = pinned(db)
         self._name = name
         self._sources = [Source(source) if isinstance(source, str) else source for source in sources]
@@ -99,6 +103,7 @@ class Follower:
         self._overlap_seconds = overlap_seconds
         self._polling = polling
         self._look_up = look_up
+        self._apart_seconds = apart_seconds
         self._place: Document | None = None
         self._unsaved = 0
         self._saved_at = 0.0
@@ -193,11 +198,11 @@ class Follower:
             seconds = place["since"].timestamp() - self._overlap_seconds
             start = {"start_at_operation_time": Timestamp(int(seconds), 0)}
         wanted = {"ns.coll": {"$in": names}, "operationType": {"$in": KINDS}, "fullDocument.txn_stub": None}
-        bare: list[Document] = [{"$unset": ["fullDocument", "updateDescription.updatedFields"]}]
+        read = [*READ, "fullDocument"] if self._look_up else READ
         return self._db.watch(
-            [{"$match": wanted}, *([] if self._look_up else bare)],
+            [{"$match": wanted}, {"$project": dict.fromkeys(read, 1)}],
             full_document="updateLookup" if self._look_up else None,
-            max_await_time_ms=round(WAIT_SECONDS * 1000),
+            max_await_time_ms=1 if self._apart_seconds else round(WAIT_SECONDS * 1000),
             **start,
         )
 
@@ -207,7 +212,10 @@ class Follower:
             with self._open(self._place or {}) as stream:
                 while not stop.is_set() and stream.alive:
                     event = stream.try_next()
-                    yield _change(event) if event else None, {"token": stream.resume_token, "since": since}
+                    token = event["_id"] if event else stream.resume_token
+                    yield _change(event) if event else None, {"token": token, "since": since}
+                    if event is None:
+                        stop.wait(self._apart_seconds)
         except OperationFailure as error:
             if error.code in HISTORY_LOST:
                 yield from self._gap()

@@ -206,7 +206,7 @@ GUARDS = [
         "some go to one taker each",
         "self._tasks.update_many({**DUE(queue=self.name), **some},",
         "self._tasks.update_many(some,",
-        "test_many_takers_of_some_get_each_task_once",
+        "test_who_finds_tasks_that_another_takes_first_gets_none_of_them",
     ),
     _queue(
         "only their taker ends some",

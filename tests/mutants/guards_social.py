@@ -13,9 +13,25 @@ _loading = guards_of("squinney.social.loading", "tests/systems/social/test_deliv
 _photos = guards_of("squinney.social.tasks.photos", "tests/api/test_social.py")
 _export = guards_of("squinney.social.export", "tests/systems/social/test_network.py")
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
+_repair = guards_of("squinney.social.repair", "tests/systems/social/test_network.py")
+_checks = guards_of("squinney.social.check_queries", "tests/systems/social/test_network.py")
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
+    _repair(
+        "both sides of an edge are weighed against each other",
+        "+= said if is_first else -said",
+        "+= 0",
+        "test_what_is_torn_is_found_and_mended",
+    ),
+    _checks(
+        "the last part is looked at too",
+        """    yield part
+""",
+        """    return
+""",
+        "test_what_is_torn_is_found_and_mended",
+    ),
     _reading(
         "who is hidden is passed over",
         """            hidden.add(post["by"])""",

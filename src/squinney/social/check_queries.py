@@ -1,21 +1,64 @@
-"""What `find_problems` asks: each pipeline gives the documents that break one invariant."""
+"""What `find_problems` asks: each pipeline gives what breaks one invariant in a part of the documents.
+
+In parts, because in one go the server would sort everything on disk, or look something up for each document, which
+takes it several times as long; and it can look back only some minutes. Each part is one snapshot.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from squinney.mongo.queries import Pipeline
-from squinney.mongo.schema import Document
+from squinney.mongo.queries import Query, declared, problem_query
+from squinney.mongo.schema import Db, Document
 from squinney.social.documents import LAST_COMMENTS
 from squinney.social.graph import SWAPPED
 from squinney.social.queries import CLEARING
 
+AT_ONCE = 1_000
+Part = Document  # a range of ids
+_PART = {"part": {"$gt": "a", "$lte": "b"}}
 _ALL = "find_problems() reads everything"
 
 
-def _one_sided() -> list[Document]:
-    """Pairs of people of whom one side is missing, or says something else than the other. As one group for each pair: a
-    look-up for each edge takes the server seven times as long."""
+def _every(what: str) -> Query:
+    return Query(
+        f"social.every-{what}",
+        f"social.{what}",
+        where=lambda part: {"_id": part},
+        example=_PART,
+        sort=[("_id", 1)],
+        routing="broadcast",
+        reason=_ALL,
+    )
+
+
+EVERY_USER, EVERY_POST = _every("users"), _every("posts")
+EVERY_EDGE = Query(
+    "social.every-edge",
+    "social.edges",
+    where=lambda: {"_id.owner": {"$gte": ""}},
+    sort=[("_id.owner", 1), ("_id.other", 1)],
+    routing="broadcast",
+    reason=_ALL,
+)
+
+
+def parts(db: Db, every: Query) -> Iterator[Part]:
+    """Ranges of so many documents each, which together have all ids there can be."""
+    part: Document = {"$gte": ""}
+    while last := next(every.find(db, part=part, projection={"_id": 1}).skip(AT_ONCE - 1).limit(1), None):
+        yield {**part, "$lte": last["_id"]}
+        part = {"$gt": last["_id"]}
+    yield part
+
+
+# ---- edges ----
+
+
+def _one_sided(ids: Sequence[Document]) -> list[Document]:
+    """Pairs of people of whom one side is missing, or says something else than the other."""
     is_first = {"$lt": ["$_id.owner", "$_id.other"]}
     pair = {"$cond": [is_first, "$_id", {"owner": "$_id.other", "other": "$_id.owner"}]}
     seen_by_first = {name: f"${name}" for name in SWAPPED}
@@ -23,83 +66,90 @@ def _one_sided() -> list[Document]:
     sides = {"$push": {"$cond": [is_first, seen_by_first, seen_by_second]}}
     alike = {"$eq": [{"$arrayElemAt": ["$sides", 0]}, {"$arrayElemAt": ["$sides", 1]}]}
     return [
-        {"$match": {"_id.owner": {"$gte": ""}}},
+        {"$match": {"_id": {"$in": ids}}},
         {"$group": {"_id": pair, "sides": sides}},
         {"$match": {"$expr": {"$not": [alike]}}},
         {"$project": {"_id": 1}},
     ]
 
 
-ONE_SIDED = Pipeline("social.one-sided", "social.edges", stages=_one_sided, routing="broadcast", reason=_ALL)
+_IDS = [{"owner": "a", "other": "b"}, {"owner": "b", "other": "a"}]
+ONE_SIDED = problem_query("social.one-sided", "social.edges", _one_sided, {"ids": _IDS})
 
 
-def _wrong_counts() -> list[Document]:
+def _wrong_counts(part: Part) -> list[Document]:
     """Members whose circles say other numbers than their edges."""
-    counted = [
-        {"$match": {"circled_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}},
-        {"$project": {"_id": 0, "names": "$circles.name"}},
+    edges = [
+        {"$match": {"_id.owner": part, "circled_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}},
+        {"$project": {"_id": "$_id.owner", "names": {"$ifNull": ["$circles.name", []]}}},
     ]
-    edges = {"from": "social.edges", "localField": "_id", "foreignField": "_id.owner", "pipeline": counted}
-    people = {"$filter": {"input": "$edges", "as": "edge", "cond": {"$in": ["$$circle.name", "$$edge.names"]}}}
+    people = {"$filter": {"input": "$edges", "as": "names", "cond": {"$in": ["$$circle.name", "$$names"]}}}
     each = {"$map": {"input": "$circles", "as": "circle", "in": {"name": "$$circle.name", "count": {"$size": people}}}}
     return [
-        {"$match": {"_id": {"$gte": ""}}},
-        {"$project": {"circles": 1, "circled": 1}},
-        {"$lookup": {**edges, "as": "edges"}},
+        {"$match": {"_id": part}},
+        {"$project": {"kept": {"circles": "$circles", "circled": "$circled"}}},
+        {"$unionWith": {"coll": "social.edges", "pipeline": edges}},
+        {"$group": {"_id": "$_id", "kept": {"$max": "$kept"}, "edges": {"$push": "$names"}}},
+        {"$match": {"kept": {"$ne": None}}},
+        {"$project": {"circles": "$kept.circles", "circled": "$kept.circled", "edges": 1}},
         {"$set": {"true_circles": each, "true_circled": {"$size": "$edges"}}},
-        {
-            "$match": {
-                "$expr": {
-                    "$or": [{"$ne": ["$circles", "$true_circles"]}, {"$ne": ["$circled", "$true_circled"]}],
-                }
-            }
-        },
+        _where_unlike(("$circles", "$true_circles"), ("$circled", "$true_circled")),
         {"$unset": "edges"},
     ]
 
 
-WRONG_COUNTS = Pipeline("social.wrong-counts", "social.users", stages=_wrong_counts, routing="broadcast", reason=_ALL)
+WRONG_COUNTS = problem_query("social.wrong-counts", "social.users", _wrong_counts, _PART)
 
 
-def _wrong_comments() -> list[Document]:
+# ---- comments ----
+
+
+def _wrong_comments(part: Part) -> list[Document]:
     """Posts that show other comments, or another number of them, than there are."""
-    shown = [
-        {"$sort": {"ts": 1, "_id": 1}},
-        {"$group": {"_id": None, "all": {"$push": "$_id"}, "count": {"$sum": 1}}},
-        {"$project": {"count": 1, "last": {"$slice": ["$all", -LAST_COMMENTS]}}},
+    last = {"$lastN": {"input": "$_id", "n": LAST_COMMENTS}}
+    comments = [
+        {"$match": {"post_id": part}},
+        {"$sort": {"post_id": 1, "ts": 1, "_id": 1}},
+        {"$group": {"_id": "$post_id", "count": {"$sum": 1}, "last": last}},
     ]
-    comments = {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "pipeline": shown}
-    last = {"$ifNull": ["$found.last", []]}
     return [
-        {"$match": {"_id": {"$gte": ""}}},
-        {"$project": {"comment_count": 1, "shown": "$comments.id"}},
-        {"$lookup": {**comments, "as": "found"}},
-        {"$set": {"found": {"$first": "$found"}}},
-        {"$set": {"count": {"$ifNull": ["$found.count", 0]}, "last": last}},
-        {"$match": {"$expr": {"$or": [{"$ne": ["$count", "$comment_count"]}, {"$ne": ["$last", "$shown"]}]}}},
-        {"$project": {"comment_count": 1, "count": 1}},
+        {"$match": {"_id": part}},
+        {"$project": {"kept": {"comment_count": "$comment_count", "shown": "$comments.id"}}},
+        {"$unionWith": {"coll": "social.comments", "pipeline": comments}},
+        {"$group": {"_id": "$_id", **{name: {"$max": f"${name}"} for name in ("kept", "count", "last")}}},
+        {"$match": {"kept": {"$ne": None}}},
+        {"$set": {"count": {"$ifNull": ["$count", 0]}, "last": {"$ifNull": ["$last", []]}}},
+        _where_unlike(("$count", "$kept.comment_count"), ("$last", "$kept.shown")),
+        {"$project": {"comment_count": "$kept.comment_count", "count": 1}},
     ]
 
 
-WRONG_COMMENTS = Pipeline(
-    "social.wrong-comments", "social.posts", stages=_wrong_comments, routing="broadcast", reason=_ALL
-)
+WRONG_COMMENTS = problem_query("social.wrong-comments", "social.posts", _wrong_comments, _PART)
 
 
-def _lost_comments() -> list[Document]:
+def _lost_comments(part: Part) -> list[Document]:
     """Comments whose post is gone, and which no task is about to remove."""
-    post = {"from": "social.posts", "localField": "post_id", "foreignField": "_id", "as": "post"}
+    posts = [{"$match": {"_id": part}}, {"$project": {"is_there": {"$literal": True}}}]
     return [
-        {"$match": {"post_id": {"$gte": ""}}},
-        {"$lookup": post},
-        {"$match": {"post": []}},
-        {"$set": {"task": {"$concat": [CLEARING, "$post_id"]}}},
+        {"$match": {"post_id": part}},
+        {"$group": {"_id": "$post_id"}},
+        {"$unionWith": {"coll": "social.posts", "pipeline": posts}},
+        {"$group": {"_id": "$_id", "is_there": {"$max": "$is_there"}}},
+        {"$match": {"is_there": None}},
+        {"$set": {"task": {"$concat": [CLEARING, "$_id"]}}},
         {"$lookup": {"from": "tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
         {"$match": {"tasks": []}},
-        {"$project": {"post_id": 1}},
+        {"$lookup": {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "as": "comments"}},
+        {"$unwind": "$comments"},
+        {"$project": {"_id": "$comments._id", "post_id": "$_id"}},
     ]
 
 
-LOST_COMMENTS = Pipeline(
-    "social.lost-comments", "social.comments", stages=_lost_comments, routing="broadcast", reason=_ALL
-)
+LOST_COMMENTS = problem_query("social.lost-comments", "social.comments", _lost_comments, _PART)
+
+
+def _where_unlike(*pairs: tuple[Any, Any]) -> Document:
+    return {"$match": {"$expr": {"$or": [{"$ne": list(pair)} for pair in pairs]}}}
+
+
+QUERIES = declared(globals())

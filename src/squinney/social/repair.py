@@ -6,17 +6,21 @@ An owner's own circles and blocks are the record, and the comments; what others 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from pymongo.client_session import ClientSession
 
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.problems import Check, Problem, found, mend, problems
+from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
 from squinney.social import check_queries, queries
-from squinney.social.graph import own_part, twin
+from squinney.social.graph import SWAPPED, own_part, twin
 from squinney.social.posting import last_comments
 from squinney.transactions import in_transaction
+
+TOTALS = 1 << 16
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -25,6 +29,54 @@ def find_problems(db: Db) -> Iterator[Problem]:
     Raises: `SnapshotTooOld`.
     """
     yield from problems(pinned(db), CHECKS)
+
+
+# ---- reading in parts ----
+
+
+def _one_sided(db: Db) -> Iterator[Document]:
+    """Pairs of people whose sides differ. To compare two documents for each pair takes long, and nearly all are alike:
+    what first sides say is added up, what second sides say is taken off, and only where something is left are pairs
+    compared."""
+    unlike = {number for number, total in enumerate(_totals(db)) if total}
+    edges = check_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unlike else ()
+    told = set()
+    for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unlike):
+        swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
+        for one in found(db, check_queries.ONE_SIDED, ids=[*some, *swapped]):
+            pair = _pair(one["_id"])
+            if pair not in told:
+                told.add(pair)
+                yield one
+
+
+def _totals(db: Db) -> list[int]:
+    """What is left of each of many groups of pairs: nothing, where all sides are alike."""
+    totals = [0] * TOTALS
+    for edge in check_queries.EVERY_EDGE.find(db):
+        pair = _pair(edge["_id"])
+        is_first = edge["_id"]["owner"] == pair[0]
+        said = hash(repr((pair, [edge.get(name) for name in (SWAPPED if is_first else SWAPPED.values())])))
+        totals[hash(pair) % TOTALS] += said if is_first else -said
+    return totals
+
+
+def _pair(edge_id: Document) -> tuple[str, str]:
+    """The same for both sides."""
+    owner, other = str(edge_id.get("owner")), str(edge_id.get("other"))
+    return min(owner, other), max(owner, other)
+
+
+def _in_batches(ids: Iterator[Document]) -> Iterator[list[Document]]:
+    while some := list(islice(ids, check_queries.AT_ONCE)):
+        yield some
+
+
+def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document]]:
+    return lambda db: (one for part in check_queries.parts(db, every) for one in found(db, check, part=part))
+
+
+# ---- mending ----
 
 
 def repair(db: Db) -> Counter[str]:
@@ -77,30 +129,34 @@ def _remove_comment(db: Db, found: Document) -> int:
 CHECKS = [
     Check(
         "one-sided-edge",
-        check_queries.ONE_SIDED,
+        _one_sided,
         "what {_id[owner]} says of {_id[other]} is not what the other side keeps",
         repair=_set_both,
         counted_as="edges set",
+        collection="social.edges",
     ),
     Check(
         "wrong-circle-count",
-        check_queries.WRONG_COUNTS,
+        _in_parts(check_queries.WRONG_COUNTS, check_queries.EVERY_USER),
         "the circles of {_id} say {circled} people, the edges {true_circled}",
         repair=_set_counts,
         counted_as="counts set",
+        collection="social.users",
     ),
     Check(
         "wrong-comments",
-        check_queries.WRONG_COMMENTS,
+        _in_parts(check_queries.WRONG_COMMENTS, check_queries.EVERY_POST),
         "post {_id} says {comment_count} comments, there are {count}, or it shows other ones",
         repair=_set_comments,
         counted_as="posts set",
+        collection="social.posts",
     ),
     Check(
         "lost-comment",
-        check_queries.LOST_COMMENTS,
+        _in_parts(check_queries.LOST_COMMENTS, check_queries.EVERY_POST),
         "comment {_id} belongs to post {post_id}, which is gone",
         repair=_remove_comment,
         counted_as="comments removed",
+        collection="social.comments",
     ),
 ]

@@ -23,6 +23,7 @@ from squinney.social import (
     TooFast,
     UnknownPost,
     UnknownUser,
+    check_queries,
     find_problems,
     repair,
     rules,
@@ -543,25 +544,44 @@ def test_a_first_screen_is_two_round_trips(network: Network, people: People, soc
 # ---- repair ----
 
 
-def _tear(db: Db, what: str) -> None:
-    if what == "one-sided-edge":
-        db["social.edges"].delete_one({"_id": {"owner": "ann", "other": "bob"}})
+def _tear(db: Db, what: str) -> str:
+    """The code of what is then wrong."""
+    first, second = {"owner": "ann", "other": "bob"}, {"owner": "bob", "other": "ann"}
+    if what == "first side gone":
+        db["social.edges"].delete_one({"_id": first})
         db["social.users"].update_one({"_id": "ann"}, {"$set": {"circles": [], "circled": 0}})
-    elif what == "wrong-circle-count":
-        db["social.users"].update_one({"_id": "ann"}, {"$set": {"circled": 7}})
-    elif what == "wrong-comments":
-        db["social.posts"].update_one({}, {"$set": {"comments": [], "comment_count": 5}})
-    else:
-        db["social.posts"].delete_many({})
+        return "one-sided-edge"
+    if what == "second side gone":
+        db["social.edges"].delete_one({"_id": second})
+        return "one-sided-edge"
+    if what == "sides differ":
+        db["social.edges"].update_one({"_id": second}, {"$set": {"in_circles.0.name": "foes"}})
+        return "one-sided-edge"
+    if what == "count":
+        db["social.users"].update_one({"_id": "eve"}, {"$set": {"circled": 7}})  # in the last part
+        return "wrong-circle-count"
+    if what == "comments":
+        db["social.posts"].update_one({"by": "ann"}, {"$set": {"comments": [], "comment_count": 5}})
+        return "wrong-comments"
+    db["social.posts"].delete_one({"by": "ann"})
+    return "lost-comment"
 
 
-@pytest.mark.parametrize("what", ["one-sided-edge", "wrong-circle-count", "wrong-comments", "lost-comment"])
-def test_what_is_torn_is_found_and_mended(network: Network, people: People, social_db: Db, what: str) -> None:
-    ann, bob = people("ann", "bob")
+@pytest.mark.parametrize(
+    "what", ["first side gone", "second side gone", "sides differ", "count", "comments", "post gone"]
+)
+def test_what_is_torn_is_found_and_mended(
+    network: Network, people: People, social_db: Db, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(check_queries, "AT_ONCE", 2)  # so that there are several parts
+    ann, bob, *others = people("ann", "bob", "cid", "dan", "eve")
     network.circle(ann, bob, "friends")
     network.comment(bob, says(network, ann), "oh")
-    _tear(social_db, what)
-    found = {problem.code for problem in find_problems(social_db)}
-    assert found == {what}
+    for other in others:
+        network.circle(other, bob, "friends")
+        network.comment(bob, says(network, other), "oh")
+    assert list(find_problems(social_db)) == []
+    code = _tear(social_db, what)
+    assert [problem.code for problem in find_problems(social_db)] == [code]
     assert sum(repair(social_db).values()) >= 1
     assert list(find_problems(social_db)) == []

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
+from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
+from tests.api.asgi import call
+from tests.api.conftest import SECRET
+from tests.api.test_overload import held, signed_in, while_waiting
 
 from squinney import assembly
 from squinney.clock import utcnow
-from squinney.content import UnknownNode
+from squinney.content import Photos, UnknownNode
+from squinney.http.options import Options
 from squinney.service.demo_photos import load_demo_photos
-from squinney.social import Network
+from squinney.service.site import create_site
+from squinney.social import Network, rules
 from squinney.social.tasks.photos import forget_lost_photos
 
 HTML = {"Accept": "text/html"}
@@ -195,6 +202,9 @@ def test_a_photo_goes_after_its_post_however_that_went(
     assert [one["_id"] for one in store.list().items] == [kept]
     with pytest.raises(UnknownNode):
         content["nodes"].by_id(gone)
+    _form(member, "/social/erase", sure="yes")
+    network.deliver()
+    assert forget_lost_photos(systems.db, store, clock=lambda: later) == {"removed": 1}
 
 
 def test_no_post_shows_a_file_that_is_not_its_authors(member: TestClient, network: Network) -> None:
@@ -222,6 +232,47 @@ def test_what_is_no_picture_is_refused(member: TestClient) -> None:
     sent = {"photo": ("x.png", b"<svg onload=alert(1)>", "image/png")}
     refused = member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML)
     assert refused.status_code == 422
+
+
+def _sent_with_photo(headers: dict[str, str], number: int) -> dict[str, Any]:
+    request = httpx.Request("POST", "http://testserver", data={"text": "hi"}, files={"photo": ("x.png", _picture())})
+    body = request.read()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    given = {**headers, "content-type": request.headers["content-type"], "content-length": str(len(body)), **HTML}
+    return {"headers": given, "receive": receive, "client": f"192.0.2.{number}"}
+
+
+def test_photos_take_no_thread_of_the_pages(
+    systems: assembly.Assembled, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rules.A_MINUTE, "photos", 100)
+    app = create_site(systems, options=Options(secret=SECRET))
+    network.join("Admin", user="admin")
+    headers = signed_in(systems)
+
+    def crowd() -> list[Any]:
+        return [call(app, "POST", "/social/posts", **_sent_with_photo(headers, number)) for number in range(60)]
+
+    with held(monkeypatch, Photos, "upload", 2) as (begun, go):
+        _, page, told = while_waiting(crowd, begun, go, app)
+    assert page.status == 200
+    assert {answer.status for answer in told} == {503}
+    assert sum(b"too many are posting photos" in answer.body for answer in told) >= 38, "two at once, twenty wait"
+    assert b">hi</textarea>" in told[-1].body, "what was typed is kept"
+
+
+def test_photos_are_counted_before_anybody_looks_at_them(
+    member: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rules.A_MINUTE, "photos", 2)
+    sent = {"photo": ("x.png", b"no picture", "image/png")}
+    told = [member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML) for _ in range(3)]
+    assert [answer.status_code for answer in told] == [422, 422, 429]
+    assert "at most 2 photos a minute" in told[-1].text
+    assert member.post("/social/posts", data={"text": "words"}, headers=HTML).status_code == 200
 
 
 def test_the_demo_has_photos_drawn_by_code(systems: assembly.Assembled, network: Network) -> None:

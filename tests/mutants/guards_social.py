@@ -15,9 +15,23 @@ _export = guards_of("squinney.social.export", "tests/systems/social/test_network
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
 _repair = guards_of("squinney.social.repair", "tests/systems/social/test_network.py")
 _checks = guards_of("squinney.social.check_queries", "tests/systems/social/test_network.py")
+_forms = guards_of("squinney.social.surface.web_forms", "tests/api/test_social.py")
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
+    _forms(
+        "photos have turns of their own",
+        "return await PHOTOS.run(partial(_write, request, network, form))",
+        "return await run_in_threadpool(_write, request, network, form)",
+        "test_photos_take_no_thread_of_the_pages",
+    ),
+    _forms(
+        "photos are counted first",
+        """    network.count_photo(me["id"])
+""",
+        "",
+        "test_photos_are_counted_before_anybody_looks_at_them",
+    ),
     _repair(
         "both sides of an edge are weighed against each other",
         "+= said if is_first else -said",

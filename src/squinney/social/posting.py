@@ -60,14 +60,22 @@ def write_post(
         "comments": [],
         "comment_count": 0,
     }
-    # This write also keeps a post from coming to be while its author leaves.
-    db["social.users"].update_one(queries.USER(user=me), {"$set": rules.counted(user, "posts", now)}, session=session)
+    count(db, user, "posts", now, session)
     db["social.posts"].insert_one(made, session=session)
     notices = dict.fromkeys(made["mentions"], "mention") | ({to: "wall"} if to else {})
     _tell(db, me, notices, made, made["_id"], now, session)
     if not made["merged"]:
         queue.put({"do": "deliver", "post": made["_id"]}, key=f"deliver-{made['_id']}", session=session)
     return made
+
+
+def count(db: Db, user: Document, kind: str, now: datetime, session: ClientSession) -> None:
+    """One more of this minute. This write also keeps a post from coming to be while its author leaves.
+
+    Raises: `TooFast`.
+    """
+    change = {"$set": rules.counted(user, kind, now)}
+    db["social.users"].update_one(queries.USER(user=user["_id"]), change, session=session)
 
 
 def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: ClientSession) -> Document:
@@ -83,9 +91,7 @@ def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: 
         "ts": now,
         "mentions": mentioned(db, text, session),
     }
-    db["social.users"].update_one(
-        queries.USER(user=me), {"$set": rules.counted(user, "comments", now)}, session=session
-    )
+    count(db, user, "comments", now, session)
     # Sorted, because clocks differ: the one that comes last need not be the latest.
     latest = {"$each": [_short(made)], "$sort": {"ts": 1, "id": 1}, "$slice": -LAST_COMMENTS}
     change = {"$push": {"comments": latest}, "$inc": {"comment_count": 1}}

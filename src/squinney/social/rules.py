@@ -25,7 +25,7 @@ MOST_MUTES = 1_000
 MOST_TEXT = 5_000
 MOST_COMMENT = 2_000
 MOST_MENTIONS = 10
-A_MINUTE = {"posts": 30, "comments": 60, "circles": 120}
+A_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
 PROFILE = {"about": 500, "place": 100, "link": 500}
 # Fields of each type of post: the longest text, and whether it must be there.
 DETAILS: dict[str, dict[str, tuple[int, bool]]] = {
@@ -228,7 +228,7 @@ def handle_for(name: str) -> str:
 
 
 def counted(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
-    """What to set on a user document to count one more `posts`, `comments` or `circles` of this minute.
+    """What to set on a user document to count one more of those in `A_MINUTE`.
 
     Raises: `TooFast`.
     """

@@ -269,7 +269,7 @@ def test_limits_are_said(network: Network, people: People, monkeypatch: pytest.M
             act()
 
 
-@pytest.mark.parametrize("kind", ["posts", "comments", "circles"])
+@pytest.mark.parametrize("kind", ["posts", "photos", "comments", "circles"])
 def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     moment = Ticking()()
     network = Network(social_db, clock=lambda: moment)
@@ -278,6 +278,7 @@ def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch, kind
     post = says(network, "bob")
     flood = {
         "posts": lambda number: says(network, "ann"),
+        "photos": lambda number: network.count_photo("ann"),
         "comments": lambda number: network.comment("ann", post, "more"),
         "circles": lambda number: network.circle("ann", "bob", f"c{number}"),
     }

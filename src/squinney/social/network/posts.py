@@ -16,6 +16,7 @@ from squinney.patterns.queue import Queue
 from squinney.social import posting, reading, rules
 from squinney.social.documents import Post
 from squinney.social.network.shared import SECONDS, check_two, do
+from squinney.social.relations import member
 from squinney.transactions import Key, once
 
 
@@ -62,6 +63,21 @@ class Posts:
         if made in written:  # not by asking again: whoever leaves meanwhile has written it all the same
             return reading.as_author(self._db, written[made])
         return reading.get_post(self._db, me, made)
+
+    @operation()
+    def count_photo(self, me: str) -> None:
+        """Count a photo for a post to come, before anybody looks at it: to decode one costs far more than a post.
+
+        Atomic: one transaction.
+        After a crash: it happened or it did not.
+        Raises: `Invalid`, `UnknownUser`, `TooFast`, `Busy`.
+        """
+        checks.identifier(me, "me")
+
+        def work(session: ClientSession) -> None:
+            posting.count(self._db, member(self._db, me, session), "photos", self._clock(), session)
+
+        do(self._db, work)
 
     @operation()
     def comment(self, me: str, post: str, text: str, *, key: str | Key | None = None) -> str:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, File, Request, UploadFile
 from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from squinney.errors import Invalid, SquinneyError, Unavailable
 from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
+from squinney.http.work import PHOTOS
 from squinney.social import PUBLIC, AlreadyJoined, User, rules
+from squinney.social import Network as SocialNetwork
 from squinney.social.surface.pages import (
     Network,
     Text,
@@ -44,8 +49,20 @@ def join(request: Request, network: Network) -> Response:
     return RedirectResponse("/social/people", status_code=303)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """What the form for a post says; `photo` where there is one, and somebody who keeps it."""
+
+    text: str
+    audience: str
+    to: str | None
+    link: str
+    alt: str
+    photo: BinaryIO | None
+
+
 @router.post("/posts", response_class=HTMLResponse)
-def write_post(
+async def write_post(
     request: Request,
     network: Network,
     text: Text = "",
@@ -56,35 +73,51 @@ def write_post(
     alt: Text = "",
 ) -> Response:
     """Write a post, on one's own wall or somebody's."""
+    is_kept = photo is not None and photo.filename and photo_store(request) is not None
+    form = _Form(_one_newline(text), audience, to or None, link, alt, photo.file if photo and is_kept else None)
+    if form.photo is None:
+        return await run_in_threadpool(_write, request, network, form)
+    try:
+        return await PHOTOS.run(partial(_write, request, network, form))
+    except Unavailable as error:  # too many came before
+        return await run_in_threadpool(_refused, request, network, form, error)
+
+
+def _write(request: Request, network: SocialNetwork, form: _Form) -> Response:
     me = network.get(me_of(request))
-    user = to or None
-    text = text.replace("\r\n", "\n").strip()
     detail: dict[str, str] = {}
     try:
-        kind, detail = _detail(request, me, text, link, photo, alt)
-        network.post(me["id"], kind, detail, [audience], user)
+        kind, detail = _detail(request, network, me, form)
+        network.post(me["id"], kind, detail, [form.audience], form.to)
     except SquinneyError as error:
         if not isinstance(error, Unavailable):  # then the post may be there all the same
             _forget_photo(request, detail, me["id"])
-        typed = {"text": text, "audience": audience, "link": link}
-        if user is None:
-            return feed(request, network, me, "news", error=error, typed=typed)
-        return person_page(request, network, network.profile(me["id"], user)["handle"] or "", error=error, typed=typed)
+        return _refused(request, network, form, error)
     visitor_of(request).flash("Written.")
-    return back(request) if user else RedirectResponse("/social/wall", status_code=303)  # where one sees it
+    return back(request) if form.to else RedirectResponse("/social/wall", status_code=303)  # where one sees it
 
 
-def _detail(
-    request: Request, me: User, text: str, link: str, photo: UploadFile | None, alt: str
-) -> tuple[str, dict[str, str]]:
+def _refused(request: Request, network: SocialNetwork, form: _Form, error: SquinneyError) -> Response:
+    """The page with the form, what was typed, and why."""
+    me = network.get(me_of(request))
+    typed = {"text": form.text, "audience": form.audience, "link": form.link}
+    if form.to is None:
+        return feed(request, network, me, "news", error=error, typed=typed)
+    return person_page(request, network, network.profile(me["id"], form.to)["handle"] or "", error=error, typed=typed)
+
+
+def _detail(request: Request, network: SocialNetwork, me: User, form: _Form) -> tuple[str, dict[str, str]]:
     """What sort of post the form makes."""
     store = photo_store(request)
-    if photo is not None and photo.filename and store is not None:
-        if link:
-            raise Invalid("a post has a link or a photo, not both", field="link")
-        rules.detail("photo", {"text": text, "alt": alt, "file": "still to come"})
-        return "photo", {"text": text, "alt": alt, "file": store.keep(photo.file, me["id"], me["name"])}
-    return ("link", {"text": text, "url": link}) if link else ("status", {"text": text})
+    if form.photo is None or store is None:
+        said = {"text": form.text}
+        return ("link", {**said, "url": form.link}) if form.link else ("status", said)
+    if form.link:
+        raise Invalid("a post has a link or a photo, not both", field="link")
+    said = {"text": form.text, "alt": form.alt}
+    rules.detail("photo", {**said, "file": "still to come"})
+    network.count_photo(me["id"])
+    return "photo", {**said, "file": store.keep(form.photo, me["id"], me["name"])}
 
 
 def _forget_photo(request: Request, detail: Mapping[str, str], author: str) -> None:
@@ -95,7 +128,7 @@ def _forget_photo(request: Request, detail: Mapping[str, str], author: str) -> N
 @router.post("/posts/{post}/comments", response_class=HTMLResponse)
 def write_comment(request: Request, network: Network, post: str, text: Text = "") -> Response:
     """Write below a post."""
-    return _do(request, lambda me: network.comment(me, post, text.replace("\r\n", "\n").strip()))
+    return _do(request, lambda me: network.comment(me, post, _one_newline(text)))
 
 
 @router.post("/posts/{post}/delete", response_class=HTMLResponse)
@@ -169,17 +202,17 @@ def see_notices(request: Request, network: Network) -> Response:
 
 @router.post("/erase", response_class=HTMLResponse)
 def erase(request: Request, network: Network, sure: Text = "") -> Response:
-    """Leave, and have everything removed."""
+    """Leave, and have everything removed: posts by the worker, and photos by a job once their posts are gone."""
     if sure != "yes":
         raise Invalid("say that you are sure", field="sure")
-    me = me_of(request)
-    kept = [one["detail"]["file"] for one in network.export(me) if one["what"] == "post" and one["type"] == "photo"]
-    network.erase(me)
-    if store := photo_store(request):
-        for photo in kept:
-            store.forget(photo, me)
+    network.erase(me_of(request))
     visitor_of(request).flash("You have left, and everything you wrote here is being removed.")
     return RedirectResponse("/social", status_code=303)
+
+
+def _one_newline(text: str) -> str:
+    """As typed: browsers send two characters at the end of a line."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def _do(request: Request, act: Callable[[str], object]) -> Response:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pymongo
 import pytest
+from pymongo.errors import PyMongoError
 from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.clock import utcnow
 from squinney.commerce import find_problems
+from squinney.errors import Unavailable
 from squinney.mongo.schema import Db
 from squinney.service import doctor
 
@@ -102,11 +106,31 @@ def test_the_list_of_ones_own_orders_shows_the_rest(systems: assembly.Assembled,
     assert (page.status_code, "damaged and not shown here" in page.text) == (200, True)
 
 
+def test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_looked_at(
+    systems: assembly.Assembled,
+) -> None:
+    def slow(db: Db) -> Any:
+        while True:
+            db.command("ping")
+        yield
+
+    first, *others = assembly.SYSTEMS
+    findings = list(doctor.examine(systems.db, seconds=10, systems=[replace(first, find_problems=slow), *others]))
+    told = {finding.area: finding.level for finding in findings}
+    assert told[first.name] == "notice"
+    assert {told[system.name] for system in others} == {"ok"}
+    assert not [finding for finding in findings if finding.level == "problem"]
+
+
+def test_a_time_that_is_over_is_told_of_no_document_and_no_check(systems: assembly.Assembled) -> None:
+    for system in assembly.SYSTEMS:
+        with pytest.raises((PyMongoError, Unavailable)), pymongo.timeout(0.000_001):
+            list(system.find_problems(systems.db))
+
+
 def test_a_check_that_fails_altogether_is_one_finding(
     systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dataclasses import replace
-
     def broken(db: Db) -> Any:
         raise KeyError("a field")
 

@@ -21,6 +21,7 @@ _building = guards_of("squinney.game.building", TESTS)
 _rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
 _live = guards_of("squinney.game.surface.live", API)
 _listeners = guards_of("squinney.game.surface.listeners", API)
+_audit = guards_of("squinney.game.repair.audit", "tests/systems/game/test_repair.py")
 _fitting = guards_of("squinney.game.repair.fitting", "tests/systems/game/test_large_audit.py")
 _loading = guards_of("squinney.game.loading.make", "tests/systems/game/test_loading.py")
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
@@ -201,6 +202,12 @@ GUARDS = [
         "            self._changed.difference_update(some)\n"
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
         "test_a_refresh_that_failed_is_made_with_the_next",
+    ),
+    _audit(
+        "a read that took too long makes no document unreadable",
+        "        raise_if_away(error)\n",
+        "",
+        "test_a_server_that_is_too_slow_makes_no_document_unreadable",
     ),
     _listeners(
         "a socket gets the events of its own room alone",

@@ -22,8 +22,24 @@ _admin = guards_of("squinney.commerce.surface.web_admin", "tests/api/test_shop_p
 _products = guards_of("squinney.commerce.surface.web_admin_products", "tests/api/test_shop_pages.py")
 _form = guards_of("squinney.commerce.surface.product_form", "tests/unit/test_product_form.py")
 _viewer = guards_of("squinney.content.surface.viewer", "tests/api/test_content_pages.py")
+_problems = guards_of("squinney.mongo.problems", "tests/api/test_malformed.py")
+_doctor = guards_of("squinney.service.doctor", "tests/api/test_malformed.py")
 _document = guards_of("squinney.service.openapi", "tests/api/test_failures.py")
 
+EXAMINING = [
+    _problems(
+        "a server that is too slow tells nothing of the data",
+        "isinstance(error, PyMongoError) and is_away(error)",
+        "False",
+        "test_a_time_that_is_over_is_told_of_no_document_and_no_check",
+    ),
+    _doctor(
+        "each system has its share of the time",
+        ", pymongo.timeout(seconds):",
+        ":",
+        "test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_looked_at",
+    ),
+]
 PROCESSES = [
     _process(
         "what hangs is ended",
@@ -256,4 +272,4 @@ SHOPKEEPING = [
     ),
 ]
 
-GUARDS = [*PROCESSES, *FACETS, *LIBRARY, *COMMANDS, *SHOPKEEPING]
+GUARDS = [*EXAMINING, *PROCESSES, *FACETS, *LIBRARY, *COMMANDS, *SHOPKEEPING]

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pymongo.errors import OperationFailure
+from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from squinney.errors import Unavailable
+from squinney.mongo.connect import is_away
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 
@@ -71,6 +72,12 @@ def unchecked(name: str, error: Exception) -> Problem:
     return Problem("check-failed", f"{name} cannot be checked ({type(error).__name__}: {str(error)[:200]})")
 
 
+def raise_if_away(error: Exception) -> None:
+    """Raise it again where the server was away or too slow: that tells nothing of the data."""
+    if isinstance(error, PyMongoError) and is_away(error):
+        raise error
+
+
 @dataclass(frozen=True)
 class Check:
     """One kind of problem.
@@ -114,6 +121,7 @@ class Check:
         try:
             return self.repair(db, finding) if self.repair and self.repairable(finding) else 0
         except MALFORMED as error:
+            raise_if_away(error)
             log.warning("%s", malformed(self.collection, finding, error))
             return 0
 
@@ -127,6 +135,7 @@ def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
         try:
             yield from map(check.problem, check.findings(db))
         except MALFORMED as error:
+            raise_if_away(error)
             yield unchecked(check.code, error)
 
 
@@ -143,5 +152,6 @@ def mend(db: Db, checks: Sequence[Check]) -> Counter[str]:
             findings = check.findings(db) if check.repair else ()
             done[check.counted_as or check.code] += sum(check.mend(db, finding) for finding in findings)
         except MALFORMED as error:
+            raise_if_away(error)
             log.warning("%s", unchecked(check.code, error))
     return done

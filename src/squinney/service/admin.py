@@ -109,7 +109,7 @@ def change_person(request: Request, people: Everybody, person_id: str, role: Tex
 
 @router.get("/problems", response_class=HTMLResponse)
 def show_problems(request: Request, systems: Systems) -> Response:
-    """What `squinney doctor` finds."""
+    """What `squinney doctor` finds in some seconds."""
     findings = list(doctor.examine(systems.db, systems=systems.systems))
     return render(request, "admin/problems.html", findings=findings)
 

@@ -9,14 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pymongo.errors import OperationFailure
+import pymongo
+from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney import assembly
-from squinney.errors import Conflict
+from squinney.errors import Conflict, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import operation
+from squinney.mongo.connect import operation, seconds_left
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import MALFORMED, Problem, unchecked
+from squinney.mongo.problems import MALFORMED, Problem, raise_if_away, unchecked
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns.jobs import Job
 from squinney.service.jobs import statuses
@@ -25,7 +26,9 @@ from squinney.system import System
 log = logging.getLogger(__name__)
 
 Level = Literal["ok", "notice", "problem"]
-MOST_SECONDS = 300.0
+EXAMINE_SECONDS = 10.0
+REPAIR_SECONDS = 300.0
+MOMENT_SECONDS = 0.1  # of a system, however late it is; the driver takes 0 for no limit
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
 LONGEST_TRANSACTION_SECONDS = 15
@@ -50,11 +53,12 @@ class Finding:
 
 
 def examine(
-    db: Db, *, seconds: float | None = MOST_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
+    db: Db, *, seconds: float | None = EXAMINE_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
 ) -> Iterator[Finding]:
     """Look at the server, the declared collections and indexes, the jobs, and every system's data.
 
-    None seconds are as long as it takes: every document is read.
+    Every document is read, which may take long. Of the seconds, each system has an equal share of those that are left,
+    and one that takes longer is a notice. None seconds are as long as it takes.
 
     Raises: `Unavailable`.
     """
@@ -65,8 +69,8 @@ def examine(
         yield from _schema(db, declared)
         yield from _unused_indexes(db, declared)
         yield from _jobs(db, assembly.jobs(systems))
-        for system in systems:
-            yield from _data(db, system)
+        for number, system in enumerate(systems):
+            yield from _data(db, system, seconds and max(MOMENT_SECONDS, seconds_left() / (len(systems) - number)))
 
 
 def _server(db: Db) -> Iterator[Finding]:
@@ -141,12 +145,21 @@ def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
         yield Finding("ok", "jobs", "none is late or fails")
 
 
-def _data(db: Db, system: System) -> Iterator[Finding]:
+def _data(db: Db, system: System, seconds: float | None) -> Iterator[Finding]:
     found = False
-    for problem in _problems(db, system):
-        found = True
-        advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
-        yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
+    try:
+        # Not `operation(seconds)`: inside a request that counts from the request's beginning.
+        with operation(None, reads_only=True), pymongo.timeout(seconds):
+            for problem in _problems(db, system):
+                found = True
+                advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
+                yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
+    except Unavailable as error:
+        if not (isinstance(error.__cause__, PyMongoError) and error.__cause__.timeout):
+            raise
+        message = f"there is more than can be looked at in {seconds:.1f} s: not all of it was"
+        yield Finding("notice", system.name, message, "run `squinney doctor`, which takes the time that it needs")
+        return
     if not found:
         yield Finding("ok", system.name, "no problems found")
 
@@ -156,6 +169,7 @@ def _problems(db: Db, system: System) -> Iterator[Problem]:
     try:
         yield from system.find_problems(db)
     except MALFORMED as error:
+        raise_if_away(error)
         log.exception("the checks of %s failed", system.name)
         yield unchecked(system.name, error)
 
@@ -163,7 +177,8 @@ def _problems(db: Db, system: System) -> Iterator[Problem]:
 def _repaired(db: Db, system: System) -> Mapping[str, int]:
     try:
         return system.repair(db)
-    except MALFORMED:
+    except MALFORMED as error:
+        raise_if_away(error)
         log.exception("the repair of %s failed", system.name)
         return {"stopped by what it could not read": 1}
 
@@ -180,7 +195,7 @@ def _apply_schema(db: Db, declared: list[Collection]) -> int:
 
 
 def repair(
-    db: Db, *, seconds: float | None = MOST_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
+    db: Db, *, seconds: float | None = REPAIR_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
 ) -> Counter[str]:
     """Create what is missing and mend what each system can mend; returns counts.
 

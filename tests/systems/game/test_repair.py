@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from pymongo.errors import ExecutionTimeout
+from tests.systems.game.conftest import ALL
 
 from squinney.game import World, find_problems, repair
+from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
 
@@ -57,3 +61,15 @@ def test_what_a_person_must_decide_is_told(world: World, game_db: Db, code: str,
     game_db["game.characters"].update_one({"_id": "bob"}, {"$set": change})
     repair(game_db)
     assert code in {problem.code for problem in find_problems(game_db)}
+
+
+def test_a_server_that_is_too_slow_makes_no_document_unreadable(own_db: Db, failing: Any) -> None:
+    """Whichever read of the audit it is that takes too long."""
+    schema.apply(own_db, ALL)
+    World(own_db).create_location("hall", description="A hall.")
+    own_db["game.locations"].update_one({"_id": "hall"}, {"$set": {"thing_count": 9}})
+    told: list[str] = []
+    for number in range(20):
+        with failing(["find"], mode={"skip": number}, errorCode=50), suppress(ExecutionTimeout):
+            told.extend(problem.code for problem in find_problems(own_db))
+    assert set(told) == {"wrong-room"}

@@ -18,7 +18,7 @@ from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_
 from squinney.game.records import Records
 from squinney.game.repair.fitting import HOLDERS, WANTED, fitting, shape_of
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems
+from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems, raise_if_away
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck, visible
 
@@ -82,6 +82,7 @@ def _looked_at(db: Db, collection: str, stored: Document, look: Look) -> Iterato
     try:
         yield from _steady(db, collection, stored["_id"], look)
     except MALFORMED as error:
+        raise_if_away(error)
         yield malformed(collection, stored, error)
 
 

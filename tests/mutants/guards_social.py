@@ -58,6 +58,36 @@ GUARDS = [
         """place_of(cursor), without=())""",
         "test_nobody_buries_the_news_of_somebody_who_has_set_them_apart",
     ),
+    _reading(
+        "who lets a reader go is passed over",
+        'if "by" in post and not people[post["by"]].may_reach:',
+        'if "by" in post and not people[post["by"]].shows:',
+        "test_nobody_buries_the_news_of_somebody_who_has_set_them_apart",
+    ),
+    _reading(
+        "what is hidden on a wall is passed over",
+        "hidden=list(hidden.values()))",
+        "hidden=())",
+        "test_nobody_buries_a_wall",
+    ),
+    _reading(
+        "what is passed over on a wall is not for the viewer",
+        """"to": {"$ne": viewer}, """,
+        "",
+        "test_an_addressee_sees_what_is_for_few_beside_what_is_hidden",
+    ),
+    _reading(
+        "comments of the hidden are passed over",
+        "post=post, without=hidden)",
+        "post=post)",
+        "test_nobody_buries_comments_and_notices",
+    ),
+    _reading(
+        "notices of the hidden are passed over",
+        "since=since, without=hidden)",
+        "since=since)",
+        "test_nobody_buries_comments_and_notices",
+    ),
     _rule(
         "a block hides",
         "return self.here and not self.blocked",
@@ -209,8 +239,8 @@ GUARDS = [
     ),
     _reading(
         "the wall of somebody blocked is empty",
-        "return wanted and people[owner].shows and",
-        "return wanted and",
+        "return people[owner].shows and rules",
+        "return rules",
         "test_a_block_hides_both_from_each_other_until_it_is_lifted",
     ),
     _reading(

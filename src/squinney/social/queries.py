@@ -157,10 +157,17 @@ def _behind(place: Place | None) -> Document:
     return {"ts": {"$lte": place[0]}, "$nor": [{"ts": place[0], "_id": {"$gte": place[1]}}]}
 
 
+def _without(hidden: Collection[Document]) -> Document:
+    return {"$and": [{"$nor": list(hidden)}]} if hidden else {}  # beside the `$nor` of a place
+
+
 WALL = Query(
     "social.wall",
     "social.posts",
-    where=lambda owner, place=None: {"$or": [{"by": owner, **_behind(place)}, {"to": owner, **_behind(place)}]},
+    where=lambda owner, place=None, hidden=(): {
+        "$or": [{"by": owner, **_behind(place)}, {"to": owner, **_behind(place)}],
+        **_without(hidden),
+    },
     example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
@@ -169,8 +176,8 @@ WALL = Query(
 INCOMING = Query(
     "social.incoming",
     "social.posts",
-    where=lambda user, place=None: {"to": user, **_behind(place)},
-    example={"user": "u"},
+    where=lambda owner, place=None, hidden=(): {"to": owner, **_behind(place), **_without(hidden)},
+    example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
     reason="posts live by their own id; each shard gives its newest",
@@ -203,7 +210,7 @@ COMMENT = Query(
 COMMENTS = Query(
     "social.comments",
     "social.comments",
-    where=lambda post: {"post_id": post},
+    where=lambda post, without=(): {"post_id": post, **_by_others(without)},
     example={"post": "p"},
     sort=[("ts", 1), ("_id", 1)],
 )
@@ -225,6 +232,10 @@ COMMENTS_BY = Query(
 )
 
 
+def _by_others(people: Collection[str], field: str = "by") -> Document:
+    return {field: {"$nin": sorted(people)}} if people else {}
+
+
 # ---- lists of small documents under ids in order ----
 
 
@@ -237,7 +248,10 @@ def _before(user: str, name: str, place: Place | None, since: datetime | None = 
 NOTICES = Query(
     "social.notices",
     "social.notices",
-    where=lambda user, place=None, since=None: _before(user, "n", place, since),
+    where=lambda user, place=None, since=None, without=(): {
+        **_before(user, "n", place, since),
+        **_by_others(without),
+    },
     example={"user": "u"},
     sort=[("_id", -1)],
 )
@@ -252,7 +266,7 @@ NEWS_OF = Query(
     "social.news",
     where=lambda user, place=None, without=(): {
         **_before(user, "p", place),
-        **({"b": {"$nin": sorted(without)}} if without else {}),
+        **_by_others(without, "b"),
     },
     example={"user": "u", "without": ["a"]},
     sort=[("_id", -1)],
@@ -295,9 +309,12 @@ def _news(user: str, limit: int, place: Place | None = None, without: Collection
     ]
 
 
-def _notices(user: str, limit: int, place: Place | None = None, since: datetime | None = None) -> list[Document]:
-    """A member with their newest notices, and the posts that these are about."""
-    entries = [{"$match": NOTICES(user=user, place=place, since=since)}, {"$sort": {"_id": -1}}, {"$limit": limit}]
+def _notices(
+    user: str, limit: int, place: Place | None = None, since: datetime | None = None, without: Collection[str] = ()
+) -> list[Document]:
+    """A member with their newest notices but those of some people, and the posts that these are about."""
+    of_user = NOTICES(user=user, place=place, since=since, without=without)
+    entries = [{"$match": of_user}, {"$sort": {"_id": -1}}, {"$limit": limit}]
     return [
         {"$match": {"_id": user}},
         {"$project": {"muted": 1, "seen_at": 1, "left_at": 1}},

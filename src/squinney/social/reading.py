@@ -30,8 +30,8 @@ Keep = Callable[[Document, Relations], bool]
 def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
     """What others let me know, newest first.
 
-    Once somebody's post is found to be hidden, theirs are passed over by the server: who posts without end to one that
-    has muted or blocked them must not bury the others' news.
+    Once somebody is found to be set apart, or to have let the reader go, theirs are passed over by the server: who
+    posts without end must not bury what others write.
     """
     hidden: set[str] = set()
 
@@ -42,7 +42,7 @@ def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
         return cut(newest(reader)[: limit + 1], ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
-        if "by" in post and not people[post["by"]].shows:
+        if "by" in post and not people[post["by"]].may_reach:
             hidden.add(post["by"])
         return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]])
 
@@ -59,27 +59,54 @@ def newest(reader: Document) -> list[Document]:
 def wall(db: Db, viewer: str | None, owner: str, cursor: str | None, limit: int) -> Page[Post]:
     """Posts by or to somebody. One's own wall leaves out what strangers wrote on it: that is `incoming`."""
 
-    def read(cursor: str | None) -> Page[Document]:
-        return _found(db, queries.WALL, cursor, limit, owner=owner)
+    def may_see(post: Document, people: Relations) -> bool:
+        return people[owner].shows and rules.may_see(viewer, post, people[post["by"]])
 
-    def keep(post: Document, people: Relations) -> bool:
-        author = people[post["by"]]
-        wanted = viewer != owner or post["by"] == owner or author.follows_since is not None
-        return wanted and people[owner].shows and rules.may_see(viewer, post, author)
+    def is_left_out(post: Document, people: Relations) -> bool:
+        return viewer == owner and post["by"] != owner and people[post["by"]].follows_since is None
 
-    return _posts(db, viewer, read, keep, cursor, limit, owner)
+    return _list(db, queries.WALL, viewer, owner, may_see, cursor, limit, is_left_out)
 
 
 def incoming(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
     """Everything addressed to me that I may see."""
 
-    def read(cursor: str | None) -> Page[Document]:
-        return _found(db, queries.INCOMING, cursor, limit, user=me)
-
-    def keep(post: Document, people: Relations) -> bool:
+    def may_see(post: Document, people: Relations) -> bool:
         return rules.may_see(me, post, people[post["by"]])
 
-    return _posts(db, me, read, keep, cursor, limit)
+    return _list(db, queries.INCOMING, me, me, may_see, cursor, limit)
+
+
+def _list(
+    db: Db,
+    query: Query,
+    viewer: str | None,
+    owner: str,
+    may_see: Keep,
+    cursor: str | None,
+    limit: int,
+    is_left_out: Keep = lambda post, people: False,
+) -> Page[Post]:
+    """A list of somebody's. What the viewer is found not to see of an author is from then on passed over by the server:
+    who writes without end on a wall must not bury what others wrote there."""
+    hidden: dict[str, Document] = {}
+
+    def read(cursor: str | None) -> Page[Document]:
+        found = query.find(db, limit=limit + 1, owner=owner, place=place_of(cursor), hidden=list(hidden.values()))
+        return cut(list(found), ORDER, limit=limit)
+
+    def keep(post: Document, people: Relations) -> bool:
+        author = people[post["by"]]
+        if is_left_out(post, people) or not author.shows:
+            hidden[post["by"]] = {"by": post["by"]}
+            return False
+        if not may_see(post, people):
+            seen = rules.audiences_with(author)
+            hidden[post["by"]] = {"by": post["by"], "to": {"$ne": viewer}, "circles": {"$nin": seen}}
+            return False
+        return True
+
+    return _posts(db, viewer, read, keep, cursor, limit, owner)
 
 
 def get_post(db: Db, viewer: str | None, post: str) -> Post:
@@ -97,13 +124,15 @@ def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: i
     """All comments of a post that the viewer may see, oldest first, but those of people who are hidden from them."""
     visible(db, viewer, post)
     seen: dict[str, Relations] = {}
+    hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        return page(db, queries.COMMENTS, cursor=cursor, limit=limit, most=MOST_ITEMS, post=post)
+        return page(db, queries.COMMENTS, cursor=cursor, limit=limit, most=MOST_ITEMS, post=post, without=hidden)
 
     def keep(found: list[Document]) -> list[Document]:
         people = relations(db, viewer, [one["by"] for one in found])
         seen.update({one["_id"]: people for one in found})
+        hidden.update(one["by"] for one in found if not people[one["by"]].shows)
         return [one for one in found if people[one["by"]].shows]
 
     shown = page_of_those(read, keep, COMMENTS_ORDER, cursor, limit)
@@ -113,12 +142,15 @@ def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: i
 def notices(db: Db, me: str, cursor: str | None, limit: int, since: datetime | None = None) -> Page[Notice]:
     """What I was told, or since a time, newest first, as far as I may still know it."""
     seen: dict[str, tuple[Relations, datetime]] = {}
+    hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        reader = _reader(db, queries.TOLD(user=me, limit=limit + 1, place=place_of(cursor), since=since), me)
+        told = queries.TOLD(user=me, limit=limit + 1, place=place_of(cursor), since=since, without=hidden)
+        reader = _reader(db, told, me)
         posts = {post["_id"]: post for post in reader["posts"]}
         people = relations(db, me, [one["by"] for one in (*reader["entries"], *reader["posts"])])
         found = [_told(one, posts, reader["muted"]) for one in reader["entries"]]
+        hidden.update(one["by"] for one in found if one["muted"] or not people[one["by"]].shows)
         seen.update({one["_id"]: (people, reader["seen_at"]) for one in found})
         return cut(found, ORDER, limit=limit)
 
@@ -169,11 +201,6 @@ def _reader(db: Db, stages: list[Document], me: str) -> Document:
     if reader is None or reader.get("left_at"):
         raise UnknownUser(f"there is no member {me}", user=me)
     return reader
-
-
-def _found(db: Db, query: Query, cursor: str | None, limit: int, **arguments: Any) -> Page[Document]:
-    found = query.find(db, limit=limit + 1, place=place_of(cursor), **arguments)
-    return cut(list(found), ORDER, limit=limit)
 
 
 def _posts(

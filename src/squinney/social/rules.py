@@ -66,6 +66,11 @@ class Relation:
         """Whether anything of theirs is shown to the viewer at all."""
         return self.here and not self.blocked
 
+    @property
+    def may_reach(self) -> bool:
+        """Whether anything of theirs can be news for the viewer."""
+        return self.shows and (self.follows_since is not None or self.in_since is not None)
+
 
 STRANGER = Relation()
 
@@ -96,6 +101,11 @@ def may_see(viewer: str | None, post: Mapping[str, Any], author: Relation) -> bo
     if CIRCLES in post["circles"]:
         return author.in_since is not None
     return any(name in author.in_circles for name in post["circles"])
+
+
+def audiences_with(author: Relation) -> list[str]:
+    """Those audiences of an author's that the viewer is in."""
+    return [PUBLIC] if author.in_since is None else [PUBLIC, CIRCLES, *author.in_circles]
 
 
 def is_news(viewer: str, post: Mapping[str, Any], author: Relation) -> bool:

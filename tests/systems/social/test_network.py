@@ -383,7 +383,7 @@ def test_nobody_buries_what_somebody_is_told(network: Network, people: People, s
     assert list(social_db["social.notices"].find({"_id.u": bob})) == []
 
 
-@pytest.mark.parametrize("how", ["muted", "blocked", "blocked by them"])
+@pytest.mark.parametrize("how", ["muted", "blocked", "blocked by them", "let go"])
 def test_nobody_buries_the_news_of_somebody_who_has_set_them_apart(
     network: Network, people: People, clock: Ticking, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -393,16 +393,60 @@ def test_nobody_buries_the_news_of_somebody_who_has_set_them_apart(
     network.circle(ann, bob, "friends")
     network.circle(eve, bob, "victims")
     wanted = says(network, ann, "before the flood", circles=["friends"])
-    set_apart, who, whom = {
-        "muted": (network.mute, bob, eve),
-        "blocked": (network.block, bob, eve),
-        "blocked by them": (network.block, eve, bob),
-    }[how]
-    set_apart(who, whom)
     for number in range(12):
         says(network, eve, f"flood {number}", circles=["victims"])
     network.deliver()
+    set_apart: dict[str, Callable[[], object]] = {
+        "muted": lambda: network.mute(bob, eve),
+        "blocked": lambda: network.block(bob, eve),
+        "blocked by them": lambda: network.block(eve, bob),
+        "let go": lambda: network.uncircle(eve, bob, "victims"),
+    }
+    set_apart[how]()
     assert [post["id"] for post in network.news(bob, limit=5).items] == [wanted]
+
+
+def test_nobody_buries_a_wall(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "LOOKS", 2)
+    ann, bob, cid, eve = people("ann", "bob", "cid", "eve")
+    network.circle(bob, ann, "friends")
+    mine, anns = says(network, bob), says(network, ann, to=bob)
+    network.circle(eve, ann, "few")
+    for _ in range(12):
+        says(network, eve, circles=["few"], to=bob)
+    eves = says(network, eve, to=bob)
+
+    def first(read: Callable[..., Any], *who: str) -> list[str]:
+        return [post["id"] for post in read(*who, limit=5).items]
+
+    assert first(network.wall, bob, bob) == [anns, mine], "strangers' posts are incoming"
+    assert first(network.wall, cid, bob) == [eves, anns, mine], "what is for few is passed over, and no more"
+    network.block(bob, eve)
+    assert first(network.incoming, bob) == [anns]
+
+
+def test_an_addressee_sees_what_is_for_few_beside_what_is_hidden(network: Network, people: People) -> None:
+    ann, bob, cid = people("ann", "bob", "cid")
+    network.circle(ann, cid, "few")
+    wanted = says(network, ann, circles=["few"], to=bob)
+    for _ in range(3):
+        says(network, ann, circles=["few"])
+    assert [post["id"] for post in network.wall(bob, ann, limit=2).items] == [wanted]
+
+
+def test_nobody_buries_comments_and_notices(
+    network: Network, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "LOOKS", 2)
+    ann, bob, eve = people("ann", "bob", "eve")
+    post = says(network, bob)
+    network.circle(ann, bob, "friends")
+    for _ in range(12):
+        network.comment(eve, post, "flood")
+    wanted = network.comment(ann, post, "after the flood")
+    network.block(bob, eve)
+    assert [one["id"] for one in network.comments(bob, post, limit=5).items] == [wanted]
+    assert [one["kind"] for one in network.notices(bob, limit=5).items] == ["comment", "circled"]
 
 
 def test_who_is_addressed_may_remove_a_post_from_their_wall(network: Network, people: People) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -87,6 +88,40 @@ def test_people_are_blocked_muted_listed_and_erased(site: TestClient, network: N
     assert site.post("/api/social/members", json={"name": "Bob", "user": bob}).status_code == 409
 
 
+def test_ids_may_have_slashes(member: TestClient, network: Network) -> None:
+    for one in ("a/b", "a/news"):
+        made = member.post("/api/social/members", json={"name": one, "user": one}).json()
+        path = f"/api/social/members/{one.replace('/', '%2F')}"
+        assert member.get(path).json()["id"] == one
+        assert member.get(f"{path}/news").json()["items"] == []
+        assert member.post(f"{path}/circle", json={"other": "admin", "circle": "x"}).json() == {"circles": ["x"]}
+        page = member.get(f"/social/people/{made['handle']}", headers=HTML).text
+        (form,) = re.findall(r'action="(/social/mute/[^"]+)"', page)
+        _form(member, form)
+        assert network.profile("admin", one)["muted"]
+        assert member.delete(path).json() == {"done": True}
+
+
+def test_a_key_gives_nobody_what_another_wrote(site: TestClient, systems: assembly.Assembled) -> None:
+    bodies = [
+        {"me": _joined(site, name), "type": "status", "detail": {"text": "x"}, "circles": ["*circles*"]}
+        for name in ("Ann", "Bob")
+    ]
+    _, other = systems.services["identity"]["keys"].create("other", ["social:write"])
+    sent = {"Idempotency-Key": "k"}
+    first, stolen = (site.post("/api/social/posts", json=body, headers=sent) for body in bodies)
+    assert (stolen.status_code, stolen.json()["code"], stolen.json()["details"]) == (409, "key-reused", {})
+    apart = site.post("/api/social/posts", json=bodies[0], headers={**sent, "Authorization": f"Bearer {other}"})
+    assert apart.status_code == first.status_code == 201
+    assert apart.json()["id"] != first.json()["id"], "each API key has keys of its own"
+    path = f"/api/social/posts/{first.json()['id']}"
+    comments = [{"me": "ann", "text": "x"}, {"me": "bob", "text": "x"}]
+    told = [site.post(f"{path}/comments", json=one, headers=sent).status_code for one in comments]
+    assert told == [201, 409]
+    site.delete(path, params={"me": "ann"})
+    assert site.post("/api/social/posts", json=bodies[0], headers=sent).status_code == 404, "nor what is gone"
+
+
 # ---- pages ----
 
 
@@ -131,6 +166,28 @@ def test_a_member_writes_and_others_answer(member: TestClient, network: Network)
     assert "mentioned you" in told
     network.post("ann", "link", {"url": "https://example.com/x"}, ["*circles*"], "admin")
     assert "https://example.com/x" in member.get("/social/incoming", headers=HTML).text
+
+
+def test_nobody_reaches_on_pages_what_is_not_theirs(member: TestClient, network: Network) -> None:
+    for one in ("ann", "bob"):
+        network.join(one.title(), user=one)
+    network.circle("ann", "bob", "few")
+    post = network.post("ann", "status", {"text": "for few"}, ["few"])["id"]
+    comment = network.comment("bob", post, "oh")
+    for path in (f"/social/posts/{post}", f"/social/photos/{post}"):
+        assert member.get(path, headers=HTML).status_code == 404
+    for path, data in (
+        (f"/social/posts/{post}/comments", {"text": "me too"}),
+        (f"/social/posts/{post}/delete", {}),
+        (f"/social/comments/{comment}/delete", {}),
+        ("/social/uncircle", {"other": "bob", "circle": "few", "me": "ann"}),
+    ):
+        _form(member, path, **data)
+    assert network.get_post("bob", post)["comment_count"] == 1
+    assert network.get("ann")["circles"] == [{"name": "few", "count": 1}]
+    refused = member.post("/social/posts", data={"text": "x", "audience": "few", "me": "ann"}, headers=HTML)
+    assert "you have no circle" in refused.text
+    assert "for few" not in "".join(member.get(f"/social{one}", headers=HTML).text for one in ("", "/people/ann"))
 
 
 def test_what_is_refused_is_said_where_it_was_typed(member: TestClient, network: Network) -> None:

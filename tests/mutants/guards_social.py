@@ -89,6 +89,12 @@ GUARDS = [
         "test_nobody_buries_comments_and_notices",
     ),
     _rule(
+        "a name is more than blanks",
+        'seen.strip(" " + BLANKS)',
+        "seen.strip()",
+        "test_a_name_that_cannot_be_shown_is_refused",
+    ),
+    _rule(
         "a block hides",
         "return self.here and not self.blocked",
         "return self.here",
@@ -227,7 +233,7 @@ GUARDS = [
     _rule("a flood is bounded", 'if rate["count"] >= most:', "if False:", "test_a_flood_is_bounded"),
     _rule(
         "a name can be seen",
-        "if not seen.strip() or not seen.isprintable():",
+        'if not seen.strip(" " + BLANKS) or not seen.isprintable():',
         "if not seen.strip():",
         "test_a_name_that_cannot_be_shown_is_refused",
     ),

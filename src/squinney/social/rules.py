@@ -38,6 +38,7 @@ MENTION = re.compile(r"(?<![\w@])@([a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
 MOST_HANDLE = 32
 # Without a width of their own: emoji are made of several with the one, names in some scripts have the other.
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
+BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # letters to Unicode, and nothing to a reader
 
 
 # ---- who may see what ----
@@ -150,7 +151,7 @@ def circle(value: Any, field: str = "circle") -> str:
 def _visible(value: Any, field: str, most: int) -> str:
     checks.text(value, field, least=1, most=most)
     seen = value.translate(JOINERS)
-    if not seen.strip() or not seen.isprintable():
+    if not seen.strip(" " + BLANKS) or not seen.isprintable():
         raise Invalid(f"{field} must be visible characters on one line", field=field)
     return str(value.strip())
 

@@ -66,7 +66,7 @@ def test_who_has_joined_joins_no_second_time(network: Network, people: People) -
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "x" * 101, "🦊" * 10_000, "a\nb", "a\0b", 7, "\ud800", "\u200d", "\u202eevil"]
+    "name", ["", " ", "x" * 101, "🦊" * 10_000, "a\nb", "a\0b", 7, "\ud800", "\u200d", "\u3164 \u2800", "\u202eevil"]
 )
 def test_a_name_that_cannot_be_shown_is_refused(network: Network, people: People, name: str) -> None:
     ann, bob = people("ann", "bob")
@@ -434,9 +434,7 @@ def test_an_addressee_sees_what_is_for_few_beside_what_is_hidden(network: Networ
     assert [post["id"] for post in network.wall(bob, ann, limit=2).items] == [wanted]
 
 
-def test_nobody_buries_comments_and_notices(
-    network: Network, people: People, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_buries_comments_and_notices(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "LOOKS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     post = says(network, bob)

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
-from squinney.http.routes import OneThreadRoute
+from squinney.http.routes import LastPartRoute
 from squinney.patterns.paging import Page
 from squinney.social import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser
 from squinney.social import Network as SocialNetwork
@@ -39,7 +39,7 @@ from squinney.social.surface.models import (
 )
 from squinney.transactions import Busy, KeyReused
 
-router = APIRouter(prefix="/api/social", tags=["social"], route_class=OneThreadRoute)
+router = APIRouter(prefix="/api/social", tags=["social"], route_class=LastPartRoute)
 
 Network = Annotated[SocialNetwork, Depends(service("social", "network", SocialNetwork))]
 Limit = Annotated[int, Query(ge=1, le=100)]
@@ -62,20 +62,7 @@ def join(network: Network, body: NewMember) -> Any:
     return network.join(body.name, user=body.user)
 
 
-@router.get("/members/{me}", response_model=UserModel, responses=responses(UnknownUser))
-def get_member(network: Network, me: str) -> Any:
-    """A member, as they see themselves."""
-    return network.get(me)
-
-
-@router.delete("/members/{me}", response_model=Done, responses=responses(UnknownUser))
-def leave(network: Network, me: str, erase: bool = False) -> Any:
-    """Leave; with `erase` everything of theirs is removed."""
-    (network.erase if erase else network.leave)(me)
-    return {}
-
-
-@router.get("/members/{me}/export", responses=responses(UnknownUser), response_class=Response)
+@router.get("/members/{me:path}/export", responses=responses(UnknownUser), response_class=Response)
 def export(network: Network, me: str) -> Response:
     """Everything that is kept of a person, a JSON document on each line."""
     return StreamingResponse(_lines(network.export(me)), media_type="application/x-ndjson")
@@ -85,19 +72,19 @@ def _lines(documents: Iterator[dict[str, Any]]) -> Iterator[str]:
     return (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in documents)
 
 
-@router.put("/members/{me}/name", response_model=UserModel, responses=responses(UnknownUser))
+@router.put("/members/{me:path}/name", response_model=UserModel, responses=responses(UnknownUser))
 def rename(network: Network, me: str, body: NewName) -> Any:
     """Take another name."""
     return network.rename(me, body.name)
 
 
-@router.put("/members/{me}/profile", response_model=UserModel, responses=responses(UnknownUser))
+@router.put("/members/{me:path}/profile", response_model=UserModel, responses=responses(UnknownUser))
 def edit_profile(network: Network, me: str, body: NewProfile) -> Any:
     """Say something about oneself."""
     return network.edit_profile(me, body.model_dump(exclude_unset=True))
 
 
-@router.get("/members/{user}/profile", response_model=ProfileModel, responses=responses(UnknownUser))
+@router.get("/members/{user:path}/profile", response_model=ProfileModel, responses=responses(UnknownUser))
 def get_profile(network: Network, user: str, viewer: Viewer = None) -> Any:
     """Somebody, as a viewer sees them."""
     return network.profile(viewer, user)
@@ -113,7 +100,7 @@ def find(network: Network, handle: str) -> Any:
 
 
 @router.post(
-    "/members/{me}/circle",
+    "/members/{me:path}/circle",
     response_model=Circles,
     responses=responses(UnknownUser, Blocked, SocialLimit, TooFast, Busy),
 )
@@ -122,53 +109,53 @@ def circle(network: Network, me: str, body: InCircle) -> Any:
     return {"circles": network.circle(me, body.other, body.circle)}
 
 
-@router.post("/members/{me}/uncircle", response_model=Circles, responses=responses(UnknownUser, Busy))
+@router.post("/members/{me:path}/uncircle", response_model=Circles, responses=responses(UnknownUser, Busy))
 def uncircle(network: Network, me: str, body: InCircle) -> Any:
     """Take somebody out of one of my circles."""
     return {"circles": network.uncircle(me, body.other, body.circle)}
 
 
-@router.post("/members/{me}/block", response_model=Done, responses=responses(UnknownUser, SocialLimit, Busy))
+@router.post("/members/{me:path}/block", response_model=Done, responses=responses(UnknownUser, SocialLimit, Busy))
 def block(network: Network, me: str, body: Other) -> Any:
     """Neither sees anything of the other from now on."""
     network.block(me, body.other)
     return {}
 
 
-@router.post("/members/{me}/unblock", response_model=Done, responses=responses(UnknownUser, Busy))
+@router.post("/members/{me:path}/unblock", response_model=Done, responses=responses(UnknownUser, Busy))
 def unblock(network: Network, me: str, body: Other) -> Any:
     """Lift my block."""
     network.unblock(me, body.other)
     return {}
 
 
-@router.post("/members/{me}/mute", response_model=Done, responses=responses(UnknownUser, SocialLimit))
+@router.post("/members/{me:path}/mute", response_model=Done, responses=responses(UnknownUser, SocialLimit))
 def mute(network: Network, me: str, body: Other) -> Any:
     """Have nothing of somebody's in my news."""
     network.mute(me, body.other)
     return {}
 
 
-@router.post("/members/{me}/unmute", response_model=Done, responses=responses(UnknownUser))
+@router.post("/members/{me:path}/unmute", response_model=Done, responses=responses(UnknownUser))
 def unmute(network: Network, me: str, body: Other) -> Any:
     """Have somebody's posts in my news again."""
     network.unmute(me, body.other)
     return {}
 
 
-@router.get("/members/{me}/circles", response_model=People, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/circles", response_model=People, responses=responses(UnknownUser))
 def list_circled(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those in my circles, the latest first."""
     return _page(network.circles(me, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{me}/followers", response_model=People, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/followers", response_model=People, responses=responses(UnknownUser))
 def list_followers(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those who have me in a circle, the latest first."""
     return _page(network.followers(me, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{me}/blocked", response_model=People, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/blocked", response_model=People, responses=responses(UnknownUser))
 def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those whom I blocked, the latest first."""
     return _page(network.blocked(me, cursor=cursor, limit=limit), signed)
@@ -177,19 +164,19 @@ def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = No
 # ---- reading ----
 
 
-@router.get("/members/{me}/news", response_model=Posts, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/news", response_model=Posts, responses=responses(UnknownUser))
 def read_news(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """What others let me know, newest first."""
     return _page(network.news(me, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{me}/incoming", response_model=Posts, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/incoming", response_model=Posts, responses=responses(UnknownUser))
 def read_incoming(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """Everything that is addressed to me, newest first."""
     return _page(network.incoming(me, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{owner}/wall", response_model=Posts, responses=responses(UnknownUser))
+@router.get("/members/{owner:path}/wall", response_model=Posts, responses=responses(UnknownUser))
 def read_wall(
     network: Network, signed: Signing, owner: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 20
 ) -> Any:
@@ -197,22 +184,38 @@ def read_wall(
     return _page(network.wall(viewer, owner, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{me}/notices", response_model=Notices, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/notices", response_model=Notices, responses=responses(UnknownUser))
 def read_notices(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """What I was told, newest first."""
     return _page(network.notices(me, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/members/{me}/unseen", response_model=Unseen, responses=responses(UnknownUser))
+@router.get("/members/{me:path}/unseen", response_model=Unseen, responses=responses(UnknownUser))
 def count_unseen(network: Network, me: str) -> Any:
     """How many notices came since I last looked."""
     return {"unseen": network.unseen(me)}
 
 
-@router.post("/members/{me}/seen", response_model=Done, responses=responses(UnknownUser))
+@router.post("/members/{me:path}/seen", response_model=Done, responses=responses(UnknownUser))
 def see_notices(network: Network, me: str) -> Any:
     """Have all notices count as seen."""
     network.see_notices(me)
+    return {}
+
+
+# ---- one member: after the lists, for ids may have slashes ----
+
+
+@router.get("/members/{me:path}", response_model=UserModel, responses=responses(UnknownUser))
+def get_member(network: Network, me: str) -> Any:
+    """A member, as they see themselves."""
+    return network.get(me)
+
+
+@router.delete("/members/{me:path}", response_model=Done, responses=responses(UnknownUser))
+def leave(network: Network, me: str, erase: bool = False) -> Any:
+    """Leave; with `erase` everything of theirs is removed."""
+    (network.erase if erase else network.leave)(me)
     return {}
 
 

@@ -163,7 +163,7 @@ def uncircle(request: Request, network: Network, other: Text, circle: Text) -> R
     return _do(request, lambda me: network.uncircle(me, other, circle))
 
 
-@router.post("/{what}/{other}", response_class=HTMLResponse)
+@router.post("/{what}/{other:path}", response_class=HTMLResponse)
 def set_apart(request: Request, network: Network, what: str, other: str) -> Response:
     """Block, unblock, mute or unmute somebody."""
     ways: dict[str, Callable[[str, str], None]] = {

@@ -296,6 +296,12 @@ AROUND = [
         "        raise\n",
         "test_a_transaction_that_ran_out_of_time_lets_go",
     ),
+    _attempt(
+        "a transaction that the server ended is begun again",
+        " or ended_by_the_server(error)\n",
+        "\n",
+        "test_a_transaction_that_the_server_ended_is_begun_again_while_time_is_left",
+    ),
     _keyed(
         "work under a key happens once",
         "        if earlier := records.earlier_outcome(db, found, session):\n            return cast(T, earlier.result)\n",

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 OLDEST_VERSION = (6, 0)
 AUTHENTICATION_FAILED = 18
-TRANSACTION_TOO_LONG = 290  # transactionLifetimeLimitSeconds; the server does not label it as transient
+# A transaction longer than transactionLifetimeLimitSeconds, or larger than the cache has room for beside the others.
+# The server does not label these as transient.
+TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE = 290, 388
 
 # What correctness rests on: a URI cannot change these.
 GUARANTEES: dict[str, Any] = {
@@ -225,9 +227,7 @@ class operation:  # noqa: N801 - it reads as a statement
         if type(error) is Unavailable and not self.reads_only:
             error.outcome_unknown = True  # an inner reader failed, but this may have written before it
         elif isinstance(error, PyMongoError) and is_away(error):
-            slow = error.timeout and not isinstance(error, ServerSelectionTimeoutError)
-            reason = "MongoDB took too long to answer" if slow else "MongoDB cannot be reached"
-            raise Unavailable(reason, outcome_unknown=not self.reads_only) from error
+            raise Unavailable(_reason(error), outcome_unknown=not self.reads_only) from error
         elif lacks_an_index(error):
             raise NotPrepared(f"an index is missing: {ADVICE}") from error
 
@@ -240,6 +240,13 @@ class operation:  # noqa: N801 - it reads as a statement
                 return function(*args, **kwargs)
 
         return bounded
+
+
+def _reason(error: PyMongoError) -> str:
+    if ended_by_the_server(error):
+        return "MongoDB ended the transaction, which was too long or too large for it"
+    slow = error.timeout and not isinstance(error, ServerSelectionTimeoutError)
+    return "MongoDB took too long to answer" if slow else "MongoDB cannot be reached"
 
 
 def _seconds_in_request(seconds: float | None) -> float | None:
@@ -266,7 +273,7 @@ def is_away(error: PyMongoError) -> bool:
         return True
     if isinstance(error, BulkWriteError):
         return not (error.details or {}).get("writeErrors")
-    if outlasted_the_server(error):
+    if ended_by_the_server(error):
         return True
     if isinstance(error, InvalidOperation):  # the client was closed under a running operation
         return "after close" in str(error)
@@ -275,9 +282,9 @@ def is_away(error: PyMongoError) -> bool:
     return error.has_error_label("TransientTransactionError") or error.has_error_label("RetryableWriteError")
 
 
-def outlasted_the_server(error: PyMongoError) -> bool:
-    """Whether a transaction took longer than the server lets any: it ended it, and nothing of it happened."""
-    return isinstance(error, OperationFailure) and error.code == TRANSACTION_TOO_LONG
+def ended_by_the_server(error: PyMongoError) -> bool:
+    """Whether a transaction was too long or too large for the server: it ended it, and nothing of it happened."""
+    return isinstance(error, OperationFailure) and error.code in (TRANSACTION_TOO_LONG, TRANSACTION_TOO_LARGE)
 
 
 def server_now(db: Db) -> datetime:

@@ -16,7 +16,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
-from squinney.mongo.connect import operation, outlasted_the_server, seconds_left
+from squinney.mongo.connect import ended_by_the_server, operation, seconds_left
 from squinney.mongo.schema import Db
 from squinney.transactions.errors import Busy
 
@@ -52,7 +52,7 @@ def may_try_again(error: PyMongoError) -> bool:
     """Whether the transaction met another, or a server that went away or ended it, and nothing of it happened."""
     if error.timeout:
         return False
-    return error.has_error_label("TransientTransactionError") or outlasted_the_server(error)
+    return error.has_error_label("TransientTransactionError") or ended_by_the_server(error)
 
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
@@ -115,9 +115,7 @@ class Tries:
         Raises: `Busy` where no time is left; the cause, where it was the server.
         """
         if time.monotonic() >= self._until:
-            if isinstance(cause, ConnectionFailure) or (
-                isinstance(cause, PyMongoError) and outlasted_the_server(cause)
-            ):
+            if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and ended_by_the_server(cause)):
                 raise cause
             raise Busy(f"{self._what} stayed in use by other operations; try again") from cause
         time.sleep(random.uniform(0, min(0.1, 0.001 * 2**self._number)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share a site, a browser, a replica set or the demo come first: those that another process takes over
     are the last, and it would have to start all that once more."""
     items.sort(key=lambda item: not item.nodeid.startswith(SHARE_MUCH))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: without this each collection of garbage would look at all of them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,8 +12,10 @@ from squinney.mongo.embedded import Embedded, process
 
 # Dropping a database waits for the next flush of the journal, by default a tenth of a second; but an idle server that
 # flushes every two milliseconds takes 4% of a core. Files of dropped databases stay open until a checkpoint behind the
-# history that snapshots may ask for: by default five minutes.
+# history that snapshots may ask for: by default five minutes. In a small cache the files of so many databases would be
+# searched for something to evict all the time.
 ARGUMENTS = (
+    *("--wiredTigerEngineConfigString", "cache_size=1G"),
     *("--journalCommitInterval", "20", "--syncdelay", "5"),
     *("--setParameter", "ttlMonitorSleepSecs=1"),
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),

@@ -24,6 +24,7 @@ _listeners = guards_of("squinney.game.surface.listeners", API)
 _audit = guards_of("squinney.game.repair.audit", "tests/systems/game/test_repair.py")
 _fitting = guards_of("squinney.game.repair.fitting", "tests/systems/game/test_large_audit.py")
 _loading = guards_of("squinney.game.loading.make", "tests/systems/game/test_loading.py")
+_plain = guards_of("squinney.game.loading.plain", "tests/systems/game/test_loading.py")
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
@@ -202,6 +203,12 @@ GUARDS = [
         "            self._changed.difference_update(some)\n"
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
         "test_a_refresh_that_failed_is_made_with_the_next",
+    ),
+    _plain(
+        "a file says no more things than memory holds",
+        "if len(plan.things) > MOST_THINGS:",
+        "if False:",
+        "test_a_few_lines_that_say_thousands_of_things_are_refused",
     ),
     _audit(
         "a read that took too long makes no document unreadable",

@@ -98,7 +98,7 @@ class Zone:
             self._add("mob", f"3 19 8 {dice} 1d2+0\n40 900\n8 8 1")
             if self.is_new:
                 self._add("mob", "BareHandAttack: 4\nStr: 18\nE\nT 12")
-        at = self._add("mob", f"#{self.base + 9}\nbad~\nbad~\nBad.\n~\n~\n{flags}\n3 19 8 7x9 1d2\n0 0\n8 8 1") - 0
+        at = self._add("mob", f"#{self.base + 9}\nbad~\nbad~\nBad.\n~\n~\n{flags}\n3 19 8 7x9 1d2\n0 0\n8 8 1") - 2
         self._tell("mob", at, "'7x9' is no dice")
 
     def _shop(self) -> None:

@@ -14,7 +14,7 @@ from tests.systems.game.conftest import world_in
 from squinney.errors import Invalid
 from squinney.game import World, find_problems
 from squinney.game.demo import demo
-from squinney.game.loading import read_world
+from squinney.game.loading import plain, read_world
 from squinney.game.loading.make import MOST_IN_ROOM
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
@@ -319,6 +319,81 @@ def test_damaged_files_are_told_of_and_end(tmp_path: Path, ending: str, damage: 
     plan = read_world(tmp_path / f"a.{ending}")
     assert not plan.rooms
     assert not plan.people
+
+
+ROOM = "#1\nRoom~\nText.\n~\n0 0 0\n{}\nS\n$~\n"
+OBJECT = "#1\na~\nb~\nc~\n~\n5 0 {}\n1 1 1 1\n1 1 1\n$~\n"
+MOBILE = "#1\na~\nb~\nc~\nd~\n{}\n1 1 1 1d1+1 1d1\n1 1\n8 8 1\n$~\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.wld", ROOM.format("D\xb2"), "a.wld:6: '\xb2' is no number"),
+        ("a.wld", ROOM.format("D" + "1" * 5_000), f"a.wld:6: '{'1' * 40}' is no number"),
+        ("a.obj", OBJECT.format("--5"), "a.obj:6: '--5' is no number"),
+        ("a.obj", OBJECT.format("\xb3"), "a.obj:6: '\xb3' is no number"),
+        ("a.mob", MOBILE.format("9" * 5_000 + " 0 0 S"), f"a.mob:6: '{'9' * 40}' is no number"),
+        ("a.wld", ROOM.replace("Text", "Wait\x85 and\x0cread").format("X"), "a.wld:6: 'X' is not understood in a room"),
+        ("a.obj", OBJECT.format("0").replace("$~\n", "") * 2, "a.obj:16: there are two objects 1"),
+        ("a.mob", MOBILE.format("0 0 0 S").replace("$~\n", "") * 2, "a.mob:18: there are two mobiles 1"),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    assert [str(one) for one in read_world(tmp_path / name).unread] == [told]
+
+
+def test_a_mark_at_the_beginning_hides_no_room(tmp_path: Path) -> None:
+    (tmp_path / "a.wld").write_text(ROOM.format(""), encoding="utf-8-sig")
+    assert list(read_world(tmp_path / "a.wld").rooms) == ["1"]
+
+
+def test_a_shop_as_old_servers_wrote_it_sells_what_there_is(tmp_path: Path) -> None:
+    said = "".join(f"%s Words {number}.~\n" for number in range(7))
+    lists = "7\n1\n-1\n-1\n-1\n1.2\n0.8\n5\n9\n10\n19\n15\n"
+    for name, text in {
+        "wld": ROOM.format(""),
+        "obj": OBJECT.format("a"),
+        "mob": MOBILE.format("0 0 0 S"),
+        "shp": f"#1~\n{lists}{said}0\n2\n1\n0\n1\n0\n28\n0\n0\n#2~\n{lists}{said}0\n2\n9\n0\n1\n0\n28\n0\n0\n$~\n",
+        "zon": "#0\nA zone~\n99 15 2\nM 0 1 1 1\nS\n$\n",
+    }.items():
+        (tmp_path / f"a.{name}").write_text(text)
+    plan = read_world(tmp_path)
+    assert plan.people["mob/1/1"]["shop"] == {"sells_at": 120, "buys_at": 80}
+    assert [(one["character"], one["name"]) for one in plan.things.values()] == [("mob/1/1", "b")]
+    assert [str(one) for one in plan.unread] == [
+        "a.zon:4: there is no object 7",
+        "a.shp:52: the keeper of a shop is mobile 9, which is not there",
+    ]
+
+
+def test_a_mobile_gets_what_players_may_not_take(tmp_path: Path) -> None:
+    zone = "#0\nA zone~\n99 15 2\nM 0 1 1 1\nE 1 1 1 16\nO 0 1 1 1\nS\n$\n"
+    files = {"wld": ROOM.format(""), "obj": OBJECT.format("n"), "mob": MOBILE.format("0 0 0 S"), "zon": zone}
+    for name, text in files.items():
+        (tmp_path / f"a.{name}").write_text(text)
+    plan = read_world(tmp_path)
+    assert [one["character"] for one in plan.things.values()] == ["mob/1/1"]
+    assert plan.rooms["1"]["description"] == "Text. c"
+
+
+def test_what_is_no_list_or_mapping_in_our_own_format_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("rooms: {r: {things: {name: rope}, exits: [n, s]}}\npeople: [a, b]\n")
+    assert [one.what for one in read_world(tmp_path / "a.yaml").unread] == [
+        "exits of r must be a mapping",
+        "things of r must be a list",
+        "people must be a mapping",
+    ]
+
+
+def test_a_few_lines_that_say_thousands_of_things_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "MOST_THINGS", 100)
+    bags = "".join(f"- &b{n} {{name: bag, kind: container, things: [{f'*b{n - 1}, ' * 8}]}}\n" for n in range(1, 5))
+    (tmp_path / "a.yaml").write_text(f"spare:\n- &b0 {{name: bead}}\n{bags}rooms: {{r: {{things: [*b4]}}}}\n")
+    with pytest.raises(Invalid, match="more than 100 things"):
+        read_world(tmp_path / "a.yaml")
 
 
 @heavy

@@ -19,8 +19,10 @@ TAKE = 1
 START = "3001"  # where these servers let newcomers begin
 SENTINEL = 1 << 1
 STACKED_GOODS = 20
+NEW_SHOPS = "v3.0"  # in the first line of newer files
+IN_OLD_SHOP = 5  # numbers in each list of an older one, -1 for none
 DICE = re.compile(r"(\d{1,6})[dD](\d{1,6})(?:\+?(-?\d{1,6}))?")
-LONGEST = {"name": 100, "description": 4_000}
+LONGEST = {"name": 100, "name of a mobile": 50, "description": 4_000}
 
 
 def read(files: Sequence[tuple[str, str]]) -> Blueprint:
@@ -46,6 +48,7 @@ class _Reader:
         self._names: Counter[str] = Counter()
         self._last_mobile = ""
         self._last_object: dict[int, str] = {}
+        self._has_old_shops = False
 
     def read(self, ending: str, lines: Lines) -> None:
         record = {
@@ -55,6 +58,7 @@ class _Reader:
             ".shp": self._shop,
             ".zon": self._zone,
         }[ending]
+        self._has_old_shops = NEW_SHOPS not in lines.peek()
         while not lines.at_end and not lines.is_over:
             if lines.peek().startswith("#"):
                 self._try(lines, record)
@@ -88,7 +92,7 @@ class _Reader:
         self.plan.rooms[room_id] = room
         while (line := lines.filled()) != "S":
             if line[0] == "D" and line[1:].strip().isdigit():
-                self._exit(lines, room, int(line[1:]))
+                self._exit(lines, room, whole(line[1:]))
             elif line == "E":
                 lines.text()
                 lines.text()
@@ -119,6 +123,8 @@ class _Reader:
         made: dict[str, Any] = {"name": name, "description": long[:2_000]}
         made.update(weight=min(weight, 10**6), price=min(price, 10**9), **_of_kind(kind, wear, values))
         made["takes"] = bool(wear & TAKE)
+        if number in self._objects:
+            raise BadLine(f"there are two objects {number}")
         self._objects[number] = made
         self._skip_extras(lines)
 
@@ -139,15 +145,18 @@ class _Reader:
         aliases, short = lines.text(), lines.text()
         lines.text()
         lines.text()
-        flags = lines.words(3)
+        wanders = not bits(lines.words(3)[0]) & SENTINEL
         fight = lines.words(3)
-        purse = lines.words(1)
+        health = _dice(fight[3]) if len(fight) > 3 else 1
+        gold = whole(lines.words(1)[0])
         lines.words(1)
+        if number in self._mobiles:
+            raise BadLine(f"there are two mobiles {number}")
         self._mobiles[number] = {
-            "name": self._cut(lines, "name", short or aliases or f"mobile {number}")[:50],
-            "gold": min(max(0, whole(purse[0])), 10**9),
-            "health": min(max(1, _dice(fight[3]) if len(fight) > 3 else 1), 10_000),
-            "wanders": not bits(flags[0]) & SENTINEL,
+            "name": self._cut(lines, "name of a mobile", short or aliases or f"mobile {number}"),
+            "gold": min(max(0, gold), 10**9),
+            "health": min(max(1, health), 10_000),
+            "wanders": wanders,
         }
         lines.to_next_record()
 
@@ -156,17 +165,26 @@ class _Reader:
     def _shop(self, lines: Lines, number: int) -> None:
         goods = self._numbers(lines)
         asks, pays = (_percent(lines.filled()) for _ in range(2))
-        while not lines.filled().startswith("-1"):  # the types that it buys
-            pass
+        self._pass_wanted_types(lines)
         for _ in range(7):
             lines.text()
         lines.filled()
         lines.filled()
         keeper = whole(lines.filled().split()[0])
         self._shops[keeper] = {"goods": goods, "shop": {"sells_at": asks, "buys_at": pays}}
+        self.plan.lines[f"shop of {keeper}"] = (lines.file, lines.number)
         lines.to_next_record()
 
+    def _pass_wanted_types(self, lines: Lines) -> None:
+        if self._has_old_shops:
+            self._numbers(lines)
+            return
+        while not lines.filled().startswith("-1"):
+            pass
+
     def _numbers(self, lines: Lines) -> list[int]:
+        if self._has_old_shops:
+            return [number for _ in range(IN_OLD_SHOP) if (number := whole(lines.filled().split()[0])) > 0]
         found = []
         while (number := whole(lines.filled().split()[0])) != -1:
             found.append(number)
@@ -219,7 +237,10 @@ class _Reader:
         self.plan.lines[person_id] = (lines.file, lines.number)
         self._last_mobile = person_id
         for good in shop["goods"] if shop else ():
-            self._place_object(lines, good, {"character": person_id}, goods=True)
+            try:
+                self._place_object(lines, good, {"character": person_id}, goods=True)
+            except BadLine as error:
+                self.plan.tell(lines.file, lines.number, str(error))
 
     def _equip(self, lines: Lines, number: int) -> None:
         if not self._last_mobile:
@@ -235,7 +256,7 @@ class _Reader:
         kind = self._objects.get(number)
         if kind is None:
             raise BadLine(f"there is no object {number}")
-        if not kind["takes"] and "container" not in (kind["kind"], *place):
+        if not kind["takes"] and kind["kind"] != "container" and "location" in place:
             return self._describe(kind, place)  # a fountain, a statue: part of the room
         thing_id = self._id("obj", number)
         made = {name: value for name, value in kind.items() if name != "takes"}
@@ -260,6 +281,8 @@ class _Reader:
         """All files are read: tell of what refers to nothing."""
         if START in self.plan.rooms:
             self.plan.start = START
+        for keeper in self._shops.keys() - self._mobiles.keys():
+            self.plan.tell_of(f"shop of {keeper}", f"the keeper of a shop is mobile {keeper}, which is not there")
         self.plan.check_references()
 
 

@@ -40,7 +40,7 @@ def _text(path: Path) -> str:
         raise Invalid(f"{path.name} is larger than {LARGEST_BYTES} bytes", field="file", limit=LARGEST_BYTES)
     raw = path.read_bytes()
     try:
-        return raw.decode()
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return raw.decode("latin-1")  # most worlds are older than UTF-8
 
@@ -55,7 +55,6 @@ def _parsed(path: Path) -> Any:
         return yaml.safe_load(text)
     except ImportError:
         raise Invalid("a YAML world needs `pip install pyyaml`", field="file") from None
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{path.name} is no JSON: {error}", field="file") from None
     except Exception as error:  # yaml's errors have no base that is known without it
-        raise Invalid(f"{path.name} is no YAML: {error}", field="file") from None
+        kind = "JSON" if path.suffix == ".json" else "YAML"
+        raise Invalid(f"{path.name} is no {kind}: {error}", field="file") from None

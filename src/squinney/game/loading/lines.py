@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 ENDS = ("$", "$~")
 
 
@@ -14,7 +16,8 @@ class Lines:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self._lines = text.splitlines()
+        # Not `splitlines`: that also ends a line at characters which old worlds have in their texts.
+        self._lines = re.split("\r\n|\n|\r", text.rstrip())
         self._next = 0
 
     @property
@@ -105,7 +108,7 @@ def leading_numbers(words: list[str]) -> list[int]:
 def bits(word: str) -> int:
     """A set of flags: a number, or letters of which `a` is the first bit."""
     if word.lstrip("-").isdigit():
-        return int(word)
+        return whole(word)
     found = 0
     for letter in word:
         if "a" <= letter <= "z":

@@ -22,6 +22,7 @@ PERSON = {"name", "room", "kind", "gold", "class", "health", "mana", "intrinsics
 THING = {"name", "kind", "qty", "weight", "price", "bonus", "description", "hands", "region", "heals", "mana"}
 THING |= {"capacity", "things"}
 DEEPEST = 10
+MOST_THINGS = 500_000  # some lines of YAML, which refer to each other, can say more than there is memory
 
 
 def read(file: str, given: Any) -> Blueprint:
@@ -36,11 +37,14 @@ def read(file: str, given: Any) -> Blueprint:
             plan.rooms[str(room_id)] = {
                 "name": str(room.get("name", room_id)),
                 "description": str(room.get("description", "")),
-                "exits": {str(way): str(target) for way, target in _mapping(room.get("exits")).items()},
+                "exits": {
+                    str(way): str(target)
+                    for way, target in _mapping(plan, file, f"exits of {room_id}", room.get("exits")).items()
+                },
             }
             plan.lines[str(room_id)] = (file, 0)
             _things(plan, file, str(room_id), {"location": str(room_id)}, room.get("things"))
-    for person_id, person in _mapping(given.get("people")).items():
+    for person_id, person in _mapping(plan, file, "people", given.get("people")).items():
         if _fits(plan, file, f"person {person_id}", person, PERSON):
             made = {name: value for name, value in person.items() if name not in ("room", "things", "class")}
             made.setdefault("name", str(person_id))
@@ -56,7 +60,12 @@ def read(file: str, given: Any) -> Blueprint:
 
 
 def _things(plan: Blueprint, file: str, above: str, place: dict[str, str], given: Any, depth: int = 0) -> None:
-    for number, thing in enumerate(given if isinstance(given, list) else []):
+    if given is not None and not isinstance(given, list):
+        plan.tell(file, 0, f"things of {above} must be a list")
+        return
+    if len(plan.things) > MOST_THINGS:
+        raise Invalid(f"{file} has more than {MOST_THINGS} things", field="file", limit=MOST_THINGS)
+    for number, thing in enumerate(given or ()):
         thing_id = f"{above}/{number}"
         if _fits(plan, file, f"thing {thing_id}", thing, THING):
             made = {name: value for name, value in thing.items() if name != "things"}
@@ -67,7 +76,9 @@ def _things(plan: Blueprint, file: str, above: str, place: dict[str, str], given
                 _things(plan, file, thing_id, {"container": thing_id}, thing.get("things"), depth + 1)
 
 
-def _mapping(value: Any) -> Mapping[Any, Any]:
+def _mapping(plan: Blueprint, file: str, what: str, value: Any) -> Mapping[Any, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        plan.tell(file, 0, f"{what} must be a mapping")
     return value if isinstance(value, Mapping) else {}
 
 

@@ -142,7 +142,8 @@ def test_others_are_heard_in_the_same_room_only(player: Player) -> None:
 
 
 def test_a_game_is_played_by_a_script(squinney: Squinney, ready_db: Db) -> None:
-    World(ready_db).create_location("hall", description="A hall.")
+    World(ready_db).create_location("hall", description="A hall.\nIt is \x1b[2Jdark.")
     played = squinney("game", "play", "Eve", typed="look\nn\nquit\n")
     assert played.returncode == 0, played.stderr
     assert "No way leads north from here" in played.stdout
+    assert "A hall.\nIt is  [2Jdark.\n" in played.stdout, "a world from a file does not steer the terminal"

@@ -17,6 +17,7 @@ _using = guards_of("squinney.game.actions.using", TESTS)
 _trading = guards_of("squinney.game.actions.trading", TESTS)
 _rules = guards_of("squinney.game.rules", TESTS)
 _making = guards_of("squinney.game.making", MEMORY)
+_names = guards_of("squinney.game.making", TESTS)
 _building = guards_of("squinney.game.building", TESTS)
 _rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
 _live = guards_of("squinney.game.surface.live", API)
@@ -203,6 +204,12 @@ GUARDS = [
         "            self._changed.difference_update(some)\n"
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
         "test_a_refresh_that_failed_is_made_with_the_next",
+    ),
+    _names(
+        "a name can be seen",
+        "if not name.isprintable():",
+        "if False:",
+        "test_nobody_passes_for_another_by_a_letter_that_cannot_be_seen",
     ),
     _plain(
         "a file says no more things than memory holds",

@@ -117,6 +117,14 @@ def _checked_own(name: str, value: Any) -> Any:
     return checks.integer(value, name, least=0, most=NUMBERS[name])
 
 
+def _checked_name(name: str) -> str:
+    """All of it can be seen: by a letter that cannot, one would pass for another, or steer a terminal."""
+    checks.text(name, "name", least=1, most=60, pattern=r"\S(.*\S)?", like="without spaces around it")
+    if not name.isprintable():
+        raise Invalid("name must have no letters that cannot be seen", field="name")
+    return name
+
+
 def character_document(
     name: str,
     *,
@@ -143,7 +151,7 @@ def character_document(
         "_id": checks.identifier(id, "id") if id is not None else new_id(),
         "kind": kind,
         "schema_version": newest_version(CHARACTER_TYPES.models[kind]),
-        "name": checks.text(name, "name", least=1, most=60, pattern=r"\S(.*\S)?", like="without spaces around it"),
+        "name": _checked_name(name),
         "owner": checks.identifier(owner, "owner") if owner is not None else None,
         "character": sheet,
         "gold": checks.integer(gold, "gold", least=0, most=MOST_GOLD),

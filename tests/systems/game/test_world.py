@@ -294,6 +294,14 @@ def test_names_are_taken_once(world: World, game_db: Db) -> None:
         world.named("eve")
 
 
+@pytest.mark.parametrize("name", ["Ann\u200b", "\u202eAnn", "A\x1b[2Jn", "A\nn", " Ann", ""])
+@pytest.mark.parametrize("world", ["native"], indirect=True)
+def test_nobody_passes_for_another_by_a_letter_that_cannot_be_seen(world: World, name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        world.create_character(name, location="hall")
+    assert refused.value.details["field"] == "name"
+
+
 def test_what_is_said_is_told_where_it_was_said(world: World) -> None:
     world.say("ann", "hello <b>")
     assert world.recent("hall")[0]["text"] == "hello <b>"

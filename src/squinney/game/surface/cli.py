@@ -13,6 +13,7 @@ from rich.table import Table
 from squinney.errors import SquinneyError
 from squinney.game import World, find_problems
 from squinney.game.documents import EVENTS
+from squinney.game.surface import words
 from squinney.game.surface.terminal import Player
 from squinney.http.commands import Json, console, print_json, ready
 from squinney.patterns.follow import Feed, Reader
@@ -111,4 +112,5 @@ def _converse(player: Player) -> None:
 
 
 def _show(text: str) -> None:
+    text = "\n".join(words.plain(line) for line in text.split("\n"))
     console.print(text, markup=False, highlight=False, soft_wrap=True)

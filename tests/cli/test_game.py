@@ -101,7 +101,7 @@ def test_each_hand_takes_a_weapon(player: Player, ready_db: Db) -> None:
     player.answer("wield knife")
     player.answer("wield club")
     assert player.answer("equipment") == "right: knife\nleft: club"
-    player.answer("remove knife")
+    assert player.answer("remove knife") == "Ann puts away knife"
     player.answer("wield fork in right hand")
     assert player.answer("equipment") == "left: club\nright: fork"
     with pytest.raises(SquinneyError, match="hand must be one of"):
@@ -119,6 +119,14 @@ def test_short_words_and_all_of_them(player: Player) -> None:
     assert player.answer("nor").startswith("Yard")
     assert "Did you mean `wield`?" in player.answer("weild stick")
     assert player.answer("eq") == "You wear and wield nothing."
+    assert (player.answer("go"), player.answer("say"), player.answer("'")) == ("Go where?", "Say what?", "Say what?")
+
+
+def test_what_is_worn_is_taken_off(player: Player, ready_db: Db) -> None:
+    World(ready_db).create_item("hat", kind="armor", region="head", location="hall")
+    player.answer("take hat")
+    player.answer("wear hat")
+    assert player.answer("remove hat") == "Ann takes off hat"
 
 
 def test_what_another_process_did_is_found(player: Player, ready_db: Db) -> None:

@@ -80,9 +80,10 @@ class Using(Action):
             who, thing = _in_hands(draft, character, item)
             if item not in rules.in_use(who):
                 raise OutOfReach(f"{thing['name']} is neither worn nor wielded", item_id=item)
+            does = "takes off" if thing["kind"] == "armor" else "puts away"
             who["armor"] = [worn for worn in who["armor"] if worn["id"] != item]
             who["weapons"] = [wielded for wielded in who["weapons"] if wielded["id"] != item]
-            return draft.tell("removed", who, f"{who['name']} puts away {rules.described(thing)}", item_id=item)
+            return draft.tell("removed", who, f"{who['name']} {does} {rules.described(thing)}", item_id=item)
 
         return self._act("remove", plan, key, {"character": character, "item": item})
 

@@ -94,7 +94,7 @@ class Player:
             "drop": self._drop,
             "put": self._put,
             "give": self._give,
-            "say": lambda me, rest: f"You say: {world.say(self._id, rest)['text']}",
+            "say": lambda me, rest: f"You say: {world.say(self._id, rest)['text']}" if rest else "Say what?",
             "wear": lambda me, rest: _told(world.wear(self._id, mine(me, rest)["id"])),
             "wield": self._wield,
             "remove": lambda me, rest: _told(world.remove(self._id, mine(me, rest)["id"])),
@@ -107,8 +107,10 @@ class Player:
     # ---- what is done ----
 
     def _go(self, direction: str) -> str:
+        if not direction:
+            return "Go where?"
         short = {name: letter for letter, name in rules.DIRECTIONS.items()}.get(direction, direction)
-        self._location_id = self._world.move(self._id, short or "?")["location_id"]
+        self._location_id = self._world.move(self._id, short)["location_id"]
         return self._look(self._world.location(self._location_id))
 
     def _take(self, me: Character, rest: str) -> str:

@@ -101,7 +101,7 @@ GUARDS = [
     ),
     _key(
         "an expired or revoked key is refused",
-        "if stored is None or not same or not is_live(cast(ApiKey, stored), now):",
+        "if stored is None or not same or not is_live(cast(ApiKey, stored), clock):",
         "if stored is None or not same:",
         "test_wrong_expired_and_revoked_keys_are_refused_alike",
     ),

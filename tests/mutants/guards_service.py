@@ -127,7 +127,7 @@ LIBRARY = [
     ),
     _pinned(
         "reads and writes are of the majority whatever the client",
-        "        read_concern=MAJORITY_READ,\n        write_concern=MAJORITY_WRITE,\n",
+        "            read_concern=MAJORITY_READ,\n            write_concern=MAJORITY_WRITE,\n",
         "",
         "test_what_a_system_does_with_a_database_is_pinned",
     ),

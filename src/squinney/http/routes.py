@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,21 +29,22 @@ MOST_NAMED = 20
 
 
 async def _refuse_unknown(request: Request) -> None:
-    given = request.query_params
-    if not given:
-        return
-    route = request.scope["route"]
-    known = _names(route.dependant)
-    unknown = [name for name in given if name not in known and not _is_added(request.url.path, name)]
+    if request.scope["query_string"]:
+        _require_known(request, _names(request.scope["route"].dependant))
+
+
+known_queries_only = Depends(_refuse_unknown)
+
+
+def _require_known(request: Request, known: set[str]) -> None:
+    path = request.scope["path"]
+    unknown = [name for name in request.query_params if name not in known and not _is_added(path, name)]
     if unknown:
         raise Invalid(
             f"there is no query parameter {unknown[0][:100]!r} here; there is {', '.join(sorted(known)) or 'none'}",
             field=unknown[0][:100],
             unknown=[name[:100] for name in unknown[:MOST_NAMED]],
         )
-
-
-known_queries_only = Depends(_refuse_unknown)
 
 
 def _names(dependant: Any) -> set[str]:
@@ -70,8 +71,19 @@ class OneThreadRoute(APIRoute):
         described = model is not None and not isinstance(model, DefaultPlaceholder)
         if described and not inspect.iscoroutinefunction(endpoint):
             endpoint = _answering(endpoint, model, options.get("status_code") or 200)
-        options["dependencies"] = [*(options.get("dependencies") or ()), known_queries_only]
         super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As the framework does, behind the check of the query; as a dependency that takes a tenth of a read's time."""
+        known = _names(self.dependant)
+        handle = super().get_route_handler()
+
+        async def handle_known(request: Request) -> Response:
+            if request.scope["query_string"]:
+                _require_known(request, known)
+            return await handle(request)
+
+        return handle_known
 
 
 class LastPartRoute(OneThreadRoute):
@@ -111,12 +123,13 @@ class SystemRoutes(BaseRoute):
 
     def __init__(self, router: APIRouter) -> None:
         self.original_router = router
-        self._prefix = router.prefix
+        # Those of content are in two places, `/api/content` and `/api/comments`.
+        self._prefixes = tuple({"/".join(path.split("/")[:3]) for path in paths_of(router)})
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """The first route that fits; else the first that fits but for its method."""
         partial: tuple[Match, Scope] = (Match.NONE, {})
-        if not scope["path"].startswith(self._prefix):
+        if not scope["path"].startswith(self._prefixes):
             return partial
         for route in self.original_router.routes:
             match, child = route.matches(scope)

@@ -74,7 +74,7 @@ class Keys:
         Raises: `KeyRefused`, whatever is wrong with it; `Unavailable`.
         """
         key_id, secret = _parts(presented)
-        key = _checked(self._stored(key_id) if key_id else None, secret, self._clock())
+        key = _checked(self._stored(key_id) if key_id else None, secret, self._clock)
         if key is None:
             raise KeyRefused("the API key is unknown, expired or revoked")
         self._note_use(key_id)
@@ -111,11 +111,11 @@ class Keys:
         return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
 
 
-def remembered(keys: Keys, presented: str, now: datetime) -> ApiKey | None:
+def remembered(keys: Keys, presented: str, clock: Clock) -> ApiKey | None:
     """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
     key_id, secret = _parts(presented)
     known, stored = keys.cache.get(key_id)
-    return _checked(stored, secret, now) if known and keys.cache.is_noted(key_id) else None
+    return _checked(stored, secret, clock) if known and keys.cache.is_noted(key_id) else None
 
 
 def _parts(presented: str) -> tuple[str, str]:
@@ -127,10 +127,10 @@ def _parts(presented: str) -> tuple[str, str]:
     return (key_id, secret) if prefix == PREFIX and len(key_id) == 26 and len(secret) < 100 else ("", "")
 
 
-def _checked(stored: Document | None, secret: str, now: datetime) -> ApiKey | None:
+def _checked(stored: Document | None, secret: str, clock: Clock) -> ApiKey | None:
     """Compared in constant time, and compared even where there is no such key."""
     same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
-    if stored is None or not same or not is_live(cast(ApiKey, stored), now):
+    if stored is None or not same or not is_live(cast(ApiKey, stored), clock):
         return None
     return cast(ApiKey, {name: value for name, value in stored.items() if name != "digest"})
 

@@ -6,8 +6,8 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Iterable
-from datetime import datetime
 
+from squinney.clock import Clock
 from squinney.errors import Invalid
 from squinney.identity.documents import ApiKey
 
@@ -52,10 +52,10 @@ def network_of(address: str) -> str:
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
-def is_live(key: ApiKey, now: datetime) -> bool:
+def is_live(key: ApiKey, clock: Clock) -> bool:
     """Whether a key is neither revoked nor expired."""
     expires_at = key.get("expires_at")
-    return key.get("revoked_at") is None and (expires_at is None or now < expires_at)
+    return key.get("revoked_at") is None and (expires_at is None or clock() < expires_at)
 
 
 def digest(secret: str) -> str:

@@ -59,7 +59,9 @@ class ApiKeyMiddleware:
             self._count(self._by_address, address_of(scope))
             return
         try:
-            key = await self._key(header(scope, b"authorization"))
+            presented = _presented(header(scope, b"authorization"))
+            known = remembered(self._keys, presented, utcnow)
+            key: ApiKey = known if known is not None else await run_in_threadpool(self._keys.find, presented)
         except KeyRefused:
             self._count(self._by_address, address_of(scope))
             raise
@@ -69,16 +71,15 @@ class ApiKeyMiddleware:
         if not allows(key["scopes"], needed):
             raise Forbidden(f"this API key lacks the scope {needed}", scope=needed)
 
-    async def _key(self, header: str) -> ApiKey:
-        if not header.lower().startswith(BEARER):
-            raise KeyRefused("send an API key as `Authorization: Bearer ...`")
-        presented = header[len(BEARER) :].strip()
-        known = remembered(self._keys, presented, utcnow())
-        return known if known is not None else await run_in_threadpool(self._keys.find, presented)
-
     def _count(self, rates: Rates, name: str) -> None:
         if wait := rates.wait_seconds(name):
             raise RateLimited("too many requests; slow down", retry_after_seconds=math.ceil(wait))
+
+
+def _presented(header: str) -> str:
+    if header[: len(BEARER)].lower() != BEARER:
+        raise KeyRefused("send an API key as `Authorization: Bearer ...`")
+    return header[len(BEARER) :].strip()
 
 
 def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:

@@ -128,15 +128,16 @@ class SheddingMiddleware:
         if scope["type"] != "http" or scope["path"].startswith(ALWAYS):
             await self._app(scope, receive, send)
             return
-        if reason := self._overload(scope):
+        address, sending = address_of(scope), _has_body(scope)
+        if reason := self._overload(address, sending=sending):
             await problems.answer(scope, Unavailable(reason))(scope, receive, send)
             return
-        await self._let_through(scope, receive, send)
+        await self._let_through(_Slot(self, address, sending=sending), scope, receive, send)
 
-    def _overload(self, scope: Scope) -> str:
+    def _overload(self, address: str, *, sending: bool) -> str:
         if self._waiting >= self._options.most_waiting:
             return "too many requests are waiting"
-        if _has_body(scope) and self._sends_too_much(address_of(scope)):
+        if sending and self._sends_too_much(address):
             return "too many bodies are on their way"
         now = time.monotonic()
         if self._away and now < self._try_again_at:
@@ -151,9 +152,7 @@ class SheddingMiddleware:
             self._sending.total() >= options.most_sending or self._sending[address] >= options.most_sending_per_address
         )
 
-    async def _let_through(self, scope: Scope, receive: Receive, send: Send) -> None:
-        slot = _Slot(self, address_of(scope), sending=_has_body(scope))
-
+    async def _let_through(self, slot: _Slot, scope: Scope, receive: Receive, send: Send) -> None:
         async def begun(message: Message) -> None:
             if message["type"] == "http.response.start":
                 slot.leave()
@@ -174,9 +173,10 @@ class SheddingMiddleware:
     def count(self, address: str, *, sending: int = 0, waiting: int = 0) -> None:
         """One more, or one less, of those who send or wait."""
         self._waiting += waiting
-        self._sending[address] += sending
-        if not self._sending[address]:
-            del self._sending[address]
+        if sending:
+            self._sending[address] += sending
+            if not self._sending[address]:
+                del self._sending[address]
 
     def _learn(self, scope: Scope, status: int) -> None:
         away = scope.get("state", {}).get("mongodb_away", False)

@@ -27,13 +27,13 @@ from squinney.errors import (
     SquinneyError,
     Unavailable,
 )
-from squinney.keys import Key
 
 if TYPE_CHECKING:
     from pymongo.database import Database
 
     from squinney.mongo.connect import Connection
     from squinney.mongo.schema import Collection
+    from squinney.transactions import Key
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,6 +48,14 @@ __all__ = [
     "connect",
     "prepare",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Key":
+        raise AttributeError(f"module 'squinney' has no attribute {name!r}")
+    from squinney.transactions import Key  # not before it is asked for: PyMongo comes with it
+
+    return Key
 
 
 def connect(

@@ -8,7 +8,6 @@ _FOLDERS = "tests/systems/content/test_folders.py"
 _CALLED = "test_whatever_files_are_called_and_say_of_themselves_they_come_in"
 
 _render = guards_of("squinney.content.nodes.render", "tests/systems/content/test_render.py")
-_kept = guards_of("squinney.content.nodes.kept", "tests/systems/content/test_render.py")
 _feed = guards_of("squinney.content.nodes.feeds", "tests/api/test_content.py")
 _web = guards_of("squinney.content.surface.web", "tests/api/test_content.py")
 _edit = guards_of("squinney.content.surface.web_editing", "tests/api/test_content_pages.py")
@@ -35,7 +34,7 @@ RENDERING = [
         "_page(text)",
         "test_the_first_words_of_a_text_never_cost_what_its_table_would",
     ),
-    _kept(
+    _render(
         "what fails is tried again",
         "            del self._making[key]\n",
         "",

@@ -1,6 +1,5 @@
 """Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
 
-from squinney.keys import Key
 from squinney.transactions.attempts import Tries, in_transaction
 from squinney.transactions.errors import (
     AlreadyExists,
@@ -13,7 +12,7 @@ from squinney.transactions.errors import (
 )
 from squinney.transactions.keyed import once
 from squinney.transactions.orphans import drop_orphans, find_orphans
-from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Outcome, open_run
+from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Key, Outcome, open_run
 from squinney.transactions.runner import Mode, Transactions, find_stuck
 from squinney.transactions.steps import AT_REST, PROTOCOL_FIELDS, Plan, Step, visible
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast
 from bson import ObjectId
 from pymongo.client_session import ClientSession
 
-from squinney.keys import Key
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.transactions import native, records
 from squinney.transactions.attempts import in_transaction
+from squinney.transactions.records import Key
 
 T = TypeVar("T")
 

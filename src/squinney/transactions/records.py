@@ -19,7 +19,7 @@ from bson import ObjectId, json_util
 from bson.codec_options import DatetimeConversion
 from pymongo.client_session import ClientSession
 
-from squinney.keys import Key
+from squinney import checks
 from squinney.mongo.connect import after
 from squinney.mongo.pinned import CODEC, pinned
 from squinney.mongo.queries import Pipeline, Query
@@ -78,6 +78,27 @@ class Outcome:
     id: Any
     result: Any
     replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key: what is done with it happens once. `scope` keeps one caller's keys from another's."""
+
+    text: str
+    scope: str = ""
+
+    @classmethod
+    def of(cls, given: str | Key | None) -> Key | None:
+        """The key as given, checked; a plain string has the empty scope.
+
+        Raises: `Invalid`.
+        """
+        if given is None:
+            return None
+        key = given if isinstance(given, Key) else cls(given)
+        checks.text(key.text, "key", least=1, most=200)
+        checks.text(key.scope, "scope", most=200)
+        return key
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,13 @@ from typing import Any, Literal, get_args
 from pymongo.errors import PyMongoError
 
 from squinney.errors import SquinneyError
-from squinney.keys import Key
 from squinney.mongo.connect import is_away, operation, seconds_left, server_now
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
 from squinney.transactions import attempts, native, records, two_phase
 from squinney.transactions.constraints import Constraints
 from squinney.transactions.errors import Stale
-from squinney.transactions.records import Outcome
+from squinney.transactions.records import Key, Outcome
 from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)

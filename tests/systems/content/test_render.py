@@ -21,7 +21,6 @@ from tests.systems.content.vectors import XSS
 from squinney.content import markup
 from squinney.content.comments.comments import checked_text
 from squinney.content.nodes import nesting, render, rules
-from squinney.content.nodes.kept import Kept
 from squinney.errors import Invalid, Unavailable
 
 ADDRESSES = {"href", "src"}
@@ -162,7 +161,7 @@ def test_no_table_has_more_cells_than_are_counted(parts: list[str]) -> None:
 
 
 def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render, "KEPT", Kept(100_000))
+    monkeypatch.setattr(render, "KEPT", render.Kept(100_000))
     calls = []
     clean = render.nh3.clean
     monkeypatch.setattr(render.nh3, "clean", lambda *args, **options: calls.append(args[0]) or clean(*args, **options))
@@ -180,7 +179,7 @@ def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: 
 
 def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that many open when it is new is rendered once; what fails is tried again by the next."""
-    monkeypatch.setattr(render, "KEPT", Kept(1 << 20))
+    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
     text, go, calls = "- a\n" * 500, threading.Event(), []
 
     def slow(*asked: Any) -> str:

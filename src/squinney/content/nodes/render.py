@@ -7,9 +7,13 @@ whatever the renderer, or a browser's repair of broken markup, makes of it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import html
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 from urllib.parse import urljoin
 
 import nh3
@@ -17,7 +21,6 @@ from markdown_it import MarkdownIt
 
 from squinney.content import markup
 from squinney.content.nodes import nesting
-from squinney.content.nodes.kept import Kept
 
 TAGS = {
     "a", "blockquote", "br", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img",
@@ -29,10 +32,71 @@ COMMENT_ATTRIBUTES = {"a": {"href"}}
 MOST_STEPS = 1_000_000
 SCHEMES = {"http", "https", "mailto"}
 MOST_KEPT_BYTES = 32 << 20
-KEPT = Kept(MOST_KEPT_BYTES)
 # Calls a function with its arguments where it holds nobody up, such as `squinney.service.processes.Processes`.
 Elsewhere = Callable[..., str]
 LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
+
+
+# ---- what was rendered a moment ago ----
+
+Key = tuple[tuple[str, str], bytes]
+
+
+class Kept:
+    """HTML, found again by the text that it was made of; the least recently used forgotten first.
+
+    A text that changes is another text, so nothing here can be out of date. Several threads may use it:
+    those who want the same at once wait for one of them.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._made: OrderedDict[Key, str] = OrderedDict()
+        self._making: dict[Key, Future[str]] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, kind: tuple[str, str], text: str, make: Callable[[], str]) -> str:
+        """What `make` made of the text before, or makes now; `kind` tells apart what is made in different ways."""
+        key = (kind, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+        with self._lock:
+            if (known := self._made.get(key)) is not None:
+                self._made.move_to_end(key)
+                return known
+            is_first = key not in self._making
+            making = self._making.setdefault(key, Future())
+        if is_first:  # not under the lock: who waits for another text need not wait for this one
+            self._make(key, making, make)
+        return making.result()
+
+    def _make(self, key: Key, making: Future[str], make: Callable[[], str]) -> None:
+        """Make it for all who ask for it meanwhile."""
+        try:
+            making.set_result(make())
+        except BaseException as error:
+            making.set_exception(error)
+        with self._lock:
+            del self._making[key]
+            if not making.exception():
+                self._keep(key, making.result())
+
+    def _keep(self, key: Key, made: str) -> None:
+        self._made[key] = made
+        self._bytes += _size(made)
+        while self._bytes > self._most:
+            _, oldest = self._made.popitem(last=False)
+            self._bytes -= _size(oldest)
+
+
+def _size(made: str) -> int:
+    """At most four bytes a character, and some for the entry."""
+    return 4 * len(made) + 300
+
+
+KEPT = Kept(MOST_KEPT_BYTES)
+
+
+# ---- parsers ----
 
 
 @functools.cache
@@ -79,6 +143,9 @@ def _page(text: str) -> str:
 def as_typed(text: str) -> str:
     """A text that cannot be rendered in time, with its marks."""
     return f"<pre>{html.escape(text)}</pre>"
+
+
+# ---- texts as HTML ----
 
 
 def markdown(text: str, *, base_url: str | None = None, elsewhere: Elsewhere | None = None) -> str:

@@ -16,7 +16,6 @@ from squinney.content.surface import api_comments as content_comments
 from squinney.content.surface.models import (
     MAY_CHANGE,
     AccessChange,
-    As,
     Edit,
     Move,
     NewNode,
@@ -29,6 +28,7 @@ from squinney.content.surface.models import (
     node_out,
     page_out,
 )
+from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden, LimitReached
 from squinney.http.answers import page_of
 from squinney.http.cursors import Cursor, Signing

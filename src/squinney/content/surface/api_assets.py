@@ -12,7 +12,8 @@ from squinney.content import BadMedia, EditConflict, Node, Nodes, Photos, SlugTa
 from squinney.content.files.photos import Rendition
 from squinney.content.nodes import feeds
 from squinney.content.surface.assets import Body, asset_response, feed_response
-from squinney.content.surface.models import As, NodeModel, node_out
+from squinney.content.surface.models import NodeModel, node_out
+from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden
 from squinney.http.dependencies import processes_of, service
 from squinney.http.problems import responses

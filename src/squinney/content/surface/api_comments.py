@@ -24,8 +24,7 @@ from squinney.content import (
     Viewer,
 )
 from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
-from squinney.content.surface.models import As
-from squinney.content.surface.viewer import comment_html
+from squinney.content.surface.viewer import As, comment_html
 from squinney.errors import Forbidden
 from squinney.http.answers import answer, list_of, page_of
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives

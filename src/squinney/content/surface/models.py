@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Header
 from pydantic import BaseModel, ConfigDict, Field
 
-from squinney.content import TRUSTED, Node, Viewer
+from squinney.content import Node
 from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
 from squinney.http.answers import answer
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
@@ -21,19 +20,6 @@ Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo",
 
 # A browser keeps a permanent redirect for ever, and two of them for a page that was moved away and back never end.
 MAY_CHANGE = {"Cache-Control": "no-store"}
-
-
-async def viewer(
-    on_behalf_of: Annotated[
-        str | None,
-        Header(min_length=1, max_length=200, description="A user's id: answer as that person may see it"),
-    ] = None,
-) -> Viewer:
-    """An API key is a trusted server's; it may ask on a person's behalf."""
-    return Viewer(on_behalf_of) if on_behalf_of else TRUSTED
-
-
-As = Annotated[Viewer, Depends(viewer)]
 
 
 class AuthorModel(Body):

@@ -1,20 +1,33 @@
-"""Who looks at the site's pages, and HTML that was made harmless."""
+"""Who looks, as a visitor of pages or through an API key, and the HTML that they are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Depends, Header, Request
 from markupsafe import Markup
 
-from squinney.content import Author, Viewer
+from squinney.content import TRUSTED, Author, Viewer
 from squinney.content.nodes import render
 from squinney.errors import Unavailable
 from squinney.http.dependencies import processes_of
 from squinney.http.permissions import SignInNeeded
 from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
+
+
+async def viewer(
+    on_behalf_of: Annotated[
+        str | None,
+        Header(min_length=1, max_length=200, description="A user's id: answer as that person may see it"),
+    ] = None,
+) -> Viewer:
+    """An API key is a trusted server's; it may ask on a person's behalf."""
+    return Viewer(on_behalf_of) if on_behalf_of else TRUSTED
+
+
+As = Annotated[Viewer, Depends(viewer)]
 
 
 def viewer_of(request: Request) -> Viewer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,14 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
         for flash in ("Thank you for your vote.", "This person has voted"):
             form = {"option": "tea", "csrf": csrf}
             assert flash in browser.post(f"/polls/{poll['_id']}/votes", data=form, headers={"accept": "text/html"}).text
+        made.services["polls"]["polls"].close(poll["_id"])
+        for number in range(49):
+            made.services["polls"]["polls"].open(f"Yes or no, {number}?", ["yes", "no"])
+        assert "?cursor=" not in browser.get("/polls").text
+        made.services["polls"]["polls"].open("One more?", ["yes", "no"])
+        more = re.search(r'href="(\?cursor=[^"]+)"', browser.get("/polls").text)
+        assert more
+        assert "Closed: no more votes" in browser.get(f"/polls{more[1]}").text
     assert made.services["polls"]["polls"].get(poll["_id"])["options"][0]["votes"] == 1
 
 

@@ -16,7 +16,7 @@ from squinney.ledger.demo import demo
 from squinney.mongo.schema import Db
 from squinney.testing import Case
 from squinney.testing.crash.cases import transactions
-from squinney.transactions import Mode, Transactions, two_phase
+from squinney.transactions import Mode, Transactions, recovery, two_phase
 
 KEY = "once"
 
@@ -94,11 +94,11 @@ def _demo_goes_on(db: Db, state: Any) -> None:
     assert _accounts(db).total("EUR") == 220_000
 
 
-def _left_in(db: Db, interrupted: str) -> Any:
+def _left_in(db: Db, interrupted: Any) -> Any:
     """Two transfers that were left where `interrupted` would have begun, one way and the other."""
     state = _two_accounts(db)
     for src, dst in (state, state[::-1]):
-        with patch.object(two_phase, interrupted, side_effect=AutoReconnect), suppress(Unavailable):
+        with patch.object(*interrupted, side_effect=AutoReconnect), suppress(Unavailable):
             _accounts(db, "two-phase").transfer(src, dst, 20)
     long_ago = datetime(2000, 1, 1, tzinfo=UTC)
     db["transactions"].update_many({}, {"$set": {"deadline": long_ago, "due_at": long_ago}})
@@ -124,7 +124,7 @@ def _close_case() -> Case:
     )
 
 
-def _recover_case(what: str, interrupted: str) -> Case:
+def _recover_case(what: str, *interrupted: Any) -> Case:
     return Case(
         f"job:recover-transactions {what}",
         "ledger",
@@ -142,7 +142,7 @@ CASES = [
     Case("Accounts.transfer refused", "ledger", _two_accounts, _refused, _nothing_moved),
     Case("Accounts.open", "ledger", lambda db: None, _open, _opened_once),
     _close_case(),
-    _recover_case("undoes", "_flip"),
-    _recover_case("finishes", "finish"),
+    _recover_case("undoes", two_phase, "_flip"),
+    _recover_case("finishes", recovery, "finish"),
     Case("ledger.demo", "ledger", lambda db: None, _demo, _demo_goes_on, ["native"]),
 ]

@@ -9,6 +9,7 @@ _GUARDS = "tests/patterns/test_transaction_guards.py::"
 
 _step = guards_of("squinney.transactions.steps", _TESTS)
 _run = guards_of("squinney.transactions.two_phase", _TESTS)
+_recovery = guards_of("squinney.transactions.recovery", _TESTS)
 _native = guards_of("squinney.transactions.native", _TESTS)
 _record = guards_of("squinney.transactions.records", _TESTS)
 _runner = guards_of("squinney.transactions.runner", _TESTS)
@@ -149,37 +150,37 @@ TWO_PHASE = [
         'where = {"_id": record["_id"], "state": "new", "$expr"',
         _GUARDS + "test_a_late_run_does_not_decide_another_with_its_key",
     ),
-    _run(
+    _recovery(
         "what is decided is not rolled back",
         'db[records.NAME].update_one({**where, "state": "new"}, [{"$set": {"state": "rollback"',
         'db[records.NAME].update_one(where, [{"$set": {"state": "rollback"',
         _GUARDS + "test_what_was_decided_meanwhile_is_not_rolled_back",
     ),
-    _run(
+    _recovery(
         "only what is being rolled back is undone",
         'if current is None or current["state"] != "rollback":',
         "if current is None:",
         _GUARDS + "test_what_was_decided_meanwhile_is_not_rolled_back",
     ),
-    _run(
+    _recovery(
         "tombstones come before the undo",
         "    if tombs_for_seconds:\n        _put_tombs(db, record)\n    _for_each_collection(db, record, _undo_request)\n",
         "    _for_each_collection(db, record, _undo_request)\n    if tombs_for_seconds:\n        _put_tombs(db, record)\n",
         _GUARDS + "test_tombstones_come_before_the_undo",
     ),
-    _run(
+    _recovery(
         "recovery leaves tombstones",
         "        _put_tombs(db, record)\n",
         "        pass\n",
         "test_the_tombstone_alone_stops_a_late_writer",
     ),
-    _run(
+    _recovery(
         "tombstones are swept one day",
         "        _remember_tombs(db, record, tombs_for_seconds)\n",
         "        pass\n",
         "test_a_late_writer_is_stopped",
     ),
-    _run(
+    _recovery(
         "tombstones are kept for their time",
         '{"$add": [record["deadline"], int(seconds * 1000)]}',
         'record["deadline"]',
@@ -203,22 +204,22 @@ TWO_PHASE = [
         "if False:",
         _GUARDS + "test_an_unknown_outcome_is_not_undone",
     ),
-    _run(
+    _recovery(
         "a give happens once",
         'return {**stored["place"], "txns": txn}',
         'return dict(stored["place"])',
         "test_two_recoveries_at_once_give_once",
     ),
-    _run(
+    _recovery(
         "a stub is unstubbed by its own run",
         'return UpdateOne({**stored["place"], "txn_stub": txn}, steps.finish_update(stored, txn))',
         'return UpdateOne(dict(stored["place"]), steps.finish_update(stored, txn))',
         _GUARDS + "test_a_stub_is_unstubbed_by_its_own_run",
     ),
-    _run(
+    _recovery(
         "an undo removes its own stub alone",
-        'if stored["does"] == "insert":\n        return DeleteOne({**stored["place"], "txn_stub": txn})\n    return _update(_marked(stored, txn), steps.undo_update',
-        'if stored["does"] == "insert":\n        return DeleteOne(dict(stored["place"]))\n    return _update(_marked(stored, txn), steps.undo_update',
+        'if stored["does"] == "insert":\n        return DeleteOne({**stored["place"], "txn_stub": txn})\n    return _update(marked(stored, txn), steps.undo_update',
+        'if stored["does"] == "insert":\n        return DeleteOne(dict(stored["place"]))\n    return _update(marked(stored, txn), steps.undo_update',
         "test_the_same_id_twice_is_refused",
     ),
     _run(

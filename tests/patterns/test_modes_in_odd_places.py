@@ -27,7 +27,7 @@ from squinney.transactions import (
     find_orphans,
     find_stuck,
     once,
-    two_phase,
+    recovery,
     verdicts,
 )
 
@@ -229,7 +229,7 @@ def test_a_validator_that_refuses_tombstones_does_not_keep_the_rest_from_being_u
     crates.strict.insert_one({"_id": 1, "n": 1})
     plan = [Step("crates", 1, give={"$set": {"n": 1}}), Step("strict", 1, give={"$set": {"n": 2}})]
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "roll_back", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(recovery, "roll_back", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             Transactions(crates, "two-phase").run("try", plan)
     crates.transactions.update_many({}, {"$set": {"due_at": LONG_AGO}})
@@ -239,7 +239,7 @@ def test_a_validator_that_refuses_tombstones_does_not_keep_the_rest_from_being_u
 
 def test_a_date_that_python_has_no_value_for_does_not_end_recover(crates: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(crates, "two-phase").run("try", [Step("crates", 1, give={"$set": {"far": FAR}})])
     crates.transactions.update_many({}, {"$set": {"due_at": LONG_AGO}})
     assert [problem.code for problem in find_stuck(crates)] == ["stuck-transaction"]

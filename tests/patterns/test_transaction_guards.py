@@ -19,7 +19,7 @@ from squinney.mongo import schema
 from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db, Document
-from squinney.transactions import Busy, Step, StillRunning, TimedOut, Transactions, two_phase, visible
+from squinney.transactions import Busy, Step, StillRunning, TimedOut, Transactions, recovery, two_phase, visible
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 FLIP = 3  # the writes of `fill`: its record, the marker, the decision
@@ -88,10 +88,10 @@ def test_a_late_run_does_not_decide_another_with_its_key(jars: Db, mongod: Embed
 def test_what_was_decided_meanwhile_is_not_rolled_back(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that read the record before the decision comes too late."""
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(jars, "two-phase").run("fill", fill())
     record = jars.transactions.find_one() or {}
-    two_phase.roll_back(jars, {**record, "state": "new"}, tombs_for_seconds=300)
+    recovery.roll_back(jars, {**record, "state": "new"}, tombs_for_seconds=300)
     assert (jars.transactions.find_one() or {})["state"] == "commit"
     Transactions(jars).recover()
     assert beans(jars) == 11
@@ -270,7 +270,7 @@ def test_an_unknown_outcome_is_not_undone(jars: Db, monkeypatch: pytest.MonkeyPa
 def test_a_stub_is_unstubbed_by_its_own_run(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that comes late finds another run's stub under the same id."""
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(jars, "two-phase").run("note", [Step("notes", 1, insert={})])
     other = ObjectId()
     jars.notes.update_one({"_id": 1}, {"$set": {"txn_stub": other, "txn_lock": other}})
@@ -283,7 +283,7 @@ def test_a_stub_is_unstubbed_by_its_own_run(jars: Db, monkeypatch: pytest.Monkey
 
 def test_a_repeat_finishes_what_was_decided(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={})
     assert Transactions(jars, "two-phase").run("fill", fill(), key="k", arguments={}).replayed
     assert beans(jars) == 11

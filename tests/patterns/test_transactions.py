@@ -39,7 +39,7 @@ from squinney.transactions import (
     in_transaction,
     once,
     open_run,
-    two_phase,
+    recovery,
     visible,
 )
 
@@ -500,7 +500,7 @@ def test_a_lost_reply_in_native_mode_is_settled_by_a_repeat(jars: Db, mongod: Em
 def test_two_recoveries_at_once_give_once(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         with monkeypatch.context() as patch:
-            patch.setattr(two_phase, "finish", lambda *args: None)
+            patch.setattr(recovery, "finish", lambda *args: None)
             Transactions(jars, "two-phase").run("move", move(1, note=f"n{number}"))
     start = threading.Barrier(4)
 
@@ -517,7 +517,7 @@ def test_two_recoveries_at_once_give_once(jars: Db, monkeypatch: pytest.MonkeyPa
 
 
 def test_recover_waits_no_longer_than_the_caller_did(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_phase, "finish", lambda *args: None)
+    monkeypatch.setattr(recovery, "finish", lambda *args: None)
     with operation(3):
         Transactions(jars, "two-phase", timeout_seconds=30).run("move", move())
     record = jars.transactions.find_one()
@@ -527,7 +527,7 @@ def test_recover_waits_no_longer_than_the_caller_did(jars: Db, monkeypatch: pyte
 def test_only_done_records_are_forgotten(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in ("native", "two-phase"):
         Transactions(jars, mode).run("move", move(1, note=mode), key=mode, arguments={})
-    monkeypatch.setattr(two_phase, "finish", lambda *args: None)
+    monkeypatch.setattr(recovery, "finish", lambda *args: None)
     Transactions(jars, "two-phase").run("move", move(1), key="open", arguments={})
     states = {(record["state"], "expires_at" in record) for record in jars.transactions.find()}
     assert states == {("done", True), ("commit", False)}
@@ -552,7 +552,7 @@ def test_a_run_that_cannot_be_settled_is_reported_and_holds_up_nobody(
     """Only somebody who writes past the protocol can bring this about."""
     run = Transactions(jars, "two-phase")
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         run.run("fill", [Step("jars", "b", give={"$inc": {"beans": 1}})])
     jars.jars.update_one({"_id": "b"}, {"$set": {"beans": "many"}})
     let_time_pass(jars)

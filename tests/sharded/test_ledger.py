@@ -13,7 +13,7 @@ from squinney import ledger, transactions
 from squinney.ledger import Accounts, InsufficientFunds, find_problems, repair
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode, Transactions, two_phase
+from squinney.transactions import Mode, Transactions, recovery
 
 COLLECTIONS = [*transactions.COLLECTIONS, *ledger.COLLECTIONS]
 PATIENCE_SECONDS = 120
@@ -50,7 +50,7 @@ def test_every_operation(db: Db, accounts: Accounts) -> None:
 def test_a_crash_after_the_decision_is_finished(db: Db) -> None:
     accounts = Accounts(db, transactions=Transactions(db, "two-phase", timeout_seconds=PATIENCE_SECONDS))
     ada, ben = accounts.open("EUR", 100)["_id"], accounts.open("EUR")["_id"]
-    with patch.object(two_phase, "finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(recovery, "finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         accounts.transfer(ada, ben, 40)
     assert Transactions(db).recover() == {"finished": 1}
     assert [accounts.get(account)["balance"] for account in (ada, ben)] == [60, 40]

@@ -17,7 +17,7 @@ from squinney.errors import SquinneyError
 from squinney.mongo.connect import is_away, operation, seconds_left, server_now
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db
-from squinney.transactions import attempts, native, records, two_phase
+from squinney.transactions import attempts, native, records, recovery, two_phase
 from squinney.transactions.constraints import Constraints
 from squinney.transactions.errors import Stale
 from squinney.transactions.records import Key, Outcome
@@ -134,12 +134,12 @@ class Transactions:
 
     def _settle(self, record: dict[str, Any]) -> str:
         if record["state"] == "commit":
-            two_phase.finish(self._db, record, self._limits.keep_keys_seconds)
+            recovery.finish(self._db, record, self._limits.keep_keys_seconds)
             return "finished"
         if record["state"] == "tombs":
-            two_phase.sweep_tombs(self._db, record)
+            recovery.sweep_tombs(self._db, record)
             return "swept"
-        two_phase.roll_back(self._db, record, tombs_for_seconds=self._tombs_for_seconds)
+        recovery.roll_back(self._db, record, tombs_for_seconds=self._tombs_for_seconds)
         return "rolled back"
 
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any, cast
 
 from bson import ObjectId
-from pymongo import DeleteOne, ReturnDocument, UpdateOne
+from pymongo import UpdateOne
 from pymongo.client_session import ClientSession
-from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 
 from squinney.errors import SquinneyError, Unavailable
 from squinney.mongo.connect import after, is_away, server_now
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import attempts, native, records, steps, verdicts
+from squinney.transactions import attempts, native, records, recovery, steps, verdicts
 from squinney.transactions.attempts import Tries
 from squinney.transactions.errors import TimedOut
 from squinney.transactions.records import KeyRecord, Outcome
@@ -73,7 +72,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *,
         try:
             _prepare(db, plan.steps, record, until)
         except Failed as failed:
-            roll_back(db, record)
+            recovery.roll_back(db, record)
             native.rehearse(db, plan.steps)
             if failed.by_server:
                 return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
@@ -82,7 +81,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *,
         except Exception as error:
             if isinstance(error, PyMongoError) and _outcome_unknown(error):
                 raise
-            roll_back(db, record)
+            recovery.roll_back(db, record)
             raise
         _flip(db, record)
         _finish_if_possible(db, record, limits.keep_keys_seconds)
@@ -128,20 +127,7 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, 
     unless_there = {"$cond": [{"$eq": [{"$type": "$state"}, "missing"]}, {"$literal": record}, "$$ROOT"]}
     with_times = {"$cond": [{"$eq": [{"$type": "$at"}, "missing"]}, times, {}]}
     pipeline = [{"$replaceWith": {"$mergeObjects": [unless_there, with_times]}}]
-    return _upsert(db, {"_id": record_id}, pipeline)
-
-
-def _upsert(db: Db, where: Document, pipeline: list[Document]) -> Document:
-    for last_try in (False, True):
-        try:
-            found = db[records.NAME].find_one_and_update(
-                where, pipeline, upsert=True, return_document=ReturnDocument.AFTER
-            )
-            return cast(Document, found)
-        except DuplicateKeyError:  # two upserts met; the second try finds the winner's document
-            if last_try:
-                raise
-    raise AssertionError("unreachable")
+    return records.upsert(db, {"_id": record_id}, pipeline)
 
 
 def _earlier_outcome(db: Db, record: Document, key: KeyRecord, limits: Limits) -> Outcome:
@@ -154,7 +140,7 @@ def _earlier_outcome(db: Db, record: Document, key: KeyRecord, limits: Limits) -
 def _finish_if_possible(db: Db, record: Document, keep_keys_seconds: float) -> None:
     """It is decided all the same: what is left to give is given by `recover()`."""
     try:
-        finish(db, record, keep_keys_seconds)
+        recovery.finish(db, record, keep_keys_seconds)
     except PyMongoError as error:
         log.warning("transaction %s is committed but not finished: %s", record["txn"], type(error).__name__)
 
@@ -220,7 +206,7 @@ def _establish(db: Db, record: Document, until: float) -> None:
     batches: dict[str, list[Document]] = {}
     for stored in record["steps"]:
         if stored["does"] == "update" and not stored["shared"] and "update" in stored:
-            where, update = _marked(stored, record["txn"]), steps.finish_update(stored, record["txn"])
+            where, update = recovery.marked(stored, record["txn"]), steps.finish_update(stored, record["txn"])
             write = native.update_write(where, update, stored.get("array_filters") or ())
             batches.setdefault(stored["collection"], []).append(write)
 
@@ -254,119 +240,5 @@ def _flip(db: Db, record: Document) -> None:
     except PyMongoError as error:
         raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True) from error
     if not flipped.matched_count:
-        roll_back(db, record)
+        recovery.roll_back(db, record)
         raise TimedOut(TOO_LATE)
-
-
-# ---- after the decision: idempotent, from the stored record alone ----
-
-
-def finish(db: Db, record: Document, keep_keys_seconds: float) -> None:
-    """Give what is still to be given, then close the record. Any number of times, anywhere."""
-    _for_each_collection(db, record, _finish_request)
-    _close(db, record, keep_keys_seconds)
-
-
-def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
-        return UpdateOne({**stored["place"], "txn_stub": txn}, steps.finish_update(stored, txn))
-    if stored["does"] == "delete":
-        return DeleteOne(_marked(stored, txn))
-    return _update(_marked(stored, txn), steps.finish_update(stored, txn), stored)
-
-
-def _marked(stored: Mapping[str, Any], txn: Any) -> Document:
-    """The document while the run has its marker there: so a repeat matches nothing."""
-    return {**stored["place"], "txns": txn}
-
-
-def _close(db: Db, record: Document, keep_keys_seconds: float) -> None:
-    where = {"_id": record["_id"], "txn": record["txn"]}
-    if record["fingerprint"] is None:
-        db[records.NAME].delete_one(where)
-        return
-    done = {"state": "done", "expires_at": after(keep_keys_seconds)}
-    db[records.NAME].update_one({**where, "state": "commit"}, [{"$set": done}, {"$unset": ["steps", "due_at"]}])
-
-
-def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None:
-    """Undo what was taken, then free the key. Any number of times, anywhere.
-
-    `tombs_for_seconds` leaves tombstones first, against a writer that may still be on its way: whoever rolls back its
-    own run knows that there is none.
-    """
-    where = {"_id": record["_id"], "txn": record["txn"]}
-    db[records.NAME].update_one({**where, "state": "new"}, [{"$set": {"state": "rollback", "due_at": "$$NOW"}}])
-    current = db[records.NAME].find_one(where, {"state": 1})
-    if current is None or current["state"] != "rollback":
-        return
-    if tombs_for_seconds:
-        _put_tombs(db, record)
-    _for_each_collection(db, record, _undo_request)
-    if tombs_for_seconds:
-        _remember_tombs(db, record, tombs_for_seconds)
-    db[records.NAME].delete_one({**where, "state": "rollback"})
-
-
-def _put_tombs(db: Db, record: Document) -> None:
-    """Where the server refuses a tombstone, by a validator, it refuses the marker too: nobody can come late there."""
-    _for_each_collection(db, record, _tomb_request, may_be_refused=True)
-
-
-def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:
-    if stored["does"] == "insert":
-        return None  # there may be no document to carry it; the server's clock keeps late inserts out, or the sweep
-    return UpdateOne(dict(stored["place"]), {"$addToSet": {"tombs": txn}})
-
-
-def _undo_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
-        return DeleteOne({**stored["place"], "txn_stub": txn})
-    return _update(_marked(stored, txn), steps.undo_update(stored, txn), stored)
-
-
-def _remember_tombs(db: Db, record: Document, seconds: float) -> None:
-    """A record of its own, since the key may be used again at once."""
-    tombs = {
-        "_id": {"tombs": record["txn"]},
-        "txn": record["txn"],
-        "kind": record["kind"],
-        "state": "tombs",
-        "steps": record["steps"],
-    }
-    times = {"at": "$$NOW", "due_at": {"$add": [record["deadline"], int(seconds * 1000)]}}
-    _upsert(db, {"_id": tombs["_id"]}, [{"$replaceWith": {"$mergeObjects": [{"$literal": tombs}, times]}}])
-
-
-def sweep_tombs(db: Db, record: Document) -> None:
-    """Remove tombstones that no writer can be late enough to meet, and stubs that came late all the same."""
-    _for_each_collection(db, record, _sweep_request)
-    db[records.NAME].delete_one({"_id": record["_id"], "state": "tombs"})
-
-
-def _sweep_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
-        return DeleteOne({**stored["place"], "txn_stub": txn})
-    return UpdateOne({**stored["place"], "tombs": txn}, {"$pull": {"tombs": txn}})
-
-
-def _update(where: Document, update: Document, stored: Mapping[str, Any]) -> UpdateOne:
-    filters = steps.array_filters_for(update, stored.get("array_filters") or ())
-    return UpdateOne(where, update, array_filters=filters)
-
-
-def _for_each_collection(db: Db, record: Document, request: Any, *, may_be_refused: bool = False) -> None:
-    """One unordered batch per collection: after the decision no step depends on another.
-
-    Inserted documents come first, so that a document without a marker agrees with what was inserted beside it.
-    """
-    by_collection: dict[tuple[bool, str], list[Any]] = {}
-    for stored in record["steps"]:
-        if made := request(stored, record["txn"]):
-            by_collection.setdefault((stored["does"] != "insert", stored["collection"]), []).append(made)
-    for (_, name), requests in sorted(by_collection.items(), key=lambda item: item[0]):
-        try:
-            db[name].bulk_write(requests, ordered=False)
-        except BulkWriteError as error:
-            if is_away(error) or not may_be_refused:
-                raise

@@ -26,7 +26,7 @@ from squinney.ledger import (
     InsufficientFunds,
     find_problems,
 )
-from squinney.transactions import Busy, KeyReused, Transactions, two_phase
+from squinney.transactions import Busy, KeyReused, Transactions, recovery, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 MODES = st.sampled_from(["native", "two-phase"])
@@ -101,7 +101,7 @@ class Ledger(RuleBasedStateMachine):
     def transfer_that_dies_after_its_decision(self, src: str, dst: str, amount: int) -> None:
         if src == dst or self.expected_refusal(src, dst, amount):
             return
-        with patch.object(two_phase, "finish", side_effect=AutoReconnect):
+        with patch.object(recovery, "finish", side_effect=AutoReconnect):
             self.ledgers["two-phase"].transfer(src, dst, amount)
         self.recover()
         self.move(src, dst, amount)

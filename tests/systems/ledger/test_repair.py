@@ -18,7 +18,7 @@ from squinney.mongo import schema
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.commands import watched
-from squinney.transactions import Transactions, two_phase
+from squinney.transactions import Transactions, recovery, two_phase
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -126,8 +126,8 @@ def test_a_stuck_transfer_is_settled(
 ) -> None:
     accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
     with monkeypatch.context() as patch:
-        patch.setattr(two_phase, interrupted, lambda *args: None)
-        patch.setattr(two_phase, "finish", lambda *args: None)
+        patch.setattr(recovery if interrupted == "finish" else two_phase, interrupted, lambda *args: None)
+        patch.setattr(recovery, "finish", lambda *args: None)
         accounts.transfer(*two, 100)
     assert codes(ledger_db) == []
     ledger_db["transactions"].update_many({}, {"$set": {"deadline": LONG_AGO, "due_at": LONG_AGO}})
@@ -140,7 +140,7 @@ def test_a_stuck_transfer_is_settled(
 def test_a_transfer_half_finished_is_no_problem(ledger_db: Db, two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its two lines come to light one after the other."""
     accounts = Accounts(ledger_db, transactions=Transactions(ledger_db, "two-phase"))
-    monkeypatch.setattr(two_phase, "finish", lambda *args: None)
+    monkeypatch.setattr(recovery, "finish", lambda *args: None)
     accounts.transfer(*two, 100)
     ledger_db["entries"].update_one(
         {"account_id": two[0], "txn_stub": {"$ne": None}}, {"$unset": {"txn_stub": "", "txn_lock": ""}}

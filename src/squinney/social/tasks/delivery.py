@@ -115,11 +115,13 @@ def followers_from(db: Db, author: str, place: Document | None) -> tuple[list[st
 def in_batches(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
     """The turns in groups that have about a batch of readers."""
     some: list[Turn] = []
+    readers = 0
     for turn in turns:
         some.append(turn)
-        if sum(len(one.readers) for one in some) >= BATCH:
+        readers += len(turn.readers)
+        if readers >= BATCH:
             yield some
-            some = []
+            some, readers = [], 0
     if some:
         yield some
 

@@ -24,6 +24,7 @@ PICTURES = {
     "shop": "/shop",
     "site": "/site/blog",
     "ads": "/ads",
+    "social": "/social/people/ben-okafor",
 }
 SIZE = (1200, 800)
 

@@ -115,8 +115,8 @@ def show_circles(request: Request, network: Network, cursor: Cursor = None) -> R
     if me is None:
         return to_join()
     page = network.circles(me["id"], cursor=cursor)
-    followers, blocked = network.followers(me["id"], limit=50), network.blocked(me["id"], limit=50)
-    return page_of(request, network, "circles", me, page=page, followers=followers.items, blocked=blocked.items)
+    followers, blocked = network.followers(me["id"]), network.blocked(me["id"])
+    return page_of(request, network, "circles", me, page=page, followers=followers, blocked=blocked)
 
 
 @router.get("/me", response_class=HTMLResponse, dependencies=[needs("member")])

@@ -20,6 +20,7 @@ SLOWEST_BYTES_PER_SECOND = 50_000
 MOST_PLAIN_FORM_BYTES = 128 << 10  # taking a form apart costs a second for each MiB of escaped letters
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
+BODILESS = ("GET", "HEAD")  # no route reads a body from these
 ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
@@ -33,7 +34,7 @@ class BodyLimitMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or (scope["method"] in BODILESS and not _has_body(scope)):
             await self._app(scope, receive, send)
             return
         prefix, limit = next((one for one in self._limits if scope["path"].startswith(one[0])), ("/", 0))

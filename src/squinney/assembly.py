@@ -7,7 +7,7 @@ from importlib import import_module
 
 from squinney import transactions
 from squinney.content import Author, Nodes, Photos
-from squinney.content.files.kept import KeptPhotos
+from squinney.content.files.kept_photos import KeptPhotos
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Collection, Db

@@ -20,8 +20,8 @@ from squinney.clock import utcnow
 from squinney.content import Viewer
 from squinney.errors import Unavailable
 from squinney.http.options import Options
+from squinney.http.threads import Work
 from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
-from squinney.http.work import Work
 from squinney.identity import passwords
 from squinney.mongo.connect import RequestClock, operation, request_clock
 from squinney.service.middleware import rates

@@ -17,7 +17,7 @@ _token = guards_of("squinney.ads.tokens", TESTS)
 _query = guards_of("squinney.ads.queries", "tests/systems/ads/test_audit.py")
 _page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
 _bid = guards_of("squinney.ads.surface.openrtb", "tests/api/test_ads_openrtb.py")
-_beside = guards_of("squinney.service.beside", "tests/api/test_ads_beside.py")
+_beside = guards_of("squinney.service.ads_beside", "tests/api/test_ads_beside.py")
 
 GUARDS = [
     _query(

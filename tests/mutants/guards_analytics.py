@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytics/test_imports.py")
-_content = guards_of("squinney.analytics.events.content", "tests/systems/analytics/test_imports.py")
+_content = guards_of("squinney.analytics.events.log_content", "tests/systems/analytics/test_imports.py")
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
 _GUARDS = "tests/systems/analytics/test_guards.py::"
 

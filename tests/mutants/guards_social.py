@@ -14,7 +14,7 @@ _photos = guards_of("squinney.social.tasks.photos", "tests/api/test_social.py")
 _export = guards_of("squinney.social.export", "tests/systems/social/test_network.py")
 _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/test_delivery.py")
 _repair = guards_of("squinney.social.repair", "tests/systems/social/test_network.py")
-_checks = guards_of("squinney.social.check_queries", "tests/systems/social/test_network.py")
+_checks = guards_of("squinney.social.problem_queries", "tests/systems/social/test_network.py")
 _forms = guards_of("squinney.social.surface.web_forms", "tests/api/test_social.py")
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 

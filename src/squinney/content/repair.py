@@ -10,7 +10,7 @@ from typing import cast
 
 from pymongo.errors import DuplicateKeyError
 
-from squinney.content import audits
+from squinney.content import problem_queries
 from squinney.content.comments.documents import COMMENTS, PAGES
 from squinney.content.files import rules as file_rules
 from squinney.content.files.documents import REMOVALS
@@ -81,42 +81,50 @@ _set_comments = partial(_set_count, NODES, "metadata.num_comments")
 _SAYS = "node {_id} says {said} comments and has {found}"
 
 CHECKS = [
-    Check("wrong-child-count", audits.WRONG_CHILDREN, "node {_id} says {said} children and has {found}", _set_children),
-    Check("missing-parent", audits.WITHOUT_PARENT, "node {_id} is below {parent_id}, which is gone"),
+    Check(
+        "wrong-child-count",
+        problem_queries.WRONG_CHILDREN,
+        "node {_id} says {said} children and has {found}",
+        _set_children,
+    ),
+    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} is below {parent_id}, which is gone"),
     Check(
         "missing-revision",
-        audits.WITHOUT_REVISION,
+        problem_queries.WITHOUT_REVISION,
         "node {_id} has no revision of its version {nonce}",
         _write_revision,
     ),
-    Check("missing-file", audits.WITHOUT_FILE, "node {_id} shows the file {file_id}, which is gone"),
+    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {file_id}, which is gone"),
     Check(
-        "orphan-file", audits.ORPHAN_FILES, "file {_id} is shown nowhere, and nothing is to remove it", _note_removal
+        "orphan-file",
+        problem_queries.ORPHAN_FILES,
+        "file {_id} is shown nowhere, and nothing is to remove it",
+        _note_removal,
     ),
     Check(
         "orphan-chunks",
-        audits.ORPHAN_CHUNKS,
+        problem_queries.ORPHAN_CHUNKS,
         "chunks of {_id} have no file, and nothing is to remove them",
         _note_removal,
     ),
-    Check("wrong-comment-count", audits.WRONG_SEPARATE_COUNT, _SAYS, _set_comments),
-    Check("wrong-comment-count", audits.WRONG_EMBEDDED_COUNT, _SAYS, _set_comments),
-    Check("wrong-comment-count", audits.WRONG_PAGED_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_SEPARATE_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_EMBEDDED_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_PAGED_COUNT, _SAYS, _set_comments),
     Check(
         "wrong-page-count",
-        audits.WRONG_PAGE_COUNT,
+        problem_queries.WRONG_PAGE_COUNT,
         "page {_id} says {said} comments and has {found}",
         partial(_set_count, PAGES, "count"),
     ),
     Check(
         "leftover-comments",
-        audits.LEFTOVER_COMMENTS,
+        problem_queries.LEFTOVER_COMMENTS,
         "comments of {_id} belong to no discussion",
         partial(_remove_comments, COMMENTS),
     ),
     Check(
         "leftover-comments",
-        audits.LEFTOVER_PAGES,
+        problem_queries.LEFTOVER_PAGES,
         "pages of {_id} belong to no discussion",
         partial(_remove_comments, PAGES),
     ),

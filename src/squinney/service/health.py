@@ -12,7 +12,7 @@ from starlette.responses import Response
 from squinney.assembly import jobs as jobs_of_all
 from squinney.errors import Unavailable
 from squinney.http.dependencies import assembled
-from squinney.http.work import PROBES
+from squinney.http.threads import PROBES
 from squinney.mongo.connect import operation
 from squinney.service.jobs import statuses
 from squinney.system import Assembled

@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from squinney.assembly import kept_photos
-from squinney.content.files.kept import KeptPhotos
+from squinney.content.files.kept_photos import KeptPhotos
 from squinney.content.surface.assets import asset_response
 from squinney.system import Assembled
 

@@ -23,7 +23,7 @@ from squinney.http.options import Options
 from squinney.http.pages import render, way_back
 from squinney.http.permissions import SignInNeeded, csrf_checked, needs, writes_need
 from squinney.http.routes import HeadMiddleware, known_queries_only, paths_of
-from squinney.service import admin, beside
+from squinney.service import admin, ads_beside
 from squinney.service.app import application, surfaces
 from squinney.service.logs import request_id
 from squinney.service.middleware.api_keys import ApiKeyMiddleware
@@ -55,7 +55,7 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     app.state.processes = processes
     found = surfaces(systems.systems, "web")
     app.include_router(home, dependencies=[known_queries_only])
-    app.include_router(beside.router, dependencies=[csrf_checked, known_queries_only])
+    app.include_router(ads_beside.router, dependencies=[csrf_checked, known_queries_only])
     for_admins = [csrf_checked, needs("admin"), known_queries_only]
     app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
@@ -68,7 +68,7 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     templates = {system.name: _beside(module) / "templates" for system, module in found}
     app.state.menu = [system for system, module in found if f"/{system.path}" in paths_of(module.router)]
     app.state.pages = pages.environment_for([TEMPLATES], templates, app.state.menu)
-    app.state.beside = beside.ads_beside
+    app.state.beside = ads_beside.ads_beside
     app.state.post_photos = post_photos(systems)
     handlers: list[tuple[type[Exception], Any]] = [
         (SquinneyError, show_error),

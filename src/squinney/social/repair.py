@@ -15,7 +15,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, found, mend, problems
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
-from squinney.social import check_queries, queries
+from squinney.social import problem_queries, queries
 from squinney.social.graph import SWAPPED, own_part, twin
 from squinney.social.posting import last_comments
 from squinney.transactions import in_transaction
@@ -39,11 +39,11 @@ def _one_sided(db: Db) -> Iterator[Document]:
     what first sides say is added up, what second sides say is taken off, and only where something is left are pairs
     compared."""
     unlike = {number for number, total in enumerate(_totals(db)) if total}
-    edges = check_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unlike else ()
+    edges = problem_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unlike else ()
     told = set()
     for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unlike):
         swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
-        for one in found(db, check_queries.ONE_SIDED, ids=[*some, *swapped]):
+        for one in found(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
             pair = _pair(one["_id"])
             if pair not in told:
                 told.add(pair)
@@ -53,7 +53,7 @@ def _one_sided(db: Db) -> Iterator[Document]:
 def _totals(db: Db) -> list[int]:
     """What is left of each of many groups of pairs: nothing, where all sides are alike."""
     totals = [0] * TOTALS
-    for edge in check_queries.EVERY_EDGE.find(db):
+    for edge in problem_queries.EVERY_EDGE.find(db):
         pair = _pair(edge["_id"])
         is_first = edge["_id"]["owner"] == pair[0]
         said = hash(repr((pair, [edge.get(name) for name in (SWAPPED if is_first else SWAPPED.values())])))
@@ -68,12 +68,12 @@ def _pair(edge_id: Document) -> tuple[str, str]:
 
 
 def _in_batches(ids: Iterator[Document]) -> Iterator[list[Document]]:
-    while some := list(islice(ids, check_queries.AT_ONCE)):
+    while some := list(islice(ids, problem_queries.AT_ONCE)):
         yield some
 
 
 def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document]]:
-    return lambda db: (one for part in check_queries.parts(db, every) for one in found(db, check, part=part))
+    return lambda db: (one for part in problem_queries.parts(db, every) for one in found(db, check, part=part))
 
 
 # ---- mending ----
@@ -137,7 +137,7 @@ CHECKS = [
     ),
     Check(
         "wrong-circle-count",
-        _in_parts(check_queries.WRONG_COUNTS, check_queries.EVERY_USER),
+        _in_parts(problem_queries.WRONG_COUNTS, problem_queries.EVERY_USER),
         "the circles of {_id} say {circled} people, the edges {true_circled}",
         repair=_set_counts,
         counted_as="counts set",
@@ -145,7 +145,7 @@ CHECKS = [
     ),
     Check(
         "wrong-comments",
-        _in_parts(check_queries.WRONG_COMMENTS, check_queries.EVERY_POST),
+        _in_parts(problem_queries.WRONG_COMMENTS, problem_queries.EVERY_POST),
         "post {_id} says {comment_count} comments, there are {count}, or it shows other ones",
         repair=_set_comments,
         counted_as="posts set",
@@ -153,7 +153,7 @@ CHECKS = [
     ),
     Check(
         "lost-comment",
-        _in_parts(check_queries.LOST_COMMENTS, check_queries.EVERY_POST),
+        _in_parts(problem_queries.LOST_COMMENTS, problem_queries.EVERY_POST),
         "comment {_id} belongs to post {post_id}, which is gone",
         repair=_remove_comment,
         counted_as="comments removed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from squinney.social import check_queries, proof
+from squinney.social import problem_queries, proof
 from squinney.social.demo import demo
 from squinney.social.documents import COLLECTIONS
 from squinney.social.jobs import JOBS
@@ -16,7 +16,7 @@ SYSTEM = System(
     title="Social",
     what="People who put each other into circles, and see what is written for them the moment they may.",
     collections=COLLECTIONS,
-    queries=[*QUERIES, *check_queries.QUERIES],
+    queries=[*QUERIES, *problem_queries.QUERIES],
     build=lambda db, transactions: {"network": Network(db)},
     jobs=JOBS,
     find_problems=find_problems,

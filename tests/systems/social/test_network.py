@@ -23,8 +23,8 @@ from squinney.social import (
     TooFast,
     UnknownPost,
     UnknownUser,
-    check_queries,
     find_problems,
+    problem_queries,
     repair,
     rules,
 )
@@ -616,7 +616,7 @@ def _tear(db: Db, what: str) -> str:
 def test_what_is_torn_is_found_and_mended(
     network: Network, people: People, social_db: Db, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(check_queries, "AT_ONCE", 2)  # so that there are several parts
+    monkeypatch.setattr(problem_queries, "AT_ONCE", 2)  # so that there are several parts
     ann, bob, *others = people("ann", "bob", "cid", "dan", "eve")
     network.circle(ann, bob, "friends")
     network.comment(bob, says(network, ann), "oh")

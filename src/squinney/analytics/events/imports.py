@@ -21,9 +21,9 @@ from pymongo.write_concern import WriteConcern
 from squinney.analytics import parsers
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
-from squinney.analytics.events.content import Content, chained, tail_of
 from squinney.analytics.events.documents import Import
 from squinney.analytics.events.joined import Joined
+from squinney.analytics.events.log_content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks
 from squinney.analytics.events.storing import Counts, as_text

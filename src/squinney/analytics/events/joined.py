@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from squinney.analytics.events import sources
-from squinney.analytics.events.content import CHAIN_BYTES, DIGEST_BYTES, Content
 from squinney.analytics.events.documents import Import
+from squinney.analytics.events.log_content import CHAIN_BYTES, DIGEST_BYTES, Content
 from squinney.analytics.events.reading import HEAD_BYTES, Chunk, chunks, read_head
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db

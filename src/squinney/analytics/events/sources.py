@@ -12,8 +12,8 @@ from typing import cast
 from pymongo.errors import DuplicateKeyError
 
 from squinney.analytics.errors import ImportRunning
-from squinney.analytics.events.content import Content
 from squinney.analytics.events.documents import Import
+from squinney.analytics.events.log_content import Content
 from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import Clock
 from squinney.mongo.schema import Db, Document

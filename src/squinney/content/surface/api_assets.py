@@ -18,7 +18,7 @@ from squinney.errors import Forbidden
 from squinney.http.dependencies import processes_of, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
-from squinney.http.work import UPLOADS
+from squinney.http.threads import UPLOADS
 
 router = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 

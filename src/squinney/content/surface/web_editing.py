@@ -22,8 +22,8 @@ from squinney.http.dependencies import processes_of, service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.statuses import status_of
+from squinney.http.threads import COMPUTING, UPLOADS
 from squinney.http.visitor import visitor_of
-from squinney.http.work import COMPUTING, UPLOADS
 from squinney.patterns.ids import new_id
 
 

@@ -13,8 +13,8 @@ from squinney.http.dependencies import address_of, service
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.permissions import needs
 from squinney.http.statuses import status_of
+from squinney.http.threads import PASSWORDS
 from squinney.http.visitor import visitor_of
-from squinney.http.work import PASSWORDS
 from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
 
 router = APIRouter()

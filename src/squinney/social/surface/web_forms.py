@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from squinney.errors import Invalid, SquinneyError, Unavailable
 from squinney.http.permissions import SignInNeeded
+from squinney.http.threads import PHOTOS
 from squinney.http.visitor import visitor_of
-from squinney.http.work import PHOTOS
 from squinney.social import PUBLIC, AlreadyJoined, User, rules
 from squinney.social import Network as SocialNetwork
 from squinney.social.surface.pages import (

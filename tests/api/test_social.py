@@ -19,6 +19,7 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.content import Photos, UnknownNode
 from squinney.http.options import Options
+from squinney.mongo.connect import request_clock
 from squinney.service.demo_photos import load_demo_photos
 from squinney.service.site import create_site
 from squinney.social import Network, rules
@@ -319,6 +320,24 @@ def test_photos_take_no_thread_of_the_pages(
     assert {answer.status for answer in told} == {503}
     assert sum(b"too many are posting photos" in answer.body for answer in told) >= 38, "two at once, twenty wait"
     assert b">hi</textarea>" in told[-1].body, "what was typed is kept"
+
+
+def test_a_photo_that_takes_long_leaves_its_post_time(
+    member: TestClient, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = Photos.upload
+
+    def long_upload(*args: Any, **options: Any) -> Any:
+        made = upload(*args, **options)
+        clock = request_clock.get()
+        if clock and clock.began is not None:
+            clock.began -= 3_600
+        return made
+
+    monkeypatch.setattr(Photos, "upload", long_upload)
+    sent = {"photo": ("x.png", _picture(), "image/png")}
+    assert member.post("/social/posts", data={"text": "at last"}, files=sent, headers=HTML).status_code == 200
+    assert [post["type"] for post in network.wall("admin", "admin").items] == ["photo"]
 
 
 def test_photos_are_counted_before_anybody_looks_at_them(

@@ -16,6 +16,7 @@ _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/te
 _repair = guards_of("squinney.social.repair", "tests/systems/social/test_network.py")
 _checks = guards_of("squinney.social.problem_queries", "tests/systems/social/test_network.py")
 _forms = guards_of("squinney.social.surface.web_forms", "tests/api/test_social.py")
+_work = guards_of("squinney.http.work", "tests/api/test_social.py")
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
@@ -24,6 +25,12 @@ GUARDS = [
         "return await PHOTOS.run(partial(_write, request, network, form))",
         "return await run_in_threadpool(_write, request, network, form)",
         "test_photos_take_no_thread_of_the_pages",
+    ),
+    _work(
+        "the time that a photo takes is not the post's",
+        'PHOTOS = Work("posting photos", at_once=2, most_waiting=20, timed=False)',
+        'PHOTOS = Work("posting photos", at_once=2, most_waiting=20)',
+        "test_a_photo_that_takes_long_leaves_its_post_time",
     ),
     _forms(
         "photos are counted first",

@@ -95,7 +95,8 @@ PASSWORDS = Work("signing in or up", at_once=max(1, CORES // 2), most_waiting=20
 COMPUTING = Work("having something computed", at_once=1, most_waiting=20)
 # A thread waits for the caller's line.
 UPLOADS = Work("uploading", at_once=16, most_waiting=16, timed=False)
-# A photo in a form is there already, and its decoder takes two at once: an animation may take it ten seconds.
-PHOTOS = Work("posting photos", at_once=2, most_waiting=20)
+# A photo in a form is there already, and its decoder takes two at once: an animation may take it ten seconds, which are
+# not the post's.
+PHOTOS = Work("posting photos", at_once=2, most_waiting=20, timed=False)
 # Asked by whoever watches over the service, also while all other threads wait for MongoDB.
 PROBES = Work("asking how we are", at_once=4, most_waiting=20)

@@ -16,7 +16,8 @@ _delivery = guards_of("squinney.social.tasks.delivery", "tests/systems/social/te
 _repair = guards_of("squinney.social.repair", "tests/systems/social/test_network.py")
 _checks = guards_of("squinney.social.problem_queries", "tests/systems/social/test_network.py")
 _forms = guards_of("squinney.social.surface.web_forms", "tests/api/test_social.py")
-_work = guards_of("squinney.http.work", "tests/api/test_social.py")
+_threads = guards_of("squinney.http.threads", "tests/api/test_social.py")
+_erasing = guards_of("squinney.social.tasks.erasing", "tests/systems/social/test_network.py")
 _worker = guards_of("squinney.social.tasks.worker", "tests/systems/social/test_delivery.py")
 
 GUARDS = [
@@ -26,7 +27,7 @@ GUARDS = [
         "return await run_in_threadpool(_write, request, network, form)",
         "test_photos_take_no_thread_of_the_pages",
     ),
-    _work(
+    _threads(
         "the time that a photo takes is not the post's",
         'PHOTOS = Work("posting photos", at_once=2, most_waiting=20, timed=False)',
         'PHOTOS = Work("posting photos", at_once=2, most_waiting=20)',
@@ -94,6 +95,20 @@ GUARDS = [
         "since=since, without=hidden)",
         "since=since)",
         "test_nobody_buries_comments_and_notices",
+    ),
+    _erasing(
+        "who has come back is erased no more",
+        """    if is_here(db, user):
+        return False
+    posts""",
+        "    posts",
+        "test_who_comes_back_loses_nothing_to_tasks_that_come_late",
+    ),
+    _erasing(
+        "who has come back keeps their people",
+        "        if not is_here(db, user, session):",
+        "        if True:",
+        "test_who_comes_back_loses_nothing_to_tasks_that_come_late",
     ),
     _rule(
         "a name is more than blanks",

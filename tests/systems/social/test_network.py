@@ -125,6 +125,25 @@ def test_who_has_left_is_counted_nowhere(network: Network, people: People, socia
     assert list(find_problems(social_db)) == []
 
 
+def test_who_comes_back_loses_nothing_to_tasks_that_come_late(social_db: Db) -> None:
+    network = Network(social_db, settle_seconds=3_600)
+    for one in ("ann", "bob"):
+        network.join(one.title(), user=one)
+    network.erase("ann")
+    network.deliver()
+    network.join("Ann", user="ann")
+    network.circle("ann", "bob", "friends")
+    network.circle("bob", "ann", "friends")
+    post = says(network, "ann", to="bob")
+    social_db["tasks"].update_many({}, {"$set": {"due_at": datetime(2020, 1, 1, tzinfo=UTC)}})
+    network._queue.put({"do": "erase", "user": "ann"})  # as a worker would go on that had stood still
+    network.deliver()
+    assert [one["id"] for one in network.circles("ann").items] == ["bob"]
+    assert [one["id"] for one in network.wall("bob", "ann").items] == [post]
+    assert [one["kind"] for one in network.notices("ann").items] == ["circled"]
+    assert (network.find("ann"), list(find_problems(social_db))) == ("ann", [])
+
+
 @pytest.mark.parametrize("way", ["leave", "erase"])
 def test_who_is_circled_at_the_moment_they_leave_is_counted_nowhere(
     network: Network, people: People, social_db: Db, way: str

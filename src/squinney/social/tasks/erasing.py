@@ -13,7 +13,12 @@ from squinney.transactions import in_transaction
 
 
 def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
-    """Remove up to so many documents of each kind, and the member last; whether there is more to do."""
+    """Remove up to so many documents of each kind, and the member last; whether there is more to do.
+
+    Who is here has come back after all was removed, and this comes late.
+    """
+    if is_here(db, user):
+        return False
     posts = list(queries.POSTS_BY.find(db, user=user, limit=most))
     for post in posts:
         _erase_post(db, queue, post)
@@ -25,11 +30,17 @@ def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
         db[name].delete_many(query(user=user))
     if more_edges or max(len(posts), len(comments)) == most:
         return True
-    member = db["social.users"].find_one(queries.USER(user=user), {"handle": 1})
+    gone = {**queries.USER(user=user), "left_at": {"$ne": None}}
+    member = db["social.users"].find_one(gone, {"handle": 1})
     if member is not None:
         db["social.handles"].delete_one({**queries.HANDLE(handle=member["handle"]), "user": user})
-        db["social.users"].delete_one(queries.USER(user=user))
+        db["social.users"].delete_one(gone)
     return False
+
+
+def is_here(db: Db, user: str, session: ClientSession | None = None) -> bool:
+    """Whether they are a member now."""
+    return db["social.users"].find_one({**queries.USER(user=user), "left_at": None}, session=session) is not None
 
 
 def part_some(db: Db, user: str, most: int) -> bool:
@@ -37,7 +48,7 @@ def part_some(db: Db, user: str, most: int) -> bool:
     edges = list(queries.EDGES_OF.find(db, owner=user, limit=most, projection={"_id": 1}))
     for edge in edges:
         _erase_edge(db, user, edge["_id"]["other"])
-    return len(edges) == most
+    return len(edges) == most and not is_here(db, user)
 
 
 def _erase_post(db: Db, queue: Queue, post: Document) -> None:
@@ -62,4 +73,8 @@ def _erase_comment(db: Db, comment: Document) -> None:
 
 
 def _erase_edge(db: Db, user: str, other: str) -> None:
-    in_transaction(db, lambda session: sever(db, user, other, session))
+    def work(session: ClientSession) -> None:
+        if not is_here(db, user, session):
+            sever(db, user, other, session)
+
+    in_transaction(db, work)

@@ -139,7 +139,7 @@ def test_a_members_campaign_has_a_bounded_number_of_ads(
 ) -> None:
     _made(site)
     monkeypatch.setattr(web, "MOST_OWN_ADS", 1)
-    monkeypatch.setattr(web, "_is_admin", lambda request: False)
+    monkeypatch.setattr(web, "is_admin", lambda request: False)
     ad = {"site": "news", "zone": "top", "unit": "u", "title": "New", "url": "/shop"}
     assert site.post("/ads/place/larch:boots", data=ad, headers=HTML).status_code == 200  # it is there already
     refused = site.post("/ads/place/larch:boots", data={**ad, "unit": "u2"}, headers=HTML)
@@ -165,7 +165,7 @@ def test_a_member_has_a_bounded_number_of_campaigns(
     site: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "MOST_OWN", 1)
-    monkeypatch.setattr(web, "_is_admin", lambda request: False)
+    monkeypatch.setattr(web, "is_admin", lambda request: False)
     _made(site)
     form = {"name": "second", "advertiser": "Larch", "model": "cpm", "bid": "1", "total": "1"}
     refused = site.post("/ads/campaigns", data=form, headers=HTML)

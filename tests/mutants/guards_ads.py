@@ -263,7 +263,7 @@ GUARDS = [
     ),
     _page(
         "members change their own campaigns only",
-        'if campaign.get("owner") != _person_id(request) and not _is_admin(request):',
+        'if campaign.get("owner") != signed_in(request)["_id"] and not is_admin(request):',
         "if False:",
         "test_members_see_their_own_campaigns_only",
     ),

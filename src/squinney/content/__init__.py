@@ -1,6 +1,5 @@
 """Systems 9 and 10: pages, blog entries and photos, and the comments on them."""
 
-from squinney.content.building import build
 from squinney.content.comments import queries as comment_queries
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.discussions import CAPABILITIES
@@ -60,7 +59,6 @@ __all__ = [
     "UnknownNode",
     "UploadLost",
     "Viewer",
-    "build",
     "demo",
     "find_problems",
     "repair",

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from squinney import content
 from squinney.content import proof
 from squinney.content.files.documents import FILES
 from squinney.content.nodes.documents import NODES, REVISIONS
+from squinney.mongo.schema import Db
 from squinney.system import Proof, System, counts_of
+from squinney.transactions import Transactions
+
+
+def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
+    nodes = content.Nodes(db, transactions=transactions)
+    comments = content.Comments(db, transactions=transactions)
+    return {
+        "nodes": nodes,
+        "photos": content.Photos(db, nodes=nodes, transactions=transactions),
+        "comments": comments,
+        "moderation": content.Moderation(db, comments, nodes=nodes),
+        "people": content.People(db, comments),
+    }
+
 
 SYSTEM = System(
     package="squinney.content",
@@ -14,7 +31,7 @@ SYSTEM = System(
     what="Pages, a blog, photos and comments, with drafts, history and merges.",
     collections=content.COLLECTIONS,
     queries=content.QUERIES,
-    build=content.build,
+    build=_build,
     jobs=content.JOBS,
     find_problems=content.find_problems,
     repair=content.repair,

@@ -43,6 +43,7 @@ async def signed_cursor(
 
 
 Cursor = Annotated[str | None, Depends(signed_cursor)]
+Limit = Annotated[int, Query(ge=1, le=200)]
 Signing = Annotated[Callable[[str | None], str | None], Depends(signing)]
 
 

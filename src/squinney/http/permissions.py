@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Depends, Request
 
 from squinney.errors import Forbidden
-from squinney.http.visitor import visitor_of
+from squinney.http.visitor import SignedIn, visitor_of
 from squinney.roles import may_act_as
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -20,6 +20,22 @@ def forged() -> Forbidden:
 
 class SignInNeeded(Forbidden):
     """Somebody who has not signed in wants what needs a role."""
+
+
+def signed_in(request: Request) -> SignedIn:
+    """The person who has signed in.
+
+    Raises: `SignInNeeded`.
+    """
+    person = visitor_of(request).person
+    if person is None:
+        raise SignInNeeded("sign in first")
+    return person
+
+
+def is_admin(request: Request) -> bool:
+    """Whether the visitor may do everything."""
+    return may_act_as(visitor_of(request).role, "admin")
 
 
 async def _check_csrf(request: Request) -> None:
@@ -59,6 +75,5 @@ def _require(request: Request, role: str) -> None:
     visitor = visitor_of(request)
     if may_act_as(visitor.role, role):
         return
-    if visitor.person is None:
-        raise SignInNeeded("sign in first")
+    signed_in(request)
     raise Forbidden(f"this needs the role of {role}", role=role)

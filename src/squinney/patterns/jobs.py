@@ -1,4 +1,4 @@
-"""A periodic job as a system declares it, and the record kept of its runs; `jobs/` runs them.
+"""A periodic job as a system declares it, and the record kept of its runs; `service/jobs/` runs them.
 
 ```
 jobs { _id: name, next_at, runs, failures: in a row, term: of the lease of the last run that was recorded,

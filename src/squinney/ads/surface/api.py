@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
@@ -21,7 +21,7 @@ from squinney.ads import (
 from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP
 from squinney.ads.surface import openrtb
 from squinney.errors import LimitReached
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import service
 from squinney.http.problems import problem, responses
 from squinney.http.routes import OneThreadRoute
@@ -30,7 +30,6 @@ from squinney.transactions import Busy
 router = APIRouter(prefix="/api/ads", tags=["ads"], route_class=OneThreadRoute)
 
 Network = Annotated[AdNetwork, Depends(service("ads", "network", AdNetwork))]
-Limit = Annotated[int, Query(ge=1, le=200)]
 MOST_CANDIDATES = 1_000
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=50)]

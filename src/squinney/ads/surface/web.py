@@ -16,15 +16,14 @@ from starlette.responses import Response
 from squinney.ads import AdNetwork, Campaign, UnknownCampaign, rules
 from squinney.ads.documents import THOUSAND
 from squinney.clock import utcnow
-from squinney.errors import Forbidden, Invalid, LimitReached, NotFound, SquinneyError
+from squinney.errors import Invalid, LimitReached, NotFound, SquinneyError
 from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import render
-from squinney.http.permissions import needs
+from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
-from squinney.roles import may_act_as
 
 router = APIRouter(prefix="/ads")
 WRITES_NEED = "member"
@@ -44,21 +43,10 @@ PIXEL = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c0
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
-def _is_admin(request: Request) -> bool:
-    return may_act_as(visitor_of(request).role, "admin")
-
-
-def _person_id(request: Request) -> str:
-    person = visitor_of(request).person
-    if person is None:
-        raise Forbidden("sign in first")
-    return person["_id"]
-
-
 def _own(request: Request, network: AdNetwork, campaign_id: str) -> Campaign:
     """The campaign if it is the visitor's; of others' they learn nothing, not even that they are there."""
     campaign = network.get(campaign_id)
-    if campaign.get("owner") != _person_id(request) and not _is_admin(request):
+    if campaign.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownCampaign(f"there is no campaign {campaign_id}", campaign_id=campaign_id)
     return campaign
 
@@ -71,10 +59,10 @@ def show_campaigns(request: Request, network: Network, cursor: Cursor = None) ->
 
 def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None = None, **values: Any) -> Response:
     cursor = values.get("cursor")
-    if _is_admin(request):
+    if is_admin(request):
         page = network.all(cursor=cursor, limit=50)
     else:
-        page = network.owned_by(_person_id(request), cursor=cursor, limit=50)
+        page = network.owned_by(signed_in(request)["_id"], cursor=cursor, limit=50)
     return render(
         request,
         "ads/index.html",
@@ -82,7 +70,7 @@ def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None 
         page=page,
         money=network.money(one["_id"] for one in page.items),
         thousand=THOUSAND,
-        is_admin=_is_admin(request),
+        is_admin=is_admin(request),
         error=error,
         typed=values.get("typed", {}),
     )
@@ -124,7 +112,7 @@ def make_campaign(request: Request, network: Network, form: Annotated[CampaignFo
             starts_at=_day(form.starts, "starts"),
             ends_at=_day(form.ends, "ends", whole=True),
             targeting={"keywords": _listed(form.keywords), "sites": _listed(form.sites)},
-            owner=_person_id(request),
+            owner=signed_in(request)["_id"],
         )
     except SquinneyError as error:
         return _index(request, network, error=error, typed=form.model_dump())
@@ -161,7 +149,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _refuse_too_many(request: Request, network: AdNetwork) -> None:
-    if not _is_admin(request) and len(network.owned_by(_person_id(request), limit=MOST_OWN).items) >= MOST_OWN:
+    if not is_admin(request) and len(network.owned_by(signed_in(request)["_id"], limit=MOST_OWN).items) >= MOST_OWN:
         raise LimitReached(f"a member has at most {MOST_OWN} campaigns", limit=MOST_OWN)
 
 
@@ -278,7 +266,7 @@ def _creative(form: AdForm) -> dict[str, str]:
 def _refuse_too_many_ads(request: Request, network: AdNetwork, campaign_id: str, form: AdForm) -> None:
     placed = network.placements(campaign_id)
     key = {"site": form.site, "zone": form.zone, "ad_unit": form.unit}
-    if not _is_admin(request) and len(placed) >= MOST_OWN_ADS and all(one["_id"] != key for one in placed):
+    if not is_admin(request) and len(placed) >= MOST_OWN_ADS and all(one["_id"] != key for one in placed):
         raise LimitReached(f"a member's campaign has at most {MOST_OWN_ADS} ads", limit=MOST_OWN_ADS)
 
 

@@ -18,7 +18,7 @@ from squinney.analytics.rollups.pipelines import Level
 from squinney.analytics.surface.downloads import series_as_csv
 from squinney.errors import Invalid, LimitReached
 from squinney.http.answers import answer, list_of, page_of, signed_page
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
@@ -37,7 +37,6 @@ Site = Annotated[str, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str, Query(max_length=LONGEST_PAGE)]
 Zone = Annotated[str, Query(max_length=100, examples=["Europe/Berlin"])]
 Unit = Literal["minute", "hour", "day", "week", "month"]
-Limit = Annotated[int, Query(ge=1, le=200)]
 
 
 class NewEvent(BaseModel):

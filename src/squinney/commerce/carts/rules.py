@@ -22,6 +22,7 @@ from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
 from squinney.transactions import Stale, Step
 
+Refusal = Callable[[Document | None], SquinneyError]
 MOST_SHOWN = 20
 LONGEST_SHOWN = 200
 
@@ -90,7 +91,7 @@ def cart_step(cart: Cart, change: Mapping[str, Any], *, unset: Sequence[str] = (
     return Step("carts", cart["_id"], guard=guard, give=give, refused=_cart_refused(cart))
 
 
-def _cart_refused(cart: Cart) -> Callable[[Document | None], SquinneyError]:
+def _cart_refused(cart: Cart) -> Refusal:
     """Whoever plans anew on the cart as it is now sees what became of it: a repeat may find its own work done."""
 
     def error_for(found: Document | None) -> SquinneyError:
@@ -105,19 +106,24 @@ def closed(cart: Mapping[str, Any]) -> CartClosed:
 
 
 def reserve_step(sku: str, qty: int) -> Step:
-    """Take available units for a cart: that they are there decides."""
+    """Take available units for a cart."""
+    return stock_step(sku, qty, "qty", "carted", short_of(sku, qty), removed_at=None)
+
+
+def stock_step(sku: str, qty: int, taken_from: str, given_to: str, refused: Refusal, **guard: Any) -> Step:
+    """Move units from one count of a SKU's stock to another: that they are there decides."""
     return Step(
         STOCK,
         sku,
-        guard={"qty": {"$gte": qty}, "removed_at": None},
-        take={"$inc": {"qty": -qty}},
+        guard={taken_from: {"$gte": qty}, **guard},
+        take={"$inc": {taken_from: -qty}},
         shared=True,
-        give={"$inc": {"carted": qty}},
-        refused=short_of(sku, qty),
+        give={"$inc": {given_to: qty}},
+        refused=refused,
     )
 
 
-def short_of(sku: str, qty: int) -> Callable[[Document | None], SquinneyError]:
+def short_of(sku: str, qty: int) -> Refusal:
     """The refusal of a step that needs available units."""
 
     def error_for(found: Document | None) -> SquinneyError:
@@ -130,24 +136,16 @@ def short_of(sku: str, qty: int) -> Callable[[Document | None], SquinneyError]:
 
 def return_step(sku: str, qty: int) -> Step:
     """Make carted units available again."""
-    return _carted_step(sku, qty, {"$inc": {"qty": qty}})
+    return stock_step(sku, qty, "carted", "qty", _less_carted(sku))
 
 
 def sell_step(sku: str, qty: int) -> Step:
     """Make carted units sold."""
-    return _carted_step(sku, qty, {"$inc": {"sold": qty}})
+    return stock_step(sku, qty, "carted", "sold", _less_carted(sku))
 
 
-def _carted_step(sku: str, qty: int, give: Document) -> Step:
-    return Step(
-        STOCK,
-        sku,
-        guard={"carted": {"$gte": qty}},
-        take={"$inc": {"carted": -qty}},
-        shared=True,
-        give=give,
-        refused=lambda _: Stale(f"the stock of {sku} says that less is carted"),
-    )
+def _less_carted(sku: str) -> Refusal:
+    return lambda _: Stale(f"the stock of {sku} says that less is carted")
 
 
 def reservation_step(cart_id: str, sku: str, before: int, after: int, at: datetime) -> Step:
@@ -217,17 +215,7 @@ def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Ste
     steps = []
     for line in items:
         sku, qty = line["sku"], line["qty"]
-        steps.append(
-            Step(
-                STOCK,
-                sku,
-                guard={"qty": {"$gte": qty}},
-                take={"$inc": {"qty": -qty}},
-                shared=True,
-                give={"$inc": {"sold": qty}},
-                refused=short_of(sku, qty),
-            )
-        )
+        steps.append(stock_step(sku, qty, "qty", "sold", short_of(sku, qty)))
         steps.append(movement_step(sold_movement(order_id, sku, qty, at)))
     return steps
 

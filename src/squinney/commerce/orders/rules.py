@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from squinney.commerce.carts.documents import STOCK, Cart, Movement, Payment
-from squinney.commerce.carts.rules import movement_step
+from squinney.commerce.carts.documents import Cart, Movement, Payment
+from squinney.commerce.carts.rules import movement_step, stock_step
 from squinney.commerce.orders.documents import Order, OrderLine
 from squinney.commerce.orders.payments import Attempt
 from squinney.transactions import Stale, Step
@@ -18,17 +18,7 @@ def restock_steps(order: Order, at: datetime) -> list[Step]:
     steps = []
     for line in order["items"]:
         sku, qty = line["sku"], line["qty"]
-        steps.append(
-            Step(
-                STOCK,
-                sku,
-                guard={"sold": {"$gte": qty}},
-                take={"$inc": {"sold": -qty}},
-                shared=True,
-                give={"$inc": {"qty": qty}},
-                refused=lambda _: Stale("the stock says that less was sold"),
-            )
-        )
+        steps.append(stock_step(sku, qty, "sold", "qty", lambda _: Stale("the stock says that less was sold")))
         movement: Movement = {
             "_id": f"{order['_id']}:{sku}:restocked",
             "sku": sku,

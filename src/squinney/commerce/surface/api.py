@@ -55,7 +55,7 @@ from squinney.commerce.surface.models import (
     StockModel,
 )
 from squinney.http.answers import page_of, signed_page
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, NeededKey
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
@@ -64,7 +64,6 @@ from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRu
 
 router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPartRoute)
 
-Limit = Annotated[int, Query(ge=1, le=200)]
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
 

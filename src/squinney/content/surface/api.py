@@ -1,4 +1,4 @@
-"""Nodes over HTTP. Assets and feeds are in `content_assets.py`, comments in `content_comments.py`."""
+"""Nodes over HTTP. Assets and feeds are in `api_assets.py`, comments in `api_comments.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from starlette.responses import RedirectResponse
 from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode
 from squinney.content.files import media
 from squinney.content.nodes import render
-from squinney.content.surface import api_assets as content_assets
-from squinney.content.surface import api_comments as content_comments
+from squinney.content.surface import api_assets, api_comments
 from squinney.content.surface.models import (
     MAY_CHANGE,
     AccessChange,
@@ -31,7 +30,7 @@ from squinney.content.surface.models import (
 from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden, LimitReached
 from squinney.http.answers import page_of
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import processes_of, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
@@ -45,7 +44,6 @@ content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThre
 router = APIRouter()
 
 Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Limit = Annotated[int, Query(ge=1, le=200)]
 
 
 def _parent(parent_id: str) -> str | None:
@@ -191,5 +189,5 @@ def restore_node(tree: Tree, by: As, node_id: str, body: Restoration) -> Any:
 
 
 router.include_router(content)
-router.include_router(content_assets.router)
-router.include_router(content_comments.router)
+router.include_router(api_assets.router)
+router.include_router(api_comments.router)

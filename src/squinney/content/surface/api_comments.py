@@ -28,7 +28,7 @@ from squinney.content.surface.viewer import As, comment_html
 from squinney.errors import Forbidden
 from squinney.http.answers import answer, list_of, page_of
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
@@ -41,7 +41,6 @@ Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
 Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
 Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
 Persons = Annotated[People, Depends(service("content", "people", People))]
-Limit = Annotated[int, Query(ge=1, le=200)]
 Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
 
 

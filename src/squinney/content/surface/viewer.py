@@ -12,7 +12,7 @@ from squinney.content import TRUSTED, Author, Viewer
 from squinney.content.nodes import render
 from squinney.errors import Unavailable
 from squinney.http.dependencies import processes_of
-from squinney.http.permissions import SignInNeeded
+from squinney.http.permissions import signed_in
 from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
 
@@ -44,9 +44,7 @@ def author_of(request: Request) -> Author:
 
     Raises: `SignInNeeded`.
     """
-    person = visitor_of(request).person
-    if person is None:
-        raise SignInNeeded("sign in first")
+    person = signed_in(request)
     return {"_id": person["_id"], "name": person["name"] or person["login"]}
 
 

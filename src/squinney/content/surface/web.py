@@ -13,8 +13,7 @@ from squinney.content.comments.discussions import Order
 from squinney.content.files import media
 from squinney.content.files.photos import Rendition
 from squinney.content.nodes import render
-from squinney.content.surface import web_comments as content_talk
-from squinney.content.surface import web_editing as content_editing
+from squinney.content.surface import web_comments, web_editing
 from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
 from squinney.content.surface.models import MAY_CHANGE
@@ -83,8 +82,8 @@ def show_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "
     return feed_for(request, tree, tree.by_id(node_id, viewer=Viewer()), kind)
 
 
-router.include_router(content_editing.router)
-router.include_router(content_talk.router)
+router.include_router(web_editing.router)
+router.include_router(web_comments.router)
 
 
 @site.get("/{path:path}", response_class=HTMLResponse)

@@ -25,7 +25,7 @@ from squinney.game import (
     World,
 )
 from squinney.game.surface import models
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
@@ -34,7 +34,6 @@ from squinney.transactions import AlreadyExists, Busy, KeyReused, StillRunning
 router = APIRouter(prefix="/api/game", tags=["game"], route_class=OneThreadRoute)
 
 TheWorld = Annotated[World, Depends(service("game", "world", World))]
-Limit = Annotated[int, Query(ge=1, le=200)]
 Owner = Annotated[str, Query(min_length=1, max_length=200)]
 F = TypeVar("F", bound=Callable[..., Any])
 _ONCE: list[type[Any]] = [Busy, KeyReused, StillRunning]

@@ -15,17 +15,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 
-from squinney.errors import Forbidden, Invalid, NotFound, SquinneyError
+from squinney.errors import Invalid, NotFound, SquinneyError
 from squinney.game import Character, Entry, Event, UnknownCharacter, World, rules
 from squinney.game.surface import maps
 from squinney.game.surface.live import close_live, listen
 from squinney.http.dependencies import service
 from squinney.http.pages import render
-from squinney.http.permissions import needs
+from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
-from squinney.roles import may_act_as
 from squinney.transactions import Key
 
 
@@ -56,16 +55,9 @@ CLASSES = {
 IN_BACKGROUND = "x-game"
 
 
-def _person_id(request: Request) -> str:
-    person = visitor_of(request).person
-    if person is None:
-        raise Forbidden("sign in first")
-    return person["_id"]
-
-
 def _require_own(request: Request, character: Character) -> None:
     """Of others' characters one learns nothing, not even that they are there."""
-    if character.get("owner") != _person_id(request) and not may_act_as(visitor_of(request).role, "admin"):
+    if character.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownCharacter(f"there is no character {character['_id']}", character_id=character["_id"])
 
 
@@ -101,7 +93,7 @@ def _index(request: Request, world: World, *, error: SquinneyError | None = None
 @router.post("/characters", response_class=HTMLResponse)
 def create_character(request: Request, world: TheWorld, name: Text, character_class: Text, key: Text) -> Response:
     """Make a character and begin to play; a form sent twice makes one."""
-    owner = _person_id(request)
+    owner = signed_in(request)["_id"]
     try:
         if character_class not in CLASSES:
             raise Invalid(f"the class must be one of {', '.join(CLASSES)}", field="character_class")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import LONGEST_NEXT, render
-from squinney.http.permissions import needs
+from squinney.http.permissions import needs, signed_in
 from squinney.http.statuses import status_of
 from squinney.http.threads import PASSWORDS
 from squinney.http.visitor import visitor_of
@@ -127,9 +127,7 @@ def show_account(request: Request) -> Response:
 @PASSWORDS
 def change_password(request: Request, people: Everybody, sessions: Signed, old: Text, new: Text) -> Response:
     """Choose another password; every other session ends."""
-    person = visitor_of(request).person
-    if person is None:
-        raise Forbidden("sign in first")
+    person = signed_in(request)
     try:
         people.sign_in(person["login"], old, address=address_of(request.scope))
         changed = people.set_password(person["_id"], new)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from squinney.errors import Conflict
 from squinney.http.answers import answer, page_of, signed_page
 from squinney.http.bodies import Body, WithWhatGetGives
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
@@ -33,7 +33,6 @@ from squinney.transactions import Busy, KeyReused, StillRunning
 router = APIRouter(prefix="/api/ledger", tags=["ledger"], route_class=OneThreadRoute)
 
 Ledger = Annotated[Accounts, Depends(service("ledger", "accounts", Accounts))]
-Limit = Annotated[int, Query(ge=1, le=200)]
 Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 

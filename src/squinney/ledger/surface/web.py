@@ -12,14 +12,13 @@ from starlette.responses import Response
 from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render, whole
-from squinney.http.permissions import needs
+from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
-from squinney.roles import may_act_as
 from squinney.transactions import Key, KeyReused
 
 router = APIRouter(prefix="/ledger")
@@ -38,10 +37,10 @@ def show_accounts(request: Request, ledger: Ledger, cursor: Cursor = None) -> Re
 
 def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = None, **values: Any) -> Response:
     cursor = values.get("cursor")
-    if _is_admin(request):
+    if is_admin(request):
         page = ledger.all(cursor=cursor, limit=50)
     else:
-        page = ledger.owned_by(_person_id(request), cursor=cursor, limit=50)
+        page = ledger.owned_by(signed_in(request)["_id"], cursor=cursor, limit=50)
     accounts, damaged = whole(page.items, name=str, currency=str, balance=int, opened_at=datetime)
     return render(
         request,
@@ -51,7 +50,7 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         damaged=damaged,
         totals=_totals(request, ledger, accounts),
         error=error,
-        is_admin=_is_admin(request),
+        is_admin=is_admin(request),
         shows_all=page.next is None and cursor is None,
         typed=values.get("typed", {}),
         key=_key_after(error, values.get("key", "")),
@@ -61,26 +60,15 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
 def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:
     """For the admin of all accounts, for others of those that are shown."""
     currencies = sorted({account["currency"] for account in shown})
-    if _is_admin(request):
+    if is_admin(request):
         return [(currency, ledger.total(currency)) for currency in currencies]
     return [(one, sum(account["balance"] for account in shown if account["currency"] == one)) for one in currencies]
-
-
-def _is_admin(request: Request) -> bool:
-    return may_act_as(visitor_of(request).role, "admin")
-
-
-def _person_id(request: Request) -> str:
-    person = visitor_of(request).person
-    if person is None:
-        raise Forbidden("sign in first")
-    return person["_id"]
 
 
 def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
     """The account if it is the visitor's; of others' they learn nothing, not even that they are there."""
     account = ledger.get(account_id)
-    if account.get("owner") != _person_id(request) and not _is_admin(request):
+    if account.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
     return account
 
@@ -97,9 +85,9 @@ def open_account(
     """Open an account and show it; a form sent twice opens one."""
     try:
         amount = _amount(opening, currency, "opening")
-        if amount and not _is_admin(request):
+        if amount and not is_admin(request):
             raise Forbidden("only an admin puts money in from outside", field="opening")
-        owner = _person_id(request)
+        owner = signed_in(request)["_id"]
         account = ledger.open(currency, amount, name=name, owner=owner, key=Key(key, f"web:{owner}"))
     except SquinneyError as error:
         typed = {"name": name, "currency": currency, "opening": opening}
@@ -115,7 +103,7 @@ def transfer(
     """Move money and show where it came from; a form sent twice moves it once."""
     try:
         minor = _amount(amount, _own(request, ledger, src)["currency"], "amount")
-        done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{_person_id(request)}"))
+        done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{signed_in(request)['_id']}"))
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
@@ -158,7 +146,7 @@ def _account(
         damaged=damaged,
         names=ledger.names(entry["other_id"] for entry in entries if isinstance(entry.get("other_id"), str)),
         cursor=cursor,
-        is_admin=_is_admin(request),
+        is_admin=is_admin(request),
         error=error,
     )
 

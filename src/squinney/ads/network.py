@@ -16,8 +16,8 @@ from squinney.ads import budgets, queries, rules
 from squinney.ads.budgets import Wallet
 from squinney.ads.campaigns import Campaigns
 from squinney.ads.choosing import profiles
+from squinney.ads.choosing.cap_hits import CapHits
 from squinney.ads.choosing.choice import Accepts, Choice
-from squinney.ads.choosing.hits import CapHits
 from squinney.ads.choosing.unseen import Unseen
 from squinney.ads.choosing.zones import Zones
 from squinney.ads.documents import COUNTED, THOUSAND, Candidate, Click, Serve

@@ -18,9 +18,9 @@ from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.files.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
-from squinney.content.files.locations import WithoutPlace
+from squinney.content.files.mp4_locations import WithoutPlace
 from squinney.content.files.queries import CHUNKS_OF
-from squinney.content.files.webm_notes import WithoutNotes
+from squinney.content.files.webm_locations import WithoutNotes
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document

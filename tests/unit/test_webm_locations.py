@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from squinney.content import BadMedia
 from squinney.content.files.uploads import without_place
-from squinney.content.files.webm_notes import ATTACHMENTS, SEGMENT, TAGS, VOID, WithoutNotes
+from squinney.content.files.webm_locations import ATTACHMENTS, SEGMENT, TAGS, VOID, WithoutNotes
 
 PLACE = b"+48.8577+002.2950/"
 HEAD, INFO, CLUSTER = b"\x1a\x45\xdf\xa3", b"\x15\x49\xa9\x66", b"\x1f\x43\xb6\x75"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squinney.content import BadMedia
-from squinney.content.files.locations import MOST_INDEX_BYTES, WithoutPlace
+from squinney.content.files.mp4_locations import MOST_INDEX_BYTES, WithoutPlace
 
 PLACE = b"+48.8577+002.2950/"
 

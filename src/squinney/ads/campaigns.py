@@ -159,8 +159,6 @@ class Campaigns:
 
         `ad` has a `unit`, a `creative`, and may have `keywords`, `weight`, a `cap` of its own, and `active`.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownCampaign`, `CampaignEnded`, `UnitTaken`, `LimitReached`.
         """
         unit, fields = _checked(ad)

@@ -167,11 +167,7 @@ class AdNetwork(Campaigns):
 
     @operation()
     def forget(self, user: str) -> bool:
-        """Delete a user's profile; whether there was one.
-
-        Atomic: one delete.
-        After a crash: it happened or it did not.
-        """
+        """Delete a user's profile; whether there was one."""
         checks.identifier(user, "user")
         return self._db["ad_users"].delete_one(queries.USER(user=user)).deleted_count == 1
 

@@ -63,8 +63,6 @@ class Building:
     def set_exits(self, location_id: str, exits: Mapping[str, str]) -> Location:
         """Change where a room's exits lead.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownLocation`, `Busy` where somebody acts there.
         """
         change = {"$set": {"exits": checked_exits(exits)}, "$inc": {"version": 1}}

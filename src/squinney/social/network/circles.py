@@ -118,8 +118,6 @@ class Circles:
     def mute(self, me: str, other: str) -> None:
         """Have somebody's posts in no news of mine, and no notices of theirs. They are not told.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownUser`, `SocialLimit`.
         """
         check_two(me, other)
@@ -132,8 +130,6 @@ class Circles:
     def unmute(self, me: str, other: str) -> None:
         """Have somebody's posts in my news again.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownUser`.
         """
         check_two(me, other)

@@ -88,8 +88,6 @@ class Lists:
     def see_notices(self, me: str) -> None:
         """Have everything that I was told until now count as seen.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownUser`.
         """
         change_member(self._db, me, {"$max": {"seen_at": self._clock()}})

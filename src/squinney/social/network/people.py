@@ -114,8 +114,6 @@ class People:
     def edit_profile(self, me: str, profile: Mapping[str, Any]) -> User:
         """Say something about oneself: `about`, `place` and `link`.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownUser`.
         """
         return change_member(self._db, me, {"$set": {"profile": rules.profile(profile)}})
@@ -123,8 +121,6 @@ class People:
     def rename(self, me: str, name: str) -> User:
         """Take another name. It is stored once, so that every post and comment shows it from now on.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `Invalid`, `UnknownUser`.
         """
         return change_member(self._db, me, {"$set": {"name": rules.name(name)}})

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import from_thread, to_thread
 from PIL import Image
 from starlette.testclient import TestClient
 from tests.api.asgi import call
@@ -18,6 +19,7 @@ from tests.api.test_overload import held, signed_in, while_waiting
 from squinney import assembly
 from squinney.clock import utcnow
 from squinney.content import Photos, UnknownNode
+from squinney.errors import Unavailable
 from squinney.http.options import Options
 from squinney.mongo.connect import request_clock
 from squinney.service.demo_photos import load_demo_photos
@@ -303,7 +305,20 @@ def _sent_with_photo(headers: dict[str, str], number: int) -> dict[str, Any]:
     return {"headers": given, "receive": receive, "client": f"192.0.2.{number}"}
 
 
-def test_photos_take_no_thread_of_the_pages(
+def test_a_photo_takes_no_thread_of_the_pages(member: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+
+    def upload(*_: Any, **__: Any) -> None:
+        taken.append(from_thread.run_sync(to_thread.current_default_thread_limiter).borrowed_tokens)
+        raise Unavailable("that is all")
+
+    monkeypatch.setattr(Photos, "upload", upload)
+    sent = {"photo": ("x.png", _picture(), "image/png")}
+    assert member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML).status_code == 503
+    assert taken == [0]
+
+
+def test_a_crowd_with_photos_holds_up_no_page(
     systems: assembly.Assembled, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(rules.A_MINUTE, "photos", 100)

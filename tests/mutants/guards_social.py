@@ -25,7 +25,7 @@ GUARDS = [
         "photos have turns of their own",
         "return await PHOTOS.run(partial(_write, request, network, form))",
         "return await run_in_threadpool(_write, request, network, form)",
-        "test_photos_take_no_thread_of_the_pages",
+        "test_a_photo_takes_no_thread_of_the_pages",
     ),
     _threads(
         "the time that a photo takes is not the post's",

@@ -71,6 +71,15 @@ def test_a_crash_between_two_writes_is_found(explorer: Explorer) -> None:
     assert found.value.schedule == "a a!"
 
 
+def test_a_check_that_fails_is_told_in_one_line(explorer: Explorer) -> None:
+    def full(db: Db) -> None:
+        raise AssertionError("10 beans\nassert 10 == 11")  # as pytest words it
+
+    with pytest.raises(Refuted) as found:
+        explorer.explore([_add], full, prepare=_jars, crashes=0)
+    assert str(found.value).splitlines()[:2] == ["check failed: AssertionError: 10 beans", "  a _add: done"]
+
+
 def test_two_that_wait_for_each_other_are_found(explorer: Explorer) -> None:
     def lock(first: str, second: str, db: Db) -> None:
         for jar in (first, second):

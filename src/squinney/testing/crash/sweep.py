@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call
+from squinney.testing.calls import call, in_a_line
 from squinney.testing.children import children
 from squinney.testing.crash import deaths
 from squinney.testing.crash.deaths import WAYS, Way
@@ -26,6 +26,7 @@ from squinney.testing.protocol import left_behind, recover
 from squinney.transactions import Mode
 
 CHILD_SECONDS = 60
+TOLD = {"before": "before", "after": "after", "reply-lost": "after, with its reply lost,"}
 
 Act = Callable[..., object]
 
@@ -41,8 +42,7 @@ class CrashPoint:
     wrong: str = ""
 
     def __str__(self) -> str:
-        told = {"before": "before", "after": "after", "reply-lost": "after, with its reply lost,"}
-        where = f"died {told[self.way]} write {self.write} ({self.what})" + (f", {self.mode}" if self.mode else "")
+        where = f"died {TOLD[self.way]} write {self.write} ({self.what})" + (f", {self.mode}" if self.mode else "")
         return f"{where}: {self.wrong}" if self.wrong else where
 
 
@@ -85,7 +85,8 @@ def sweep(
     twice (by default `Transactions(db).recover()`, after all deadlines). Then `check` asserts what must hold, whether
     the operation happened or not; `problems(db)` must find nothing; and no marker of a transaction may be left.
 
-    Raises: `NotCrashSafe`, with every crash point that leaves something wrong.
+    Raises: `NotCrashSafe`, with every crash point that leaves something wrong; `AssertionError` where the operation
+    fails by itself, or writes nothing.
     """
     require_picklable(act)
     schema.apply(db, collections)
@@ -95,6 +96,8 @@ def sweep(
             for point, prepared in crash_points(partial(act, mode=mode) if mode else act, prepare, way, db, socket):
                 wrong = _wrong(db, prepared, settle or recover, check, problems)
                 found.append(CrashPoint(point.write, point.what, way, mode, wrong))
+    if not found:
+        raise AssertionError("the operation wrote nothing: there was nothing to sweep")
     if bad := [point for point in found if point.wrong]:
         raise NotCrashSafe(bad, len(found))
     return Swept(found)
@@ -153,7 +156,9 @@ def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared
     forget_open_transactions(db, app)
     said = list(_said(ours))
     if child.exitcode not in (deaths.DIED, deaths.COMPLETED):
-        raise AssertionError(f"write {at_write}, {way}: exit {child.exitcode}\n" + "\n".join(said))
+        failed = "failed by itself" if child.exitcode == deaths.BROKE else f"ended with {child.exitcode}"
+        told = f"the operation {failed}, where it was to die {TOLD[way]} write {at_write}:"
+        raise AssertionError("\n".join([told, *said]))
     return said[0] if child.exitcode == deaths.DIED else None
 
 
@@ -188,5 +193,5 @@ def _wrong(db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[D
     try:
         call(check, db, prepared)
     except Exception as error:
-        return f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+        return in_a_line(error)
     return ""

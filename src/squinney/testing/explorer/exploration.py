@@ -12,7 +12,7 @@ from typing import Any
 from pymongo.read_concern import ReadConcern
 
 from squinney.mongo.schema import Db
-from squinney.testing.calls import call
+from squinney.testing.calls import call, in_a_line
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, written
 from squinney.testing.explorer.inside import letting_in
@@ -144,7 +144,7 @@ class Exploration:
                 self._forget(actor)
         for actor in self.actors[len(self.judged) :]:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
-                return f"{actor.letter} failed: {actor.outcome.error!r}"
+                return f"{actor.letter} failed: {in_a_line(actor.outcome.error)}"
         changes, wrong = self._left(self._must_settle(played))
         if self.serial and not wrong.startswith(LEFT):
             return self._judge_order(played, self._state(changes)) or wrong
@@ -185,7 +185,7 @@ class Exploration:
             try:
                 call(self.check, self.stage.db, self.stage.prepared)
             except Exception as error:
-                return f"check failed: {error!r}"
+                return f"check failed: {in_a_line(error)}"
         return ""
 
     def _judge_order(self, played: Played, state: State) -> str:
@@ -255,7 +255,7 @@ class Exploration:
 
 
 def _ended(outcome: Outcome) -> str:
-    return "died" if outcome.died else repr(outcome.error) if outcome.error else "done"
+    return "died" if outcome.died else in_a_line(outcome.error) if outcome.error else "done"
 
 
 def _answers(answers: Mapping[str, Answer]) -> str:

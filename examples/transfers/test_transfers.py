@@ -1,6 +1,6 @@
 """A transfer as everybody writes it first, which sweep and explorer refute; and with `Transactions`, which holds.
 
-pip install 'squinney[embedded,testing]'
+pip install '.[embedded,testing]'  # in a clone
 pytest test_transfers.py
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,13 @@ def test_files_that_the_page_names_are_there() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", PAGE) + re.findall(r"^[^|`]+\| ([\w/]+\.py) \|", PAGE, re.M)
     assert len(named) > 30
     assert [name for name in named if not (SOURCE / name).is_file() and not (ROOT / name).is_file()] == []
+
+
+def test_the_layers_are_those_of_the_import_rules() -> None:
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [name.removeprefix("squinney.") for layer in rules[0]["layers"] for name in layer.split(" | ")]
+    told = PAGE.partition("From the top down: ")[2].partition(". ")[0]
+    assert re.findall(r"`(\w+)`", told) == layers
 
 
 def test_no_folder_is_crowded() -> None:

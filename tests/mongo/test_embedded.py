@@ -298,6 +298,12 @@ def _refusal(folder: Path, mongod: Path | None = None, **options: object) -> str
     return str(caught.value)
 
 
+def test_nothing_but_the_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    with pytest.raises(NoServer, match=r"squinney\[embedded\].*SQUINNEY_DATA.*MONGODB_URI"):
+        default_folder(tmp_path)
+
+
 def test_no_binary(folder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("SQUINNEY_MONGOD", raising=False)

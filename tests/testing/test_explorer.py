@@ -49,6 +49,12 @@ def test_a_lost_update_is_found_and_its_schedule_replays(explorer: Explorer) -> 
     assert (again.value.schedule, str(again.value)) == ("a b2 a", str(found.value))
 
 
+def test_a_schedule_of_other_operations_is_not_replayed(explorer: Explorer) -> None:
+    for text in ("a c2", "a B2", "a,b2"):
+        with pytest.raises(ValueError, match="no schedule of the operations a, b"):
+            explorer.explore([_add, _add], prepare=_jars, replay=text)
+
+
 def test_the_message_tells_the_commands_in_their_order_and_what_each_order_would_leave(explorer: Explorer) -> None:
     with pytest.raises(Refuted) as found:
         explorer.explore([_add_by_reading, _add_by_reading], prepare=_jars, crashes=0)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from squinney.errors import NoServer
+from squinney.mongo.embedded.binary import ELSEWHERE
 
 MARK = "squinney-data.txt"
 MARK_TEXT = "This folder belongs to Squinney's embedded MongoDB. Deleting it deletes the data.\n"
@@ -32,7 +33,8 @@ def default_folder(start: Path | None = None) -> Path:
     try:
         from platformdirs import user_data_path
     except ImportError as error:
-        raise NoServer(f"Run pip install 'squinney[embedded]', or {CHOOSE}") from error
+        told = f"No MongoDB was named: run pip install 'squinney[embedded]' for an embedded one, {CHOOSE}, {ELSEWHERE}"
+        raise NoServer(told) from error
     return user_data_path("squinney", appauthor=False)
 
 

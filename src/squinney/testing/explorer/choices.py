@@ -21,10 +21,18 @@ def written(steps: Sequence[str]) -> str:
     return " ".join(step if count == 1 else f"{step}{count}" for step, count in runs)
 
 
-def parsed(text: str) -> Steps:
-    """The steps of a schedule that `written` wrote."""
-    found = re.findall(r"([a-z][!~]?|\.)(\d*)", text)
-    return tuple(step for step, count in found for _ in range(int(count or 1)))
+def parsed(text: str, letters: str) -> Steps:
+    """The steps of a schedule that `written` wrote, of the operations with these letters.
+
+    Raises: `ValueError`.
+    """
+    steps: list[str] = []
+    for part in text.split():
+        found = re.fullmatch(rf"([{letters}][!~]?|\.)(\d*)", part)
+        if not found:
+            raise ValueError(f"{text!r} is no schedule of the operations {', '.join(letters)}: see {part!r}")
+        steps += [found[1]] * int(found[2] or 1)
+    return tuple(steps)
 
 
 class Chooser:

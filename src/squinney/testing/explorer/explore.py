@@ -99,7 +99,7 @@ class Explorer:
 
         `replay` plays one schedule, as an earlier exploration wrote it down.
 
-        Raises: `Refuted`, with the schedule that shows what is wrong.
+        Raises: `Refuted`, with the schedule that shows what is wrong; `ValueError` where `replay` is no schedule.
         """
         exploration = Exploration(
             operations=[_operation(one) for one in (*operations, *between)],
@@ -121,7 +121,7 @@ class Explorer:
         )
         with as_processes():
             if replay:
-                exploration.play(Chooser(parsed(replay)))
+                exploration.play(Chooser(parsed(replay, LETTERS[: len(exploration.operations)])))
                 return exploration.explored(complete=False)
             until = time.monotonic() + (seconds or float("inf"))
             for chooser in Frontier(seed):

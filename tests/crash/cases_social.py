@@ -246,6 +246,11 @@ def _case(name: str, prepare: Any, act: Any, check: Any, **options: Any) -> Case
     return Case(name, "social", prepare, act, check, modes=["native"], age=_let_tasks_be_due, **options)
 
 
+def _counted_or_not(db: Db, state: Any) -> None:
+    (ann,) = db["social.users"].find({"_id": "ann"})
+    assert ann.get("rates", {}).get("photos", {}).get("count", 0) <= 1
+
+
 CASES = [
     _case("Network.join", lambda db: None, _act("join", "Cid", user="cid"), _joined_once),
     _case("Network.circle", _people, _act("circle", "ann", "bob", "friends"), _circle_is_whole),
@@ -253,6 +258,7 @@ CASES = [
     _case("Network.block", _read, _act("block", "ann", "bob"), _is_blocked_or_not),
     _case("Network.unblock", _read, _act("unblock", "ann", "bob"), _is_blocked_or_not),
     _case("Network.post", _read, _act("post", "ann", "status", {"text": "more"}, ["*public*"], key="k"), _posted_once),
+    _case("Network.count_photo", _people, _act("count_photo", "ann"), _counted_or_not),
     _case("Network.comment", _read, _act("comment", "bob", "{post}", "twice", key="k"), _commented_once),
     _case("Network.delete_post", _delivered, _act("delete_post", "ann", "{post}"), _gone_or_there),
     _case("Network.delete_comment", _delivered, _act("delete_comment", "ann", "{comment}"), _comment_is_whole),

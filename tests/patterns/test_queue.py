@@ -84,7 +84,7 @@ def test_many_takers_of_some_get_each_task_once(mail: Queue, ready: Db) -> None:
 def test_who_finds_tasks_that_another_takes_first_gets_none_of_them(mail: Queue, ready: Db, mongod: Embedded) -> None:
     mail.put({})
     others: list[Task] = []
-    with meanwhile(mongod, ready, lambda: others.extend(mail.take_some(5))) as late:
+    with meanwhile(mongod, ready, lambda: others.extend(*at_once(1, lambda _: mail.take_some(5)))) as late:
         assert Queue(late, "mail").take_some(5) == []
     assert mail.done_all(others) == 1, "they are still the first taker's"
 

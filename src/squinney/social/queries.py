@@ -157,6 +157,12 @@ def _behind(place: Place | None) -> Document:
     return {"ts": {"$lte": place[0]}, "$nor": [{"ts": place[0], "_id": {"$gte": place[1]}}]}
 
 
+def by(people: Collection[str]) -> Document:
+    """Those of some people. As an expression: else the server may take the index by author to leave them out, and then
+    sort all others in memory."""
+    return {"$expr": {"$in": ["$by", {"$literal": sorted(people)}]}}
+
+
 def _without(hidden: Collection[Document]) -> Document:
     return {"$and": [{"$nor": list(hidden)}]} if hidden else {}  # beside the `$nor` of a place
 
@@ -210,7 +216,7 @@ COMMENT = Query(
 COMMENTS = Query(
     "social.comments",
     "social.comments",
-    where=lambda post, without=(): {"post_id": post, **_by_others(without)},
+    where=lambda post, without=(): {"post_id": post, **_without([by(without)] if without else [])},
     example={"post": "p"},
     sort=[("ts", 1), ("_id", 1)],
 )
@@ -232,7 +238,7 @@ COMMENTS_BY = Query(
 )
 
 
-def _by_others(people: Collection[str], field: str = "by") -> Document:
+def _by_others(people: Collection[str], field: str) -> Document:
     return {field: {"$nin": sorted(people)}} if people else {}
 
 
@@ -250,7 +256,7 @@ NOTICES = Query(
     "social.notices",
     where=lambda user, place=None, since=None, without=(): {
         **_before(user, "n", place, since),
-        **_by_others(without),
+        **_by_others(without, "by"),
     },
     example={"user": "u"},
     sort=[("_id", -1)],

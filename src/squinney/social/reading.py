@@ -98,7 +98,7 @@ def _list(
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]
         if is_left_out(post, people) or not author.shows:
-            hidden[post["by"]] = {"by": post["by"]}
+            hidden[post["by"]] = queries.by([post["by"]])
             return False
         if not may_see(post, people):
             seen = rules.audiences_with(author)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.patterns.interrupt import meanwhile, stalled_client
+from tests.patterns.interrupt import stalled_client
 from tests.racing import at_once
 
 from squinney import transactions
@@ -83,10 +83,13 @@ def test_many_takers_of_some_get_each_task_once(mail: Queue, ready: Db) -> None:
 
 def test_who_finds_tasks_that_another_takes_first_gets_none_of_them(mail: Queue, ready: Db, mongod: Embedded) -> None:
     mail.put({})
-    others: list[Task] = []
-    with meanwhile(mongod, ready, lambda: others.extend(*at_once(1, lambda _: mail.take_some(5)))) as late:
-        assert Queue(late, "mail").take_some(5) == []
-    assert mail.done_all(others) == 1, "they are still the first taker's"
+    with stalled_client(mongod, ready, at_write=1) as (slow, stall), ThreadPoolExecutor(1) as pool:
+        late = pool.submit(Queue(slow, "mail").take_some, 5)
+        stall.asleep.wait(30)
+        taken = mail.take_some(5)
+        stall.awake.set()
+        assert late.result() == []
+    assert mail.done_all(taken) == 1, "they are still the first taker's"
 
 
 def test_one_of_some_that_kills_its_takers_dies_too(ready: Db) -> None:

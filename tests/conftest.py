@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import secrets
+import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -22,8 +23,11 @@ pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugi
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Children of the crash sweep begin with everything imported."""
+    """Children of the crash sweep begin with everything imported. A run in the background may ignore Ctrl-C, and so
+    would all that it starts, some of which tests interrupt."""
     preload("tests.preload")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from squinney.analytics.events.sources import event_id
 from squinney.analytics.events.storing import ALWAYS_KEPT, as_text, made_ready
-from squinney.analytics.parsers import Malformed
-from squinney.analytics.parsers.apache import parse_combined
+from squinney.analytics.parsers import FORMATS, Malformed
 from squinney.analytics.parsers.encoded import _LONGEST_KEPT, _Seen, encoder
 
 SOURCE = "0123456789abcdef"
@@ -21,7 +20,8 @@ USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200
 
 def carefully(line: bytes, offset: int, fields: set[str] | None = None, site: str = "") -> bytes:
     """The event as it is made from text, by way of a dict."""
-    event = parse_combined(as_text(line))
+    event = FORMATS["combined"](as_text(line))
+    assert event is not None
     if site:
         event["site"] = site
     if fields is not None:

@@ -41,7 +41,6 @@ def test_a_dash_is_absent() -> None:
         "time": datetime(2020, 1, 1, 3, 30, tzinfo=UTC),
         "host": "h",
         "status": 408,
-        "request": "-",
     }
 
 

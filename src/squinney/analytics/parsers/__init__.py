@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from squinney.analytics.errors import UnknownFormat
-from squinney.analytics.parsers.apache import parse_combined, parse_common, parse_vhost_combined, parse_vhost_common
 from squinney.analytics.parsers.caddy import parse_caddy
 from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object
-from squinney.analytics.parsers.layouts import ALB, S3, Layout, is_layout, parse_elb
+from squinney.analytics.parsers.layouts import (
+    ALB,
+    COMBINED,
+    COMMON,
+    S3,
+    VHOST_COMBINED,
+    VHOST_COMMON,
+    Layout,
+    is_layout,
+    parse_elb,
+)
 from squinney.analytics.parsers.lines import Malformed
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
@@ -18,10 +27,10 @@ from squinney.mongo.schema import Document
 Parser = Callable[[str], Document | None]
 
 FORMATS: dict[str, Parser] = {
-    "combined": parse_combined,
-    "vhost_combined": parse_vhost_combined,
-    "common": parse_common,
-    "vhost_common": parse_vhost_common,
+    "combined": COMBINED,
+    "vhost_combined": VHOST_COMBINED,
+    "common": COMMON,
+    "vhost_common": VHOST_COMMON,
     "s3": S3,
     "alb": ALB,
     "elb": parse_elb,

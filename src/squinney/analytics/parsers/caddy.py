@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.analytics.parsers.fields import as_count, as_time, json_object
-from squinney.analytics.parsers.lines import Malformed, put_target, site_of
+from squinney.analytics.parsers.fields import as_time, json_object
+from squinney.analytics.parsers.lines import Malformed, event_of
 from squinney.mongo.schema import Document
 
 
@@ -18,24 +18,22 @@ def parse_caddy(line: str) -> Document:
     request = entry.get("request")
     if not isinstance(request, dict) or "ts" not in entry:
         raise Malformed("not Caddy's format: it has no request or no ts")
-    host = request.get("remote_ip") or str(request.get("remote_addr", "")).rpartition(":")[0]
-    event: Document = {"time": as_time(entry["ts"]), "host": str(host)}
-    if site := request.get("host"):
-        event["site"] = site_of(str(site))
-    if user := entry.get("user_id"):
-        event["user"] = str(user)
-    event["method"] = str(request.get("method", ""))
-    put_target(event, str(request.get("uri", "")))
-    event["protocol"] = str(request.get("proto", ""))
-    event["status"] = as_count(entry.get("status", 0), "status")
-    event["bytes"] = as_count(entry.get("size", 0), "size")
+    found = {
+        "host": request.get("remote_ip") or str(request.get("remote_addr", "")).rpartition(":")[0],
+        "site": request.get("host"),
+        "user": entry.get("user_id"),
+        "method": request.get("method"),
+        "path": request.get("uri"),
+        "protocol": request.get("proto"),
+        "status": entry.get("status"),
+        "bytes": entry.get("size"),
+        "referer": _header(request, "Referer"),
+        "user_agent": _header(request, "User-Agent"),
+    }
+    return event_of(as_time(entry["ts"]), {name: value for name, value in found.items() if value not in (None, "")})
+
+
+def _header(request: Document, name: str) -> Any:
     headers = request.get("headers")
-    if isinstance(headers, dict):
-        _put_header(event, "referer", headers.get("Referer"))
-        _put_header(event, "user_agent", headers.get("User-Agent"))
-    return event
-
-
-def _put_header(event: Document, name: str, values: Any) -> None:
-    if isinstance(values, list) and values:
-        event[name] = str(values[0])
+    values = headers.get(name) if isinstance(headers, dict) else None
+    return values[0] if isinstance(values, list) and values else None

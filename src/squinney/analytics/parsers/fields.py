@@ -8,14 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.analytics.parsers.lines import Malformed, clf_time, in_calendar, put_request, put_target, site_of
+from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-TEXTS = ("site", "host", "user", "method", "protocol", "referer", "user_agent")
-COUNTS = ("status", "bytes")
-FIELDS = ("time", "path", "query", "request", *TEXTS, *COUNTS)
-MOST = 2**63 - 1
 # What web servers call our fields, of which the first that is there counts: nginx's variables and Traefik's names.
 # A `host` beside the visitor's address is the one that was asked for.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -33,6 +29,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "referer": ("referer", "http_referer", "request_Referer", "referrer"),
     "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent"),
 }
+FIELDS = tuple(ALIASES)
 _NOTHING = (None, "", "-")
 _NUMBER = re.compile(r"\d{9,11}(\.\d{1,9})?")
 
@@ -64,18 +61,7 @@ class FieldMap:
         if "time" not in found:
             looked = ", ".join(self._names["time"])
             raise Malformed(f"it has no time (looked for {looked}); a field map says where it is")
-        event: Document = {"time": as_time(found["time"])}
-        event.update({name: str(found[name]) for name in TEXTS if name in found})
-        event.update({name: as_count(found[name], name) for name in COUNTS if name in found})
-        if "path" in found:
-            put_target(event, str(found["path"]))
-        elif "request" in found:
-            put_request(event, str(found["request"]))
-        if "query" in found:
-            event["query"] = str(found["query"])
-        if "site" in event:
-            event["site"] = site_of(event["site"])
-        return event
+        return event_of(as_time(found["time"]), found)
 
     def _field_of(self, entry: Document, name: str) -> str | None:
         return next((theirs for theirs in self._names[name] if entry.get(theirs) not in _NOTHING), None)
@@ -116,17 +102,3 @@ def as_time(value: Any) -> datetime:
     if at.tzinfo is None:
         raise Malformed("the time does not say its zone")
     return in_calendar(at)
-
-
-def as_count(value: Any, field: str) -> int:
-    """A whole number from zero, given as a number or in digits.
-
-    Raises: `Malformed`.
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value) if len(value) < 20 else -1
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
-        raise Malformed(f"{field} is not a whole number")
-    return value

@@ -1,4 +1,4 @@
-"""Formats told by a string: nginx's `log_format`, Apache's `LogFormat`, and those of AWS in nginx's words."""
+"""Formats told by a string: nginx's `log_format`, Apache's `LogFormat`, and in their words those that have a name."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from squinney.analytics.parsers.fields import as_count, as_time
-from squinney.analytics.parsers.lines import (
-    Malformed,
-    checked_user,
-    clf_time,
-    in_calendar,
-    put_request,
-    put_target,
-    site_of,
-)
+from squinney.analytics.parsers.fields import as_time
+from squinney.analytics.parsers.lines import Malformed, checked_user, clf_time, event_of, in_calendar
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -28,9 +20,9 @@ NGINX = {
     "msec": "seconds",
     "request": "request",
     "request_method": "method",
-    "request_uri": "target",
-    "uri": "target",
-    "document_uri": "target",
+    "request_uri": "path",
+    "uri": "path",
+    "document_uri": "path",
     "args": "query",
     "query_string": "query",
     "server_protocol": "protocol",
@@ -53,7 +45,7 @@ APACHE = {
     "usec}t": "microseconds",
     "r": "request",
     "m": "method",
-    "U": "target",
+    "U": "path",
     "q": "query",
     "H": "protocol",
     "s": "status",
@@ -68,10 +60,12 @@ APACHE = {
 }
 _NGINX_PART = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\^t[io]|[a-zA-Z%])")
+# Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow). A time holds no "[",
+# which would let each of many be tried to the line's end.
 _QUOTED = r'[^"\\]*(?:\\.[^"\\]*)*'
 # What may stand behind a line's fields: more fields, but never another line, which has a time in brackets.
 TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'
-_PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d{1,18}|-", "user": r'[^"\[\]]+?'}
+_PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'[^\s"]+|[^"\[\]]+?'}
 _TIMES: dict[str, Callable[[str], datetime]] = {
     "clf": clf_time,
     "iso": as_time,
@@ -90,7 +84,7 @@ class Layout:
     def __init__(self, text: str, *, name: str = "", absolute: bool = False) -> None:
         self._name = name or "given"
         self._absolute = absolute
-        self._fields, self._line = _compiled(text.replace('\\"', '"').replace("\\t", "\t"))
+        self._fields, self._line, self._start = _compiled(text.replace('\\"', '"').replace("\\t", "\t"))
         if not any(name in _TIMES for name in self._fields):
             raise Invalid("a format must have the time: $time_local, $time_iso8601, $msec or %t", field="format")
 
@@ -101,32 +95,26 @@ class Layout:
         """
         match = self._line.fullmatch(line)
         if match is None:
-            raise Malformed(f"not the {self._name} format")
+            raise Malformed(f"not the {self._name} format{self._why_not(line)}")
         found = {
             name: value for name, value in zip(self._fields, match.groups(), strict=True) if value not in ("-", "")
         }
         kind = next((name for name in self._fields if name in _TIMES and name in found), None)
         if kind is None:
             raise Malformed("it has no time")
-        event: Document = {"time": _TIMES[kind](found[kind])}
-        self._put(event, found)
-        return event
-
-    def _put(self, event: Document, found: dict[str, str]) -> None:
-        if site := found.get("site"):
-            event["site"] = site_of(site)
-        for name in ("host", "user", "method", "protocol", "referer", "user_agent"):
-            if name in found:
-                event[name] = checked_user(found[name]) if name == "user" else found[name]
-        for name in ("status", "bytes"):
-            if name in found:
-                event[name] = as_count(found[name], name)
-        if "request" in found and found["request"].strip(" -"):
-            put_request(event, found["request"], absolute=self._absolute)
-        elif "target" in found:
-            put_target(event, found["target"])
+        if "user" in found:
+            checked_user(found["user"])
         if "query" in found:
-            event["query"] = found["query"].removeprefix("?")
+            found["query"] = found["query"].removeprefix("?")
+        if "request" in found:  # it says more than a path, unless it is nothing but dashes
+            found.pop("path" if found["request"].strip(" -") else "request", None)
+        return event_of(_TIMES[kind](found[kind]), found, absolute=self._absolute)
+
+    def _why_not(self, line: str) -> str:
+        if not self._start.match(line):
+            before = self._fields[: self._start.groups - 1]
+            return f": it does not begin with {', '.join([*before, 'time'])}"
+        return ": a quotation mark is missing (a cut line?)" if line.count('"') % 2 else ""
 
 
 def is_layout(format: str) -> bool:
@@ -134,10 +122,11 @@ def is_layout(format: str) -> bool:
     return "$" in format or "%" in format
 
 
-def _compiled(text: str) -> tuple[list[str], re.Pattern[str]]:
+def _compiled(text: str) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
+    """The fields of a format, its lines, and their beginning up to the time."""
     parts = _nginx_parts(text) if "$" in text else _apache_parts(text)
     fields: list[str] = []
-    pattern = ""
+    pattern = start = ""
     for before, name, behind in parts:
         pattern += re.escape(before)
         if name is None:
@@ -152,7 +141,9 @@ def _compiled(text: str) -> tuple[list[str], re.Pattern[str]]:
             pattern += r"\]"
         if not taken:
             fields.append(name)
-    return fields, re.compile(pattern + TRAILING)
+        if name in _TIMES and not start:
+            start = pattern
+    return fields, re.compile(pattern + TRAILING), re.compile(start)
 
 
 def _pattern(name: str, before: str, behind: str) -> str:
@@ -162,8 +153,10 @@ def _pattern(name: str, before: str, behind: str) -> str:
         return r"[^\[\]]+"
     if name in _PATTERNS:
         return _PATTERNS[name]
-    if behind in ("", " ", "\t", ":"):  # an address before a port may hold colons itself
-        return r'[^\s"\[\]]+' if behind != "\t" else r"[^\t]*"
+    if behind == " ":
+        return r'[^\s"]+'
+    if behind in ("", ":"):  # an address before a port may hold colons itself
+        return r'[^\s"\[\]]+'
     return rf"[^{re.escape(behind)}]*"
 
 
@@ -208,25 +201,22 @@ def _since_1970(text: str, unit: int) -> datetime:
         raise Malformed("there is no such time") from None
 
 
+_COMMON = '%h %l %u %t "%r" %>s %b'
+_COMBINED = f'{_COMMON} "%{{Referer}}i" "%{{User-Agent}}i"'
+COMMON = Layout(_COMMON, name="common")
+COMBINED = Layout(_COMBINED, name="combined")
+# Debian's other_vhosts_access.log has the port behind the virtual host.
+VHOST_COMMON = Layout(f"%v {_COMMON}", name="vhost_common")
+VHOST_COMBINED = Layout(f"%v {_COMBINED}", name="vhost_combined")
+
 # Fields that only newer logs have are left to what may stand behind a line.
-ELB = Layout(
-    "$time_iso8601 $elb $remote_addr:$client_port $backend $t1 $t2 $t3 $status $backend_status $received"
-    ' $body_bytes_sent "$request"',
-    name="elb",
-    absolute=True,
+_ELB = (
+    "$time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
+    ' $body_bytes_sent "$request"'
 )
-ELB_WITH_AGENT = Layout(
-    "$time_iso8601 $elb $remote_addr:$client_port $backend $t1 $t2 $t3 $status $backend_status $received"
-    ' $body_bytes_sent "$request" "$http_user_agent"',
-    name="elb",
-    absolute=True,
-)
-ALB = Layout(
-    "$type $time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
-    ' $body_bytes_sent "$request" "$http_user_agent"',
-    name="alb",
-    absolute=True,
-)
+ELB = Layout(_ELB, name="elb", absolute=True)
+ELB_WITH_AGENT = Layout(f'{_ELB} "$http_user_agent"', name="elb", absolute=True)
+ALB = Layout(f'$type {_ELB} "$http_user_agent"', name="alb", absolute=True)
 S3 = Layout(
     "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
     ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"',

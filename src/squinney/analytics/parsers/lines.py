@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any
 
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.mongo.schema import Document
-
-Parse = Callable[[str], Document]
 
 
 class Malformed(Exception):
@@ -19,22 +19,16 @@ class Malformed(Exception):
 
 MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _CLF_TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
-_REQUEST = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}) (\S.*?)(?: (HTTP/\d(?:\.\d)?))?")
-_TIMES_KEPT = 5_000
-_times: dict[str, datetime] = {}
+_REQUEST = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}) (\S+(?:\s.*?)??)(?: (HTTP/\d(?:\.\d)?))?")
+MOST = 2**63 - 1
 
 
+@lru_cache(maxsize=5_000)  # neighbouring lines share their second
 def clf_time(text: str) -> datetime:
-    """`17/May/2015:10:05:03 +0000` in UTC. Neighbouring lines share their second, so the last ones are kept."""
-    found = _times.get(text)
-    if found is None:
-        if len(_times) >= _TIMES_KEPT:
-            _times.clear()
-        found = _times[text] = _clf_time(text)
-    return found
+    """`17/May/2015:10:05:03 +0000` in UTC.
 
-
-def _clf_time(text: str) -> datetime:
+    Raises: `Malformed`.
+    """
     match = _CLF_TIME.fullmatch(text)
     if not match:
         raise Malformed("the time is not like 17/May/2015:10:05:03 +0000")
@@ -72,6 +66,50 @@ def site_of(text: str) -> str:
     """The name of a virtual host, without its port."""
     name, colon, port = text.rpartition(":")
     return name if colon and port.isdigit() else text
+
+
+def as_count(value: Any, field: str) -> int:
+    """A whole number from zero, given as a number or in digits.
+
+    Raises: `Malformed`.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value) if len(value) < 20 else -1
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
+        raise Malformed(f"{field} is not a whole number, or too large to be one")
+    return value
+
+
+def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) -> Document:
+    """The event of what a line has, by our names for it.
+
+    Where there is no `path`, which may have its query with it, a `request` may hold both.
+
+    Raises: `Malformed`.
+    """
+    event: Document = {"time": at}
+    if "site" in found:
+        event["site"] = site_of(str(found["site"]))
+    for name in ("host", "user", "method"):
+        if name in found:
+            event[name] = str(found[name])
+    if "path" in found:
+        put_target(event, str(found["path"]))
+    elif "request" in found:
+        put_request(event, str(found["request"]), absolute=absolute)
+    if "query" in found:
+        event["query"] = str(found["query"])
+    if "protocol" in found:
+        event.setdefault("protocol", str(found["protocol"]))
+    for name in ("status", "bytes"):
+        if name in found:
+            event[name] = as_count(found[name], name)
+    for name in ("referer", "user_agent"):
+        if name in found:
+            event[name] = str(found[name])
+    return event
 
 
 def put_request(event: Document, request: str, *, absolute: bool = False) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from squinney.analytics.parsers.fields import as_count, as_time
-from squinney.analytics.parsers.lines import MONTHS, Malformed, put_target, site_of
+from squinney.analytics.parsers.fields import as_time
+from squinney.analytics.parsers.lines import MONTHS, Malformed, event_of
 from squinney.mongo.schema import Document
 
 FIELDS = "#Fields:"
@@ -21,6 +21,10 @@ _PLACES = {
     "referer": ("cs(referer)",),
     "user_agent": ("cs(user-agent)",),
     "site": ("x-host-header", "cs(host)", "cs-host", "s-sitename"),
+    "path": ("cs-uri-stem", "cs-uri"),
+    "query": ("cs-uri-query",),
+    "status": ("sc-status",),
+    "bytes": ("sc-bytes",),
 }
 
 
@@ -79,18 +83,10 @@ def _day(line: str) -> str:
 def _event(found: dict[str, str], tabs: bool) -> Document:
     if not found["date"] or "time" not in found:
         raise Malformed("it has no date or no time")
-    event: Document = {"time": as_time(f"{found['date']}T{found['time']}+00:00")}
-    for ours, partitions in _PLACES.items():
-        if value := next((found[partition] for partition in partitions if partition in found), None):
-            event[ours] = site_of(value) if ours == "site" else value
-    for ours in ("referer", "user_agent"):
-        if ours in event:  # CloudFront writes a space as %20, IIS as +
-            event[ours] = unquote(event[ours]) if tabs else event[ours].replace("+", " ")
-    if "cs-uri-stem" in found or "cs-uri" in found:
-        put_target(event, found.get("cs-uri-stem") or found["cs-uri"])
-    if "cs-uri-query" in found:
-        event["query"] = found["cs-uri-query"]
-    for ours, theirs in (("status", "sc-status"), ("bytes", "sc-bytes")):
-        if theirs in found:
-            event[ours] = as_count(found[theirs], ours)
-    return event
+    ours = {}
+    for name, theirs in _PLACES.items():
+        if value := next((found[one] for one in theirs if one in found), None):
+            ours[name] = value
+    for name in ours.keys() & {"referer", "user_agent"}:  # CloudFront writes a space as %20, IIS as +
+        ours[name] = unquote(ours[name]) if tabs else ours[name].replace("+", " ")
+    return event_of(as_time(f"{found['date']}T{found['time']}+00:00"), ours)

@@ -36,8 +36,8 @@ GUARDS = [
     ),
     _import(
         "checkpoints are in the file's order",
-        "                given = under_way.popleft()\n",
-        "                given = under_way.pop()\n",
+        "                    self._checkpoint(under_way.popleft())\n",
+        "                    self._checkpoint(under_way.pop())\n",
         "test_several_processes_share_an_import",
     ),
     _import("a binary file is no log", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),

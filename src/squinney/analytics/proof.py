@@ -8,9 +8,10 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from squinney.analytics.events.documents import Import
-from squinney.analytics.events.imports import Options, import_stream
+from squinney.analytics.events.imports import import_stream
 from squinney.analytics.events.log import EventLog
 from squinney.analytics.events.partitions import EventPartitions
+from squinney.analytics.events.storing import Options
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.repair import find_problems
 from squinney.analytics.rollups.rollups import Rollups

@@ -21,8 +21,8 @@ from tests.systems.analytics.conftest import JUNE, MAY, line
 from squinney.analytics import EventLog, Import
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import imports, sources
+from squinney.analytics.events.log_content import Content
 from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.reading import HEAD_BYTES
 from squinney.clock import utcnow
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db
@@ -165,7 +165,7 @@ def test_logs_that_begin_alike_are_told_apart_when_both_grow(
     def find_before_another(db: Db, head: bytes, name: str | None) -> Import | None:
         found = find(db, head, name)
         monkeypatch.undo()
-        sources.begin(db, theirs[:HEAD_BYTES], name=None, title="", site="", clock=utcnow)
+        sources.begin(db, Content(io.BytesIO(theirs)), name=None, title="", site="", clock=utcnow)
         return found
 
     monkeypatch.setattr(sources, "find", find_before_another)

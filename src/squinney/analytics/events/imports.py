@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import BinaryIO, cast
 
 from pymongo.errors import PyMongoError
-from pymongo.write_concern import WriteConcern
 
 from squinney.analytics import parsers
 from squinney.analytics.errors import ImportRunning, NotALog
@@ -25,9 +25,9 @@ from squinney.analytics.events.documents import Import
 from squinney.analytics.events.joined import Joined
 from squinney.analytics.events.log_content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.reading import CHUNK_BYTES, Chunk, CutShort, chunks
-from squinney.analytics.events.storing import Counts, as_text
-from squinney.analytics.events.workers import Given, ImportWorkers, Job
+from squinney.analytics.events.reading import Chunk, CutShort, chunks
+from squinney.analytics.events.storing import Counts, Job, Options, Storer, as_text
+from squinney.analytics.events.workers import Given, ImportWorkers
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.clock import Clock, utcnow
@@ -58,23 +58,6 @@ class Imported:
     source: Import | None
     counts: Counts = field(default_factory=Counts)
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to import; `uri` lets `processes` connect by themselves."""
-
-    name: str | None = None
-    title: str = ""
-    site: str = ""
-    format: str = "auto"
-    field_map: Mapping[str, str] | None = None
-    fields: Collection[str] | None = None
-    concern: WriteConcern = field(default_factory=lambda: WriteConcern("majority"))
-    processes: int = 1
-    uri: str | None = None
-    take_unterminated: bool = False
-    chunk_bytes: int = CHUNK_BYTES
 
 
 def import_stream(
@@ -121,13 +104,7 @@ def _import_log(
     _refuse_binary(content.head)
     with operation(60):
         source = sources.begin(
-            partitions.db,
-            content.head,
-            name=options.name,
-            title=options.title,
-            site=options.site,
-            clock=clock,
-            content=content,
+            partitions.db, content, name=options.name, title=options.title, site=options.site, clock=clock
         )
     offset = source["offset"]
     stream = content.begin_at(offset)
@@ -137,11 +114,10 @@ def _import_log(
     found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
     run = _Run(partitions, source, options, clock, after_checkpoint, report)
     imported = run.over(_while_there(content, found))
-    if left and not imported.note.startswith("the compressed"):
-        imported = replace(imported, note=f"{imported.note}; {NO_END}" if imported.note else NO_END)
-    if joined and joined.next_log:
-        return replace(imported, note=f"{imported.note}; {JOINED}".removeprefix("; ")), joined.next_log
-    return imported, None
+    next_log = joined.next_log if joined else None
+    left_over = NO_END if left and not imported.note.startswith("the compressed") else ""
+    notes = imported.note, left_over, JOINED if next_log else ""
+    return replace(imported, note="; ".join(filter(None, notes))), next_log
 
 
 def _while_there(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -179,27 +155,20 @@ def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Cal
     return lambda counts: report(Progress(tell(), size if tell() else None, counts))
 
 
+@dataclass
 class _Run:
     """One pass over a source's chunks."""
 
-    def __init__(
-        self,
-        partitions: EventPartitions,
-        source: Import,
-        options: Options,
-        clock: Clock,
-        after_checkpoint: Callable[[Import], None] | None,
-        report: Callable[[Counts], None],
-    ) -> None:
-        self._partitions = partitions
-        self._db = partitions.db
-        self._source = source
-        self._options = options
-        self._clock = clock
-        self._after_checkpoint = after_checkpoint
-        self._report = report
-        self._counts = Counts()
-        self._format = source["format"] if options.format == "auto" else options.format
+    _partitions: EventPartitions
+    _source: Import
+    _options: Options
+    _clock: Clock
+    _after_checkpoint: Callable[[Import], None] | None
+    _report: Callable[[Counts], None]
+    _counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self._format = self._source["format"] if self._options.format == "auto" else self._options.format
 
     def over(self, found: Iterator[Chunk]) -> Imported:
         """Store every chunk, move the checkpoint behind each, and say how it ended."""
@@ -229,27 +198,23 @@ class _Run:
             return
         self._choose_format(first)
         with self._crew() as crew:
-            self._in_order(crew, _followed_by(first, found))
+            self._in_order(crew, chain([first], found))
 
     def _in_order(self, crew: ImportWorkers, found: Iterator[Chunk]) -> None:
         """Keep the crew busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
         under_way: deque[Given] = deque()
         next_line = self._source["lines"] + 1
         broken: CutShort | None = None
-        while True:
-            try:
-                chunk = next(found, None)
-            except CutShort as error:
-                chunk, broken = None, error
-            if chunk is not None:
-                chunk = self._with_header(chunk)
+        try:
+            for chunk in map(self._with_header, found):
                 under_way.append(crew.store(chunk, next_line))
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
-            while under_way and (chunk is None or len(under_way) > crew.most):
-                given = under_way.popleft()
-                self._checkpoint(given.chunk, given.counts())
-            if chunk is None:
-                break
+                if len(under_way) > crew.most:
+                    self._checkpoint(under_way.popleft())
+        except CutShort as error:
+            broken = error
+        while under_way:
+            self._checkpoint(under_way.popleft())
         if broken:
             raise broken
 
@@ -268,29 +233,20 @@ class _Run:
         return chunk
 
     def _crew(self) -> ImportWorkers:
-        options, source = self._options, self._source["_id"]
+        source = self._source["_id"]
         with operation(60):
             first_id = sources.event_id(source, self._source["offset"])
             known = {sources.offset_in(one) for one in self._partitions.stored_behind(source, first_id)}
-        job = Job(
-            source,
-            self._format or "auto",
-            options.field_map,
-            options.fields,
-            options.concern,
-            known,
-            options.uri or "",
-            self._db.name,
-            self._source["site"],
-        )
-        storer = job.storer(self._partitions, continues_a_line=bool(self._source.get("unterminated")))
-        return ImportWorkers(storer, job, options.processes)
+        options = replace(self._options, format=self._format or "auto", site=self._source["site"])
+        job = Job(source, self._partitions.db.name, known, options)
+        return ImportWorkers(Storer(self._partitions, job, bool(self._source.get("unterminated"))))
 
-    def _checkpoint(self, chunk: Chunk, counts: Counts) -> None:
+    def _checkpoint(self, given: Given) -> None:
         """Move the checkpoint behind a stored chunk, unless another process has moved it.
 
         Atomic: one update, which requires the old offset.
         """
+        chunk, counts = given.chunk, given.counts()
         unchanged = {"_id": self._source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
         added = {"lines": counts.lines, "stored": counts.stored, "rejected": counts.rejected, "blank": counts.blank}
         moved = {
@@ -303,7 +259,7 @@ class _Run:
             "updated_at": self._clock(),
         }
         with operation(60):
-            source = self._db["imports"].find_one_and_update(
+            source = self._partitions.db["imports"].find_one_and_update(
                 unchanged, {"$set": moved, "$inc": added}, return_document=True
             )
         if source is None:
@@ -316,7 +272,7 @@ class _Run:
 
     def _finished(self, state: str) -> Import:
         with operation(60):
-            done = self._db["imports"].find_one_and_update(
+            done = self._partitions.db["imports"].find_one_and_update(
                 {"_id": self._source["_id"], "offset": self._source["offset"]},
                 {"$set": {"state": state}},
                 return_document=True,
@@ -329,8 +285,3 @@ def last_header(chunk: Chunk) -> str:
     parser = W3C(chunk.header)
     parser.read_directives(as_text(chunk.lines))
     return parser.header or chunk.header
-
-
-def _followed_by(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    yield first
-    yield from rest

@@ -36,19 +36,10 @@ class Pushback(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return False
-
-    def read(self, size: int = -1) -> bytes:
-        """What was given back, or what comes."""
-        if not self._back:
-            return self._stream.read(size)
-        found, self._back = self._back[:size], self._back[size:]
-        return found
-
     def readinto(self, buffer: Any) -> int:
-        """The same, into a buffer."""
-        found = self.read(len(buffer))
+        """What was given back, or what comes."""
+        size = len(buffer)
+        found, self._back = self._back[:size] or self._stream.read(size), self._back[size:]
         buffer[: len(found)] = found
         return len(found)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,11 +21,11 @@ from squinney.analytics.events import imports, queries, reports
 from squinney.analytics.events.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.events.durability import Durability
 from squinney.analytics.events.follow import Follower
-from squinney.analytics.events.imports import Imported, Options, Progress
-from squinney.analytics.events.partitions import EventPartitions, Events, Failure
+from squinney.analytics.events.imports import Imported, Progress
+from squinney.analytics.events.partitions import EventPartitions, Failure
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.reading import LONGEST_LINE
-from squinney.analytics.events.storing import as_text, made_ready
+from squinney.analytics.events.storing import Options, as_text, made_ready
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -256,7 +257,7 @@ class EventLog:
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
         query, arguments = _narrowest(path, host)
-        found = list(_first(self._readers.stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
+        found = list(islice(self._readers.stream(query, start, end, limit=limit + 1, **arguments), limit + 1))
         if len(found) <= limit:
             return Page(found)
         last = found[-1]["time"]
@@ -355,11 +356,3 @@ def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any
     if host is not None:
         return queries.BY_HOST, {"host": checks.text(host, "host", most=LONGEST_LINE)}
     return queries.BETWEEN, {}
-
-
-def _first(events: Iterator[Event], most: int) -> Iterator[Event]:
-    for _, event in zip(range(most), events, strict=False):
-        yield event
-
-
-__all__ = ["EventLog", "Events", "Imported", "Recorded"]

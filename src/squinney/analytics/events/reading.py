@@ -16,7 +16,6 @@ from squinney.errors import Invalid
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 65_536
 HEAD_BYTES = 1_024
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +33,15 @@ class Chunk:
     header: str = ""
 
 
-def compression(start: bytes) -> str | None:
-    """How a file that starts like this is compressed; its name says nothing."""
-    return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
-
-
 def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
     """The content as a stream, and whether it was compressed, and so cannot grow any more.
 
     Raises: `Invalid` where the library for it is not installed.
     """
     buffered: Any = raw if hasattr(raw, "peek") else _Borrowed(cast(io.RawIOBase, raw))
-    kind = compression(buffered.peek(8)[:8])
-    if kind is None:
-        return buffered, False
-    if kind == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered)), True
-    if kind == "bzip2":
-        return cast(BinaryIO, bz2.BZ2File(buffered)), True
-    if kind == "xz":
-        return cast(BinaryIO, lzma.LZMAFile(buffered)), True
-    return _zstd(buffered), True
+    start = buffered.peek(8)
+    opened = next((opened for magic, opened in _COMPRESSED.items() if start.startswith(magic)), None)
+    return (opened(buffered), True) if opened else (buffered, False)
 
 
 class _Borrowed(io.BufferedReader):
@@ -64,12 +51,21 @@ class _Borrowed(io.BufferedReader):
         """Leave it open; without this, it would be closed when this reader is forgotten."""
 
 
-def _zstd(raw: BinaryIO) -> BinaryIO:
+def _zstd(raw: BinaryIO) -> Any:
     try:
         import zstandard
     except ImportError:
         raise Invalid("reading .zst needs the zstandard package: pip install zstandard", field="path") from None
-    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False))
+    return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
+
+
+# How a file that starts like this is read; its name says nothing.
+_COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"BZh": bz2.BZ2File,
+    b"\x28\xb5\x2f\xfd": _zstd,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
 
 
 class CutShort(Exception):

@@ -52,9 +52,7 @@ def find(db: Db, head: bytes, name: str | None) -> list[Import]:
     return cast(list[Import], sorted(found, key=lambda one: (-one["head_length"], -one["offset"])))
 
 
-def begin(
-    db: Db, head: bytes, *, name: str | None, title: str, site: str, clock: Clock, content: Content | None = None
-) -> Import:
+def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, clock: Clock) -> Import:
     """The source of a file, made known if it is new, with as much of its head as there is by now.
 
     Its content tells it from others that begin alike.
@@ -64,17 +62,18 @@ def begin(
     Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike, or
     was cut.
     """
+    head = content.head
     alike = find(db, head, name)
-    source = next((one for one in alike if name or content is None or content.is_continuation_of(one)), None)
+    source = next((one for one in alike if name or content.is_continuation_of(one)), None)
     if source is not None:
         _refuse_forgotten(source)
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
             raise ImportRunning("another process is importing this source, or one that began alike; try again")
         return source
-    if content and not content.is_still_there():
+    if not content.is_still_there():
         raise ImportRunning("the log was cut while it was looked at; try again")
     source = _new(head, name, title, site, clock)
-    if alike and content:  # there is one of that head already
+    if alike:  # there is one of that head already
         source["_id"] = id_of(head + content.chain()["digests"])
     try:
         db["imports"].insert_one(cast(Document, source))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bson.raw_bson import RawBSONDocument
@@ -11,10 +11,10 @@ from bson.timestamp import Timestamp
 from pymongo.write_concern import WriteConcern
 
 from squinney.analytics.events.partitions import EventPartitions, Storable, insert_once
-from squinney.analytics.events.reading import LONGEST_LINE, Chunk
+from squinney.analytics.events.reading import CHUNK_BYTES, LONGEST_LINE, Chunk
 from squinney.analytics.events.sources import event_id, offset_in
 from squinney.analytics.parsers import Malformed, Parser, parser_for
-from squinney.analytics.parsers.encoded import Encode
+from squinney.analytics.parsers.encoded import Encode, encoder
 from squinney.clock import utcnow
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Document
@@ -23,6 +23,36 @@ SECONDS = 60
 KEPT_OF_A_LINE = 1_000
 FILLED_BY_THE_SERVER = Timestamp(0, 0)
 ALWAYS_KEPT = frozenset({"_id", "arrived", "ssk", "time", "site"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to import; `uri` lets `processes` connect by themselves."""
+
+    name: str | None = None
+    title: str = ""
+    site: str = ""
+    format: str = "auto"
+    field_map: Mapping[str, str] | None = None
+    fields: Collection[str] | None = None
+    concern: WriteConcern = field(default_factory=lambda: WriteConcern("majority"))
+    processes: int = 1
+    uri: str | None = None
+    take_unterminated: bool = False
+    chunk_bytes: int = CHUNK_BYTES
+
+
+@dataclass(frozen=True)
+class Job:
+    """What storing a source's chunks takes, in a form that another process can be given.
+
+    `known` are offsets of events that are stored already, beyond the checkpoint.
+    """
+
+    source: str
+    database: str
+    known: Collection[int]
+    options: Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +75,18 @@ class Counts:
 
 @dataclass
 class Storer:
-    """Stores the chunks of one source. `known` are offsets of events that are stored already, beyond the checkpoint.
-
-    `encode` takes the lines that it can, in half the time that `parse` does.
-    """
+    """Stores the chunks of one source."""
 
     partitions: EventPartitions
-    source: str
-    parse: Parser
-    concern: WriteConcern
-    fields: Collection[str] | None = None
-    known: Collection[int] = field(default_factory=set)
+    job: Job
     continues_a_line: bool = False
-    encode: Encode | None = None
-    site: str = ""
+
+    def __post_init__(self) -> None:
+        options = self.job.options
+        self._parse = parser_for(options.format, options.field_map)
+        # The short way takes the lines that it can, in a fraction of the parser's time.
+        plain = options.format in ("combined", "nginx") and not options.field_map
+        self._encode = encoder(self.job.source, options.fields, options.site) if plain else None
 
     def store(self, chunk: Chunk, first_line: int) -> Counts:
         """Store the chunk's events and name its rejects.
@@ -71,10 +99,10 @@ class Storer:
         rejects: list[Document] = []
         lines = blank = 0
         encode = self._encode_for(chunk)
-        parse = parser_for(chunk.header) if chunk.header else self.parse
+        parse = parser_for(chunk.header) if chunk.header else self._parse
         for line_number, offset, line in _lines(chunk, first_line):
             lines += 1
-            if offset in self.known:
+            if offset in self.job.known:
                 continue
             encoded = encode(line, offset)
             if encoded is not None:
@@ -97,9 +125,9 @@ class Storer:
 
     def _encode_for(self, chunk: Chunk) -> Encode:
         """The short way, unless this chunk is one whose lines must be looked at with care."""
-        if self.encode is None or chunk.too_long or self.continues_a_line:
+        if self._encode is None or chunk.too_long or self.continues_a_line:
             return lambda line, offset: None
-        return self.encode
+        return self._encode
 
     def _event(self, line: bytes, offset: int, chunk: Chunk, parse: Parser) -> Document | None:
         if chunk.too_long:
@@ -109,16 +137,17 @@ class Storer:
         event = parse(as_text(line))
         if event is None:
             return None
-        if self.site:
-            event.setdefault("site", self.site)
-        if self.fields is not None:
-            event = {name: value for name, value in event.items() if name in self.fields or name in ALWAYS_KEPT}
-        return made_ready(event, event_id(self.source, offset))
+        options = self.job.options
+        if options.site:
+            event.setdefault("site", options.site)
+        if options.fields is not None:
+            event = {name: value for name, value in event.items() if name in options.fields or name in ALWAYS_KEPT}
+        return made_ready(event, event_id(self.job.source, offset))
 
     def _reject(self, line: bytes, line_number: int, offset: int, reason: str) -> Document:
         return {
-            "_id": event_id(self.source, offset),
-            "source": self.source,
+            "_id": event_id(self.job.source, offset),
+            "source": self.job.source,
             "line_number": line_number,
             "offset": offset,
             "line": as_text(line[:KEPT_OF_A_LINE]),
@@ -128,7 +157,7 @@ class Storer:
 
     def _insert(self, events: list[Storable], chunk: Chunk, first_line: int) -> list[Document]:
         """Insert the events; what the server or the policy refuses is a reject."""
-        failures = self.partitions.insert(events, self.concern) if events else []
+        failures = self.partitions.insert(events, self.job.options.concern) if events else []
         if not failures:
             return []
         reasons = {offset_in(failure.document["_id"]): failure.reason for failure in failures}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Mapping
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,13 +14,9 @@ from multiprocessing import get_context, parent_process
 from types import TracebackType
 from typing import Self
 
-from pymongo.write_concern import WriteConcern
-
-from squinney.analytics import parsers
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.reading import Chunk
-from squinney.analytics.events.storing import Counts, Storer
-from squinney.analytics.parsers.encoded import encoder
+from squinney.analytics.events.storing import Counts, Job, Storer
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 
@@ -29,36 +24,6 @@ from squinney.mongo.schema import Db
 THREADS = 4
 # One chunk to work on and one to go on with, so that a process need not wait for us.
 CHUNKS_A_PROCESS = 2
-
-
-@dataclass(frozen=True)
-class Job:
-    """What storing a source's chunks takes, in a form that another process can be given."""
-
-    source: str
-    format: str
-    field_map: Mapping[str, str] | None
-    fields: Collection[str] | None
-    concern: WriteConcern
-    known: Collection[int]
-    uri: str = ""
-    database: str = ""
-    site: str = ""
-
-    def storer(self, partitions: EventPartitions, *, continues_a_line: bool = False) -> Storer:
-        """A storer for this source."""
-        plain = self.format in ("combined", "nginx") and not self.field_map
-        return Storer(
-            partitions,
-            self.source,
-            parsers.parser_for(self.format, self.field_map),
-            self.concern,
-            self.fields,
-            self.known,
-            continues_a_line,
-            encoder(self.source, self.fields, self.site) if plain else None,
-            self.site,
-        )
 
 
 @dataclass(frozen=True)
@@ -84,19 +49,18 @@ class Given:
 class ImportWorkers:
     """Stores chunks, up to `most` at a time; use it in a `with`."""
 
-    def __init__(self, storer: Storer, job: Job, processes: int) -> None:
+    def __init__(self, storer: Storer) -> None:
         self._storer = storer
-        self._job = job
         self._given = 0
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="import")
-        self._others = processes - 1
+        self._others = storer.job.options.processes - 1
         self._pool: ProcessPoolExecutor | None = None
         self._elsewhere: list[Future[Counts]] = []
         self._greetings: list[Future[bool]] = []
         self.most = THREADS + CHUNKS_A_PROCESS * self._others
 
     def _start(self) -> None:
-        connect = partial(_connect, self._job)
+        connect = partial(_connect, self._storer.job)
         self._pool = ProcessPoolExecutor(self._others, mp_context=get_context("spawn"), initializer=connect)
         self._greetings = [self._pool.submit(_is_ready) for _ in range(self._others)]
 
@@ -141,8 +105,8 @@ _own: dict[str, Storer] = {}
 
 def _connect(job: Job) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    db: Db = client_for(job.uri)[job.database]
-    _own["storer"] = job.storer(EventPartitions(db))
+    db: Db = client_for(job.options.uri or "")[job.database]
+    _own["storer"] = Storer(EventPartitions(db), job)
 
 
 def _end_with_parent() -> None:

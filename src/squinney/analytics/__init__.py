@@ -3,23 +3,23 @@
 from typing import Any
 
 from squinney.analytics.demo import demo
+from squinney.analytics.events import queries as log_queries
 from squinney.analytics.events.documents import LOG_COLLECTIONS, Event, Import, Reject
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.log import EventLog, Recorded
-from squinney.analytics.events.queries import LOG_QUERIES
 from squinney.analytics.events.retention import Retention
 from squinney.analytics.figures import figures
 from squinney.analytics.forgetting import forget
+from squinney.analytics.hits import queries as hit_queries
 from squinney.analytics.hits.buffered import BufferedHits
 from squinney.analytics.hits.documents import HIT_COLLECTIONS
 from squinney.analytics.hits.feed import feed_hits
 from squinney.analytics.hits.hits import Hits
-from squinney.analytics.hits.queries import HIT_QUERIES
 from squinney.analytics.hits.series import Point
 from squinney.analytics.jobs import JOBS
 from squinney.analytics.repair import find_problems, repair
+from squinney.analytics.rollups import pipelines
 from squinney.analytics.rollups.documents import ROLLUP_COLLECTIONS, Bucket, rollup_collections
-from squinney.analytics.rollups.pipelines import ROLLUP_QUERIES
 from squinney.analytics.rollups.rollups import Ran, Rollups, page_bytes
 from squinney.analytics.rollups.verify import verify
 from squinney.analytics.shard_advice import Advice, advise_shard_key
@@ -29,7 +29,7 @@ from squinney.mongo.schema import Db
 from squinney.transactions import Transactions
 
 COLLECTIONS = [*LOG_COLLECTIONS, *HIT_COLLECTIONS, *ROLLUP_COLLECTIONS, *VISIT_COLLECTIONS]
-QUERIES = [*LOG_QUERIES, *HIT_QUERIES, *ROLLUP_QUERIES]
+QUERIES = [*log_queries.QUERIES, *hit_queries.QUERIES, *pipelines.QUERIES]
 
 
 def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:

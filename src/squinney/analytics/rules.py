@@ -74,13 +74,12 @@ def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
     return min(max(start, EARLIEST), LATEST), max(min(end, LATEST), EARLIEST)
 
 
-def checked_sides(start: Any, end: Any) -> tuple[datetime | None, datetime | None]:
-    """Two times in order, of which each may be left open.
+def checked_sides(start: Any, end: Any) -> tuple[datetime, datetime]:
+    """Two times in order, of which each may be left out: then it is from the first event, or to the last.
 
     Raises: `Invalid`.
     """
-    first, last = checked_range(EARLIEST if start is None else start, LATEST if end is None else end)
-    return None if start is None else first, None if end is None else last
+    return checked_range(EARLIEST if start is None else start, LATEST if end is None else end)
 
 
 def _scalar(value: Any, field: str) -> Any:

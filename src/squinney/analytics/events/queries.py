@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -15,27 +15,22 @@ LONGEST_IN_A_REPORT = 512
 _ALL_PATHS = "events of one time are spread over all paths, and so over all shards"
 
 
-def within(start: datetime | None, end: datetime | None) -> Document:
-    """From `start` to before `end`; None leaves a side open."""
-    sides = {"$gte": start, "$lt": end}
-    return {operator: value for operator, value in sides.items() if value is not None}
-
-
-def _in_time(start: datetime | None, end: datetime | None) -> Document:
-    return {"time": within(start, end)} if start or end else {}
+def within(start: datetime, end: datetime) -> Document:
+    """From `start` to before `end`."""
+    return {"$gte": start, "$lt": end}
 
 
 BY_PATH = Query(
     "events.by-path",
     "events",
-    where=lambda path, start=None, end=None: {"path": path, **_in_time(start, end)},
+    where=lambda path, start, end: {"path": path, "time": within(start, end)},
     example={"path": "/", **_RANGE},
     sort=[("time", 1)],
 )
 BY_HOST = Query(
     "events.by-host",
     "events",
-    where=lambda host, start=None, end=None: {"host": host, **_in_time(start, end)},
+    where=lambda host, start, end: {"host": host, "time": within(start, end)},
     example={"host": "203.0.113.7", **_RANGE},
     sort=[("time", 1)],
     routing="broadcast",
@@ -44,7 +39,7 @@ BY_HOST = Query(
 BETWEEN = Query(
     "events.between",
     "events",
-    where=lambda start=None, end=None: _in_time(start, end),
+    where=lambda start, end: {"time": within(start, end)},
     example=_RANGE,
     sort=[("time", 1)],
     routing="broadcast",
@@ -68,7 +63,7 @@ def _by_day_and_path(
     path = {"$substrCP": [{"$ifNull": ["$path", ""]}, 0, LONGEST_IN_A_REPORT]}
     rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": behind[0], "path": behind[1]}}}}] if behind else []
     return [
-        {"$match": _in_time(start, end)},
+        {"$match": {"time": within(start, end)}},
         {"$group": {"_id": {"day": day, "path": path}, "count": {"$sum": 1}}},
         *rest,
         {"$sort": {"_id": 1}},
@@ -88,7 +83,7 @@ BY_STATUS = Pipeline(
     "events.by-status",
     "events",
     stages=lambda start, end, site=None: [
-        {"$match": {**_in_time(start, end), **({} if site is None else {"site": site or None})}},
+        {"$match": {"time": within(start, end), **({} if site is None else {"site": site or None})}},
         {"$group": {"_id": "$status", "count": {"$sum": 1}}},
     ],
     example=_RANGE,
@@ -110,13 +105,4 @@ REJECTS = Query(
     routing="broadcast",
     reason="rejects are few, and read by people",
 )
-LOG_QUERIES: list[Query | Pipeline] = [
-    BY_PATH,
-    BY_HOST,
-    BETWEEN,
-    OF_SOURCE,
-    BY_DAY_AND_PATH,
-    BY_STATUS,
-    IMPORTS,
-    REJECTS,
-]
+QUERIES = declared(globals())

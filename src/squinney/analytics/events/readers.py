@@ -33,7 +33,7 @@ class Readers:
         self._partitions = partitions
 
     def stream(
-        self, query: Query, start: datetime | None, end: datetime | None, *, limit: int = 0, **arguments: Any
+        self, query: Query, start: datetime, end: datetime, *, limit: int = 0, **arguments: Any
     ) -> Iterator[Event]:
         """The partitions' streams, merged by time here; an event that is just being moved between two comes once."""
 

@@ -10,13 +10,12 @@ import heapq
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, cast
+from typing import Any
 
 from pymongo.client_session import ClientSession
 
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import queries
-from squinney.analytics.events.documents import Import
 from squinney.analytics.events.partitions import EventPartitions, Events
 from squinney.analytics.events.readers import Readers
 from squinney.analytics.events.sources import offset_in
@@ -39,20 +38,7 @@ def feed_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = No
     After a crash: nothing half done; the next call goes on.
     Raises: `UnknownSource`, `Unavailable`.
     """
-    db = pinned(db)
-    partitions = partitions or EventPartitions(db)
-    fed = 0
-    while True:
-        with operation(SECONDS):
-            source = cast(Import | None, db["imports"].find_one({"_id": source_id}))
-            if source is None:
-                raise UnknownSource(f"nothing was imported under {source_id}")
-            done = source.get("hits_offset", 0)
-            if done >= source["offset"]:
-                return fed
-            events = list(islice(_events(partitions, source_id, done, source["offset"], batch + 1), batch + 1))
-            until = offset_in(events[batch]["_id"]) if len(events) > batch else source["offset"]
-            fed += _count(db, source, events[:batch], done, until)
+    return _count(db, source_id, partitions, batch, mark="hits_offset", end="offset", views=1)
 
 
 def take_back_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = None, batch: int = BATCH) -> int:
@@ -60,23 +46,36 @@ def take_back_hits(db: Db, source_id: str, *, partitions: EventPartitions | None
 
     Atomic: one transaction per batch, from the first event on; `hits_taken_back` says how far it came.
     After a crash: nothing half done; the next call goes on.
-    Raises: `Unavailable`.
+    Raises: `UnknownSource`, `Unavailable`.
     """
+    return -_count(db, source_id, partitions, batch, mark="hits_taken_back", end="hits_offset", views=-1)
+
+
+def _count(
+    db: Db, source_id: str, partitions: EventPartitions | None, batch: int, *, mark: str, end: str, views: int
+) -> int:
+    """Count the source's events from its one mark to its other as so many views each, and move the one along."""
     db = pinned(db)
     partitions = partitions or EventPartitions(db)
-    taken = 0
+    counted = 0
     while True:
         with operation(SECONDS):
-            source: Any = db["imports"].find_one({"_id": source_id}) or {}
-            done, end = source.get("hits_taken_back", 0), source.get("hits_offset", 0)
-            if done >= end:
-                return taken
-            events = list(islice(_events(partitions, source_id, done, end, batch + 1), batch + 1))
-            until = offset_in(events[batch]["_id"]) if len(events) > batch else end
-            summed = _summed(source, events[:batch], -1)
-            change = ({"hits_taken_back": done or None}, {"hits_taken_back": until})
-            if transact(db, partial(_move_and_add, db, source_id, change, summed)):
-                taken -= summed.hits
+            source: Any = db["imports"].find_one({"_id": source_id})
+            if source is None:
+                raise UnknownSource(f"nothing was imported under {source_id}")
+            done, last = source.get(mark, 0), source.get(end, 0)
+            if done >= last:
+                return counted
+            events = list(islice(_events(partitions, source_id, done, last, batch + 1), batch + 1))
+            until = offset_in(events[batch]["_id"]) if len(events) > batch else last
+            summed = Increments(
+                Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
+                for event in events[:batch]
+                if "path" in event
+            )
+            unmoved = {"_id": source_id, mark: done or None}
+            if transact(db, partial(_move_and_add, db, unmoved, {mark: until}, summed)):
+                counted += summed.hits
 
 
 def _events(partitions: EventPartitions, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
@@ -95,26 +94,9 @@ def _id(event: Document) -> str:
     return str(event["_id"])
 
 
-def _count(db: Db, source: Import, events: list[Document], done: int, until: int) -> int:
-    summed = _summed(source, events, 1)
-    change = ({"hits_offset": done or None}, {"hits_offset": until})
-    return summed.hits if transact(db, partial(_move_and_add, db, source["_id"], change, summed)) else 0
-
-
-def _summed(source: Import, events: list[Document], views: int) -> Increments:
-    return Increments(
-        Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
-        for event in events
-        if "path" in event
-    )
-
-
-def _move_and_add(
-    db: Db, source_id: str, change: tuple[Document, Document], summed: Increments, session: ClientSession
-) -> bool:
+def _move_and_add(db: Db, unmoved: Document, moved: Document, summed: Increments, session: ClientSession) -> bool:
     """Move the source's mark and add the hits; false where another process has done so."""
-    unmoved, moved = change
-    if not db["imports"].update_one({"_id": source_id, **unmoved}, {"$set": moved}, session=session).matched_count:
+    if not db["imports"].update_one(unmoved, {"$set": moved}, session=session).matched_count:
         return False
     summed.write(db, session)
     return True

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from squinney.analytics.events.queries import within
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ SITES = Pipeline(
     routing="broadcast",
     reason="sites are spread over all shards",
 )
-HIT_QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
+QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
 
 
 def _values(field: Document | str) -> Document:
@@ -126,13 +126,7 @@ def _unlike_minutes() -> list[Document]:
     ]
 
 
-UNLIKE_MINUTES = Pipeline(
-    "hits.unlike-minutes",
-    "hits.daily",
-    stages=_unlike_minutes,
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
+UNLIKE_MINUTES = problem_query("hits.unlike-minutes", "hits.daily", _unlike_minutes)
 
 
 def _unlike_days() -> list[Document]:
@@ -171,11 +165,4 @@ def _unlike_days() -> list[Document]:
     ]
 
 
-UNLIKE_DAYS = Pipeline(
-    "hits.unlike-days",
-    "hits.daily",
-    stages=_unlike_days,
-    routing="broadcast",
-    reason="find_problems() reads everything",
-)
-CHECKS: list[Query | Pipeline] = [UNLIKE_MINUTES, UNLIKE_DAYS]
+UNLIKE_DAYS = problem_query("hits.unlike-days", "hits.daily", _unlike_days)

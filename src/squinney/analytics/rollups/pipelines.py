@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST, Unit
 from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 
 Level = Literal["quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly"]
@@ -204,4 +204,4 @@ CHANGED = Query(
     routing="broadcast",
     reason="a day's hours of all keys are spread over all shards",
 )
-ROLLUP_QUERIES: list[Query | Pipeline] = [READ, ARRIVED, CHANGED]
+QUERIES = declared(globals())

@@ -257,7 +257,7 @@ class Rollups:
     @operation(SECONDS, reads_only=True)
     def stored(self, step: Step, start: datetime, end: datetime, session: ClientSession | None = None) -> set[datetime]:
         """When the buckets of a level begin that there are from `start` to before `end`."""
-        stages: list[Document] = [{"$match": {"_id.d": {"$gte": start, "$lt": end}}}, {"$group": {"_id": "$_id.d"}}]
+        stages: list[Document] = [{"$match": pipelines.CHANGED(start=start, end=end)}, {"$group": {"_id": "$_id.d"}}]
         rows = self._db[f"{self.name}.{step.level}"].aggregate(stages, session=session, allowDiskUse=True)
         return {row["_id"] for row in rows}
 

@@ -148,7 +148,7 @@ def test_each_route_refuses_a_body_that_is_too_large(
 
 def _body_limits() -> tuple[str, ...]:
     """Uploads have limits of their own, tested where they are declared."""
-    from squinney.service.app import surfaces
+    from squinney.service.site import surfaces
 
     found = [*surfaces(assembly.SYSTEMS, "api"), *surfaces(assembly.SYSTEMS, "web")]
     return tuple(prefix for _, module in found for prefix in getattr(module, "BODY_LIMITS", {}))

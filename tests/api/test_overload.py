@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
@@ -306,6 +306,20 @@ def test_a_page_that_asks_again_after_a_time_out_is_not_given_the_time_again(
     assert answer.status == 503
     assert answer.headers["retry-after"]
     assert asked == []
+
+
+def test_each_piece_of_an_answer_that_has_begun_has_a_time_limit_of_its_own(app: Any) -> None:
+    from fastapi.responses import StreamingResponse
+
+    clocks = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        clocks.append(request_clock.get())
+        yield b"a piece"
+
+    app.router.routes.insert(0, _route("/stream", lambda: StreamingResponse(pieces())))
+    assert asyncio.run(call(app, "GET", "/stream")).body == b"a piece"
+    assert clocks == [RequestClock(None)]
 
 
 def test_a_slow_query_is_not_mongodb_away(

@@ -13,7 +13,7 @@ from tests.sizes import IN_FULL, heavy
 from squinney.assembly import SYSTEMS
 from squinney.http.routes import with_paths
 from squinney.service import admin as admin_pages
-from squinney.service.app import surfaces
+from squinney.service.site import surfaces
 
 # Pages that show nothing without something in their query, and what is no page.
 LEFT_OUT = {"/welcome", "/site/", "/analytics/top", "/analytics/series.csv", "/shop/stock", "/site/-/upload"}

@@ -52,28 +52,13 @@ async def _check_csrf(request: Request) -> None:
 csrf_checked = Depends(_check_csrf)
 
 
-def needs(role: str) -> Any:
-    """A dependency that lets in whoever has this role or a higher one."""
+def needs(role: str, *, for_writes: bool = False) -> Any:
+    """A dependency that lets in whoever has this role or a higher one; `for_writes`, and reads by anybody."""
 
     async def check(request: Request) -> None:
-        _require(request, role)
+        if (for_writes and request.method in SAFE_METHODS) or may_act_as(visitor_of(request).role, role):
+            return
+        signed_in(request)
+        raise Forbidden(f"this needs the role of {role}", role=role)
 
     return Depends(check)
-
-
-def writes_need(role: str) -> Any:
-    """The same, for writes alone."""
-
-    async def check(request: Request) -> None:
-        if request.method not in SAFE_METHODS:
-            _require(request, role)
-
-    return Depends(check)
-
-
-def _require(request: Request, role: str) -> None:
-    visitor = visitor_of(request)
-    if may_act_as(visitor.role, role):
-        return
-    signed_in(request)
-    raise Forbidden(f"this needs the role of {role}", role=role)

@@ -67,13 +67,8 @@ def problem(status: int, title: str, detail: str, code: str, details: dict[str, 
     """A problem response."""
     body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body["details"] = json.loads(json.dumps(details, default=str))
-    return _Problem(body, status_code=status, media_type=MEDIA_TYPE, headers=_headers(status, details))
-
-
-def _headers(status: int, details: dict[str, Any]) -> dict[str, str]:
-    if status == 401:
-        return {"WWW-Authenticate": 'Bearer realm="squinney"'}
-    return waiting_headers(status, details)
+    headers = {"WWW-Authenticate": 'Bearer realm="squinney"'} if status == 401 else waiting_headers(status, details)
+    return _Problem(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def waiting_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:

@@ -37,8 +37,7 @@ def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
     except Unavailable:
         writable, jobs = False, {}
     state = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
-    headers = None if writable else {"Retry-After": "2"}
-    return JSONResponse(state, status_code=200 if writable else 503, headers=headers)
+    return JSONResponse(state, status_code=200 if writable else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -16,26 +17,27 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
+from squinney import __version__, assembly
 from squinney.errors import SquinneyError
 from squinney.http import pages, problems
 from squinney.http.dependencies import assembled
 from squinney.http.options import Options
 from squinney.http.pages import render, way_back
-from squinney.http.permissions import SignInNeeded, csrf_checked, needs, writes_need
-from squinney.http.routes import HeadMiddleware, known_queries_only, paths_of
-from squinney.service import admin, ads_beside
-from squinney.service.app import application, surfaces
+from squinney.http.permissions import SignInNeeded, csrf_checked, needs
+from squinney.http.routes import HeadMiddleware, SystemRoutes, known_queries_only, paths_of
+from squinney.service import admin, ads_beside, health, openapi
 from squinney.service.logs import request_id
-from squinney.service.middleware.api_keys import ApiKeyMiddleware
+from squinney.service.metrics import Metrics
+from squinney.service.middleware.api_keys import ApiKeyMiddleware, first_part
 from squinney.service.middleware.forwarded import ForwardedMiddleware
-from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware, TimeLimitMiddleware
+from squinney.service.middleware.limits import BodyLimitMiddleware, SheddingMiddleware
 from squinney.service.middleware.observe import FailureMiddleware, RequestLogMiddleware
 from squinney.service.middleware.rates import RefusalMiddleware
 from squinney.service.middleware.security import SecurityMiddleware
 from squinney.service.middleware.visitors import VisitorMiddleware
 from squinney.service.post_photos import post_photos
 from squinney.service.processes import Processes
-from squinney.system import Assembled
+from squinney.system import Assembled, System
 
 STATIC = Path(pages.__file__).parent / "static"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -51,7 +53,7 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
 
     With `processes`, what takes long to compute holds nobody up; whoever gives them closes them.
     """
-    app = application(systems, options or Options())
+    app = _with_api(systems, options or Options())
     app.state.processes = processes
     found = surfaces(systems.systems, "web")
     app.include_router(home, dependencies=[known_queries_only])
@@ -60,7 +62,7 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
         role = getattr(module, "WRITES_NEED", "member")
-        dependencies = [csrf_checked, writes_need(role), known_queries_only]
+        dependencies = [csrf_checked, needs(role, for_writes=True), known_queries_only]
         app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
         if (static := _beside(module) / "static").is_dir():
             app.mount(f"/static/{system.name}", StaticFiles(directory=static))
@@ -81,6 +83,37 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     return app
 
 
+def _with_api(systems: Assembled, options: Options) -> FastAPI:
+    """Every system's routes and the health routes, still without the layers around them."""
+    app = FastAPI(
+        title="Squinney",
+        version=__version__,
+        summary="Crash-safe application back ends on MongoDB",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.assembled = systems
+    app.state.options = options
+    app.state.metrics = Metrics(systems.db, assembly.jobs(systems.systems))
+    app.state.scopes = {}
+    for system, module in surfaces(systems.systems, "api"):
+        app.router.routes.append(SystemRoutes(module.router))
+        app.state.scopes.update({first_part(path): system.name for path in paths_of(module.router)})
+    app.include_router(health.router)
+    app.openapi = openapi.Document(app)  # type: ignore[method-assign]
+    app.add_api_route(
+        "/api/openapi.json", openapi.show_document, include_in_schema=False, dependencies=[known_queries_only]
+    )
+    return app
+
+
+def surfaces(systems: Sequence[System], part: str) -> list[tuple[System, ModuleType]]:
+    """Each system that has this part of a surface (`api`, `web`), with its module; the routes are its `router`."""
+    found = [(system, system.surface(part)) for system in systems]
+    return [(system, module) for system, module in found if module]
+
+
 def _beside(module: ModuleType) -> Path:
     return Path(str(module.__file__)).parent
 
@@ -96,7 +129,6 @@ def _surround(app: FastAPI, modules: list[ModuleType]) -> None:
     app.add_middleware(VisitorMiddleware, sessions=services["sessions"], secret=options.secret)
     app.add_middleware(BodyLimitMiddleware, limits=limits, seconds=options.body_seconds)
     app.add_middleware(ApiKeyMiddleware, keys=services["keys"], scopes=app.state.scopes, options=options)
-    app.add_middleware(TimeLimitMiddleware)
     app.add_middleware(SheddingMiddleware, options=options)
     app.add_middleware(FailureMiddleware, answer=show_failure)
     app.add_middleware(SecurityMiddleware)
@@ -138,11 +170,8 @@ def show_error(request: Request, error: SquinneyError) -> Response:
     if isinstance(error, SignInNeeded):
         return RedirectResponse(f"/sign-in?next={quote(way_back(request))}", status_code=303)
     unknown = getattr(error, "outcome_unknown", False) and isinstance(error.__cause__, PyMongoError)
-    shown = {"message": error.message, "code": error.code, "unknown": unknown}
-    page = render(request, "error.html", status=answer.status_code, **shown)
-    if "retry-after" in answer.headers:
-        page.headers["Retry-After"] = answer.headers["retry-after"]
-    return page
+    shown = {"message": error.message, "code": error.code, "unknown": unknown, "error": error}
+    return render(request, "error.html", status=answer.status_code, **shown)
 
 
 def show_validation_error(request: Request, error: RequestValidationError) -> Response:

@@ -16,11 +16,10 @@ from squinney.clock import utcnow
 from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
 from squinney.http.dependencies import address_of, header
-from squinney.http.errors import RateLimited
 from squinney.http.options import Options
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
 from squinney.identity.keys import remembered
-from squinney.service.middleware.rates import Rates
+from squinney.service.middleware.rates import RateLimited, Rates
 
 PREFIX = "/api/"
 OPEN = {"/api/docs", "/api/openapi.json"}

@@ -1,4 +1,4 @@
-"""What a request may cost: its body's size, the time to send it and to answer it, and how many may wait at once."""
+"""What a request may cost: its body's size, the time to send it, and how many may wait at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.errors import Unavailable
 from squinney.http import problems
 from squinney.http.dependencies import address_of, header
 from squinney.http.options import MOST_FORM_BYTES, Options
-from squinney.mongo.connect import RequestClock, request_clock
+from squinney.mongo.connect import request_clock
 
 SLOWEST_BYTES_PER_SECOND = 50_000
 MOST_PLAIN_FORM_BYTES = 128 << 10  # taking a form apart costs a second for each MiB of escaped letters
@@ -75,33 +75,6 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"a body here may have at most {limit} bytes")
 
 
-class TimeLimitMiddleware:
-    """Lets operations that a request calls one after another share one time limit, from when its body is there.
-
-    Once the answer has begun each piece of it has a limit of its own.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        clock = RequestClock(time.monotonic())
-
-        async def begun(message: Message) -> None:
-            clock.began = None
-            await send(message)
-
-        token = request_clock.set(clock)
-        try:
-            await self._app(scope, receive, begun)
-        finally:
-            request_clock.reset(token)
-
-
 def _start_clock_again() -> None:
     clock = request_clock.get()
     if clock is not None and clock.began is not None:
@@ -133,7 +106,7 @@ class SheddingMiddleware:
         if reason := self._overload(address, sending=sending):
             await problems.answer(scope, Unavailable(reason))(scope, receive, send)
             return
-        await self._let_through(_Slot(self, address, sending=sending), scope, receive, send)
+        await self._let_through(address, "sending" if sending else "waiting", scope, receive, send)
 
     def _overload(self, address: str, *, sending: bool) -> str:
         if self._waiting >= self._options.most_waiting:
@@ -153,29 +126,37 @@ class SheddingMiddleware:
             self._sending.total() >= options.most_sending or self._sending[address] >= options.most_sending_per_address
         )
 
-    async def _let_through(self, slot: _Slot, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _let_through(self, address: str, state: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """It is `sending` its body, `waiting` for its answer, or neither any more: the answer begins, or none comes."""
+
         async def begun(message: Message) -> None:
+            nonlocal state
             if message["type"] == "http.response.start":
-                slot.leave()
+                self._count(address, state, -1)
+                state = ""
                 self._learn(scope, message["status"])
             await send(message)
 
         async def received() -> Message:
+            nonlocal state
             message = await receive()
-            if not message.get("more_body", False):
-                slot.has_sent()
+            if state == "sending" and not message.get("more_body", False):
+                self._count(address, "sending", -1)
+                self._count(address, "waiting", 1)
+                state = "waiting"
             return message
 
+        self._count(address, state, 1)
         try:
             await self._app(scope, received, begun)
         finally:
-            slot.leave()
+            self._count(address, state, -1)
 
-    def count(self, address: str, *, sending: int = 0, waiting: int = 0) -> None:
-        """One more, or one less, of those who send or wait."""
-        self._waiting += waiting
-        if sending:
-            self._sending[address] += sending
+    def _count(self, address: str, state: str, change: int) -> None:
+        if state == "waiting":
+            self._waiting += change
+        elif state == "sending":
+            self._sending[address] += change
             if not self._sending[address]:
                 del self._sending[address]
 
@@ -185,28 +166,6 @@ class SheddingMiddleware:
             self._try_again_at = time.monotonic() + AWAY_SECONDS
         if away or status < 400:
             self._away = away
-
-
-class _Slot:
-    """Where one request stands: it sends its body, waits for its answer, or neither any more."""
-
-    def __init__(self, shedding: SheddingMiddleware, address: str, *, sending: bool) -> None:
-        self._shedding = shedding
-        self._address = address
-        self._state = "sending" if sending else "waiting"
-        shedding.count(address, **{self._state: 1})
-
-    def has_sent(self) -> None:
-        """The body is there."""
-        if self._state == "sending":
-            self._shedding.count(self._address, sending=-1, waiting=1)
-            self._state = "waiting"
-
-    def leave(self) -> None:
-        """The answer begins, or there will be none."""
-        if self._state:
-            self._shedding.count(self._address, **{self._state: -1})
-            self._state = ""
 
 
 def _has_body(scope: Scope) -> bool:

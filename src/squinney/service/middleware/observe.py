@@ -1,4 +1,4 @@
-"""Every request gets an id, a line in the log and its part in the metrics; a fault of ours, an answer with that id."""
+"""Every request gets an id, a clock, a line in the log and a part in the metrics; a fault of ours, one answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.http.dependencies import header
+from squinney.mongo.connect import RequestClock, request_clock
 from squinney.service.logs import request_id
 from squinney.service.metrics import Metrics
 
@@ -25,7 +26,10 @@ QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 class RequestLogMiddleware:
-    """The outermost layer. The log has paths without their queries, which may hold what is nobody's business."""
+    """The outermost layer. The log has paths without their queries, which may hold what is nobody's business.
+
+    By the clock, operations that a request calls one after another share one time limit, from when its body is there.
+    """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
@@ -38,19 +42,22 @@ class RequestLogMiddleware:
             return
         given = header(scope, HEADER)
         identifier = given if GIVEN.fullmatch(given) else secrets.token_hex(13)
-        began = time.perf_counter()
+        began = time.monotonic()
+        clock = RequestClock(began)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
+                clock.began = None  # from here on each piece of the answer has a limit of its own
                 message["headers"] = [*message.get("headers", ()), (HEADER, identifier.encode())]
-                self._tell(scope, message["status"], time.perf_counter() - began)
+                self._tell(scope, message["status"], time.monotonic() - began)
             await send(message)
 
-        token = request_id.set(identifier)
+        tokens = request_id.set(identifier), request_clock.set(clock)
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            request_id.reset(token)
+            request_id.reset(tokens[0])
+            request_clock.reset(tokens[1])
 
     def _tell(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")

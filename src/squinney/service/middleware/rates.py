@@ -8,12 +8,17 @@ from collections import OrderedDict
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from squinney.errors import TooManyRequests
 from squinney.service.middleware.limits import ALWAYS
 
 BURST_SECONDS = 10
 MOST_NAMES = 50_000
 REFUSAL_BURST_SECONDS = 0.3
 LONGEST_HELD_SECONDS = 3.0
+
+
+class RateLimited(TooManyRequests):
+    """Too many requests."""
 
 
 class Rates:

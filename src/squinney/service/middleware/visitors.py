@@ -42,7 +42,7 @@ class VisitorMiddleware:
         visitor = self._stranger(cookies)
         scope.setdefault("state", {})["visitor"] = visitor
         try:
-            await self._recognise(visitor, cookies)
+            await self._recognise(visitor)
         except SquinneyError as error:
             await problems.answer(scope, error)(scope, receive, send)
             return
@@ -62,7 +62,7 @@ class VisitorMiddleware:
             return Visitor(self._secret, token, flashes=flashes)
         return Visitor(self._secret, is_new=True, flashes=flashes)
 
-    async def _recognise(self, visitor: Visitor, cookies: dict[str, str]) -> None:
+    async def _recognise(self, visitor: Visitor) -> None:
         if not visitor.session_token:
             return
         visitor.person = await run_in_threadpool(self._sessions.person, visitor.session_token)

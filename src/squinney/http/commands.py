@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Annotated, Any
 
 import typer
@@ -69,6 +71,14 @@ def settings_of(context: typer.Context) -> Settings:
     """The settings of this call."""
     call: Call = context.obj
     return Settings.from_environment(**call.given)
+
+
+def stop_signal() -> Event:
+    """Set by Ctrl-C or SIGTERM from now on, so that what looks at it ends in order."""
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def listed(counts: Mapping[str, Any]) -> str:

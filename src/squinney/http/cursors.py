@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 from collections.abc import Callable
 from typing import Annotated, cast
@@ -12,10 +10,9 @@ from fastapi import Depends, Query, Request
 
 from squinney.errors import Invalid
 from squinney.http.options import Options
+from squinney.http.visitor import SIGNATURE_CHARACTERS, signed
 
 LONGEST = 4_000  # what fits into a URL everywhere
-SIGNATURE_BYTES = 16
-SIGNATURE_CHARACTERS = 22
 
 
 async def signing(request: Request) -> Callable[[str | None], str | None]:
@@ -50,6 +47,4 @@ Signing = Annotated[Callable[[str | None], str | None], Depends(signing)]
 def _signature(request: Request, cursor: str) -> str:
     options = cast(Options, request.app.state.options)
     key = getattr(request.state, "key", None)
-    signed = "\n".join(["cursor", key["_id"] if key else "", request.url.path, cursor])
-    digest = hmac.digest(options.secret, signed.encode("utf-8", "replace"), hashlib.sha256)
-    return base64.urlsafe_b64encode(digest[:SIGNATURE_BYTES]).rstrip(b"=").decode()
+    return signed(options.secret, "cursor", f"{key['_id'] if key else ''}\n{request.url.path}\n{cursor}")

@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 SIGNED_IN, ANONYMOUS = "s.", "v."
 MOST_FLASHES = 5
 LONGEST_FLASH = 300
+SIGNATURE_CHARACTERS = 32
 
 
 class SignedIn(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from squinney.mongo.queries import Pipeline, Query, problem_query
+from squinney.mongo.queries import Query, declared, problem_query
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
@@ -100,5 +100,4 @@ OTHER_CREDENTIALS = problem_query(
     ],
 )
 
-QUERIES: list[Query | Pipeline] = [PERSON, PEOPLE, LOGIN, SESSION, SESSIONS_OF, KEY, KEYS, TRIES, INVITATION]
-CHECKS: list[Query | Pipeline] = [ADMINS, ADMINS_TO_BE, PEOPLE_WITHOUT_LOGIN, LOGINS_WITHOUT_PERSON, OTHER_CREDENTIALS]
+QUERIES = [query for query in declared(globals()) if isinstance(query, Query)]  # the pipelines read everything

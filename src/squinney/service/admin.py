@@ -13,6 +13,7 @@ from squinney.clock import utcnow
 from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
 from squinney.http.pages import render
+from squinney.http.permissions import signed_in
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.identity import ROLES, Keys, People
@@ -70,9 +71,8 @@ def _keys_page(
 @router.post("/keys", response_class=HTMLResponse)
 def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[list[str], Form()] = []) -> Response:  # noqa: B006
     """Make a key and show it, this once."""
-    person = visitor_of(request).person
     try:
-        _, shown = keys.create(name, scopes, created_by=person["_id"] if person else "")
+        _, shown = keys.create(name, scopes, created_by=signed_in(request)["_id"])
     except Invalid as error:
         typed = {"name": name, "scopes": scopes}
         return _keys_page(request, keys, status=status_of(error), error=error, typed=typed)
@@ -96,8 +96,7 @@ def show_people(request: Request, people: Everybody, cursor: str | None = None) 
 @router.post("/people/{person_id}")
 def change_person(request: Request, people: Everybody, person_id: str, role: Text = "", enabled: Text = "") -> Response:
     """Give a person a role, or let them in or not."""
-    me = visitor_of(request).person
-    if me is None or me["_id"] == person_id:
+    if signed_in(request)["_id"] == person_id:
         raise Forbidden("nobody changes their own role: ask another admin")
     person = people.set_role(person_id, role) if role else people.get(person_id)
     if enabled in ("yes", "no"):

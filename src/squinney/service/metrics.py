@@ -105,17 +105,10 @@ class _Live(Collector):
         yield from (up, late, failures, self._pool())
 
     def _pool(self) -> GaugeMetricFamily:
+        """The connections of this process's client, idle and in use."""
         family = GaugeMetricFamily("squinney_mongodb_connections", "Open connections", labels=["state"])
-        for state, count in pool_figures(self._db).items():
-            family.add_metric([state], count)
+        topology: Any = getattr(self._db.client, "_topology", None)
+        pools = [server.pool for server in list(getattr(topology, "_servers", {}).values())]
+        family.add_metric(["idle"], sum(len(pool.conns) for pool in pools))
+        family.add_metric(["used"], sum(pool.active_sockets for pool in pools))
         return family
-
-
-def pool_figures(db: Db) -> dict[str, int]:
-    """The connections of this process's client, idle and in use."""
-    idle = used = 0
-    topology: Any = getattr(db.client, "_topology", None)
-    for server in list(getattr(topology, "_servers", {}).values()):
-        idle += len(server.pool.conns)
-        used += server.pool.active_sockets
-    return {"idle": idle, "used": used}

@@ -24,9 +24,9 @@ from squinney.analytics.events.retention import LEAST_SECONDS, MOST_BYTES
 from squinney.analytics.rollups.rollups import Finest
 from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
-from squinney.analytics.surface.cli_logs import database, say
+from squinney.analytics.surface.cli_logs import database
 from squinney.errors import Invalid, NotFound
-from squinney.http.commands import Json, Limit, console, print_json
+from squinney.http.commands import Json, Limit, console, print_json, say
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 

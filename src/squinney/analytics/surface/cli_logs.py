@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -25,7 +23,7 @@ from squinney.analytics.events.imports import Progress as ImportProgress
 from squinney.analytics.events.storing import as_text
 from squinney.analytics.parsers import NAMES
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, connected, console, print_json, settings_of
+from squinney.http.commands import Cursor, Json, Limit, connected, console, print_json, say, settings_of, stop_signal
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -47,10 +45,6 @@ def database(context: typer.Context) -> Iterator[tuple[Db, str]]:
         schema.apply(connection.db, [one for one in COLLECTIONS if one.name not in there])
         embedded = connection.embedded.uri if connection.embedded else ""
         yield connection.db, settings_of(context).uri or embedded
-
-
-def say(line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _import_options(
@@ -171,9 +165,7 @@ def follow(
 ) -> None:
     """Keep up with a growing log, through its rotations, until interrupted."""
     options = _import_options(format, fields, mapped, durability, site)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_signal()
     with database(context) as (db, _):
         total = [0, 0]
 

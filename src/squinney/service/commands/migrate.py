@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from threading import Event
 from typing import Annotated, Any
@@ -14,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from squinney.errors import NotFound
-from squinney.http.commands import Json, console, print_json, ready
+from squinney.http.commands import Json, console, print_json, ready, say, stop_signal
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration, Progress
 from squinney.service.commands.exit_codes import INTERRUPTED
@@ -33,12 +30,13 @@ def migrate(
     if not chosen:
         known = ", ".join(one.name for one in every)
         raise NotFound(f"there is no system {system}; there are: {known}")
-    with ready(context) as systems, _stopped_by_ctrl_c() as stop:
+    with ready(context) as systems:
+        stop = stop_signal()
         reports = run_all(systems.db, chosen, stop, quiet=as_json)
     if as_json:
         print_json(reports)
     elif not reports:
-        console.print("There is nothing to migrate.")
+        say("There is nothing to migrate.")
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     if any(report["failed"] for report in reports.values()):
@@ -69,16 +67,6 @@ def _run(migration: Migration, stop: Event, quiet: bool) -> Progress:
 
 def _show(name: str, progress: Progress) -> None:
     ending = "" if progress.finished_at else "; stopped, to be continued"
-    console.print(f"{name}: {progress.scanned} seen, {progress.upgraded} upgraded, {progress.failed} failed{ending}")
+    say(f"{name}: {progress.scanned} seen, {progress.upgraded} upgraded, {progress.failed} failed{ending}")
     for failure in progress.failures:
-        console.print(f"    {failure}", highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _stopped_by_ctrl_c() -> Iterator[Event]:
-    stop = Event()
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, before)
+        say(f"    {failure}")

@@ -18,7 +18,7 @@ import typer
 
 from squinney import assembly
 from squinney.errors import Invalid
-from squinney.http.commands import connected, console, ready, settings_of
+from squinney.http.commands import connected, ready, say, settings_of
 from squinney.http.options import Options
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
@@ -113,10 +113,8 @@ def _say_where(listener: socket.socket, systems: Assembled) -> None:
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if token := systems.services["identity"]["invitations"].first_admin():
-        console.print(
-            f"Become its admin, once, at {base}/welcome?token={token}", highlight=False, markup=False, soft_wrap=True
-        )
-    console.print(f"Squinney is at {base} (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+        say(f"Become its admin, once, at {base}/welcome?token={token}")
+    say(f"Squinney is at {base} (Ctrl-C stops it)")
 
 
 def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> None:
@@ -173,4 +171,4 @@ def demo(context: typer.Context) -> None:
     with ready(context) as systems:
         assembly.load_demo(systems.db, systems.systems)
         load_demo_photos(systems)
-        console.print("The demo data is there.")
+        say("The demo data is there.")

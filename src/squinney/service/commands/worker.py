@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,7 +9,7 @@ import typer
 from rich.table import Column, Table
 
 from squinney import assembly
-from squinney.http.commands import Json, console, listed, print_json, ready, settings_of
+from squinney.http.commands import Json, console, listed, print_json, ready, say, settings_of, stop_signal
 from squinney.service import logs
 from squinney.service.jobs import JobStatus, Worker, statuses
 
@@ -25,13 +23,11 @@ def worker(
 ) -> None:
     """Run the background jobs until stopped; any number of workers share them."""
     logs.set_up(settings_of(context).log_format)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_signal()
     with ready(context) as systems:
         running = Worker(systems.db, assembly.jobs(systems.systems), lease_seconds=lease)
         running.start()
-        console.print(f"Running {len(assembly.jobs(systems.systems))} jobs (Ctrl-C stops it)", highlight=False)
+        say(f"Running {len(assembly.jobs(systems.systems))} jobs (Ctrl-C stops it)")
         stop.wait()
         running.stop(grace_seconds=GRACE_SECONDS)
 
@@ -72,9 +68,9 @@ def run_job(context: typer.Context, name: str) -> None:
         outcome = worker.run(name, even_if_not_due=True)
         last = next(job.last for job in statuses(systems.db, assembly.jobs(systems.systems)) if job.name == name)
     if outcome is None:
-        console.print(f"{name} runs elsewhere at this moment", highlight=False)
+        say(f"{name} runs elsewhere at this moment")
     elif outcome == "failed":
-        console.print(f"{name} failed: {last.get('error')}", highlight=False, markup=False)
+        say(f"{name} failed: {last.get('error')}")
         raise typer.Exit(1)
     else:
-        console.print(f"{name}: {listed(last.get('result', {}))}", highlight=False, markup=False)
+        say(f"{name}: {listed(last.get('result', {}))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -17,7 +18,7 @@ from squinney.content.errors import UnknownComment, UnknownNode
 from squinney.content.nodes.access import TRUSTED, Viewer
 from squinney.content.nodes.documents import Node
 from squinney.content.nodes.nodes import Nodes
-from squinney.content.nodes.visible import id_of
+from squinney.content.nodes.rules import id_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -117,18 +118,13 @@ class Moderation:
         if self._db[FLAGS].find_one({"_id": flag_id}, {"_id": 1}) is None:
             raise _not_flagged(slug)
         if verdict == "remove":
-            self._remove(node, slug)
+            with suppress(UnknownComment, UnknownNode):  # gone: by its author, or by a decision that was cut short
+                self._comments.delete(node, slug)
         decided = {"$set": {"state": "kept" if verdict == "keep" else "removed", "decided_by": by, "at": self._clock()}}
         found = self._db[FLAGS].find_one_and_update({"_id": flag_id}, decided, return_document=True)
         if found is None:
             raise _not_flagged(slug)
         return cast(Flag, found)
-
-    def _remove(self, node: Node | str, slug: str) -> None:
-        try:
-            self._comments.delete(node, slug)
-        except (UnknownComment, UnknownNode):
-            return  # gone already: by its author, or by a decision that was cut short
 
 
 def _not_flagged(slug: str) -> UnknownComment:

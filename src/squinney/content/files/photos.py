@@ -13,7 +13,6 @@ from gridfs.errors import CorruptGridFile, NoFile
 from gridfs.synchronous.grid_file import GridOut
 from pymongo.errors import PyMongoError
 
-from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.content.documents import Author
 from squinney.content.errors import SlugTaken, UnknownNode
@@ -195,7 +194,7 @@ class Photos:
         """
         if rendition not in ("web", "original"):
             raise Invalid("rendition must be web or original", field="rendition")
-        current = self._nodes.by_id(checks.identifier(_id_of(node), "node"), viewer=viewer)
+        current = self._nodes.by_id(node_rules.id_of(node), viewer=viewer)
         detail = current["metadata"]["detail"]
         if not detail.get("file_id"):
             raise NotFound("the node has no file", node_id=current["_id"])
@@ -232,7 +231,3 @@ def _checked_kind(kind: Any) -> Literal["photo", "video"]:
 def _require_nonce(current: Node, nonce: str | None) -> None:
     if nonce is not None and current["metadata"]["nonce"] != nonce:
         raise EditConflict("somebody else has saved since you began", theirs=current["metadata"])
-
-
-def _id_of(node: Any) -> Any:
-    return node.get("_id") if isinstance(node, Mapping) else node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
+from squinney.content.files.documents import CHUNKS, REMOVALS, UPLOADS
 from squinney.mongo.queries import Query, declared
 from squinney.transactions import visible
 
@@ -28,7 +28,6 @@ DUE_REMOVALS = Query(
     routing="broadcast",
     reason="the sweep looks on every shard",
 )
-FILE = Query("content.file", FILES, where=lambda file_id: {"_id": file_id}, example={"file_id": "f"})
 CHUNKS_OF = Query("content.chunks", CHUNKS, where=lambda file_id: {"files_id": file_id}, example={"file_id": "f"})
 
 QUERIES = declared(globals())

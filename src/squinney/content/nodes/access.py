@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -68,19 +68,21 @@ def _principals(names: Any, field_name: str) -> list[str]:
     return sorted({checks.text(name, field_name, most=206, pattern=PRINCIPAL) for name in names})
 
 
-def effective(db: Db, nodes: Iterable[Node], *, top: Access, now: datetime) -> dict[str, Access]:
-    """Each node's access, its own or inherited, by its id: one query per level above them.
+def effective(
+    db: Db, nodes: Sequence[Node], above: Iterable[Node] = (), *, top: Access, now: datetime
+) -> dict[str, Access]:
+    """Each node's access, its own or inherited, by its id: one query per level above them that is not in `above`.
 
     What is below a node that is not published yet is for those who may edit it, as that node is.
     """
-    known: dict[str, Document | None] = {node["_id"]: dict(node) for node in nodes}
-    asked = list(known)
+    asked = [node["_id"] for node in nodes]
+    known: dict[str, Document | None] = {node["_id"]: dict(node) for node in (*nodes, *above)}
     for _ in range(MOST_DEPTH + 1):
-        above = {node["metadata"]["parent_id"] for node in known.values() if node} - known.keys() - {None}
-        if not above:
+        missing = {node["metadata"]["parent_id"] for node in known.values() if node} - known.keys() - {None}
+        if not missing:
             break
-        found = queries.NODES_BY_ID.find(db, node_ids=sorted(above), projection=WHAT_IS_INHERITED)
-        known.update(dict.fromkeys(above) | {node["_id"]: node for node in found})
+        found = queries.NODES_BY_ID.find(db, node_ids=sorted(missing), projection=WHAT_IS_INHERITED)
+        known.update(dict.fromkeys(missing) | {node["_id"]: node for node in found})
     return {node_id: _inherited(node_id, known, top, now) for node_id in asked}
 
 
@@ -89,17 +91,17 @@ def _inherited(node_id: str, known: Mapping[str, Document | None], top: Access, 
     at: str | None = node_id
     for _ in range(MOST_DEPTH + 2):
         if at is None:
-            return narrowed(access or top, is_open)
+            return _narrowed(access or top, is_open)
         node = known.get(at)
         if node is None:  # a parent that is gone hides what is below it
             break
         access = access or node["metadata"].get("access")
         is_open = is_open and (at == node_id or is_published(node["metadata"], now))
         at = node["metadata"]["parent_id"]
-    return narrowed(access or NOBODY, is_open)
+    return _narrowed(access or NOBODY, is_open)
 
 
-def narrowed(access: Access, is_open: bool) -> Access:
+def _narrowed(access: Access, is_open: bool) -> Access:
     """The access below nodes that are all published; else nobody reads it who may not edit it."""
     return access if is_open else {"read": [], "edit": access["edit"]}
 

@@ -26,9 +26,10 @@ from squinney.content.nodes.documents import (
     Node,
     Revision,
 )
-from squinney.content.nodes.visible import VisibleNodes, id_of
+from squinney.content.nodes.rules import id_of
+from squinney.content.nodes.visible import VisibleNodes
 from squinney.errors import Conflict, LimitReached
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.prepared import require_unique
 from squinney.mongo.schema import Db, Document
@@ -121,7 +122,7 @@ class Nodes:
         Raises: `UnknownNode`, `Invalid`.
         """
         *above, node = self._visible.along(moving.parts_of(path))
-        return self._visible.shown(node, self._visible.access_below(above, node), viewer)
+        return self._visible.shown(node, self._visible.access_of(node, above), viewer)
 
     @operation(reads_only=True)
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
@@ -399,7 +400,7 @@ class Nodes:
             parent_id = current["metadata"]["parent_id"]
             parent = self._visible.current(parent_id) if parent_id is not None else None
             if frozen := current["metadata"].get("discussion", {}).get("frozen"):
-                conversion.thaw_if_expired(self._db, current["_id"], frozen, server_now(self._db))
+                conversion.thaw_if_expired(self._db, current["_id"], frozen)
             return Plan(rules.remove_steps(current, parent, self._clock()))
 
         self._transactions.run("remove-node", build)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -186,6 +186,15 @@ def published_since(now: datetime) -> Document:
     return {"$cond": [is_published, "$metadata.published", now]}
 
 
+def id_of(node: Any) -> str:
+    """A node's id, given it or the document.
+
+    Raises: `Invalid`.
+    """
+    node_id = node.get("_id") if isinstance(node, Mapping) else node
+    return checks.identifier(node_id, "node")
+
+
 def place(node: Node) -> Document:
     """The filter that finds the node on its shard."""
     metadata = node["metadata"]
@@ -207,13 +216,12 @@ def create_steps(node: Node, parent: Node | None) -> list[Step]:
     ]
 
 
-def children_step(parent: Node, change: int, *, guard: Mapping[str, Any] | None = None) -> Step:
+def children_step(parent: Node, change: int) -> Step:
     """The parent is there, where it was, and counts its children."""
     return Step(
         NODES,
         parent["_id"],
         route=route(parent["metadata"]),
-        guard=guard or {},
         give={"$inc": {"metadata.num_children": change}},
         refused=lambda _: Stale("the parent was moved or removed"),
     )
@@ -244,7 +252,7 @@ def changed(node: Node, changes: Mapping[str, Any], at: datetime, nonce: str) ->
     return {"_id": node["_id"], "metadata": metadata}  # type: ignore[typeddict-item]
 
 
-def edit_step(before: Node, after: Node, *, refused: Callable[[Document | None], SquinneyError] | None = None) -> Step:
+def edit_step(before: Node, after: Node) -> Step:
     """Swap one version for the next, if nobody was faster."""
     new, old = after["metadata"], before["metadata"]
     fields = ("nonce", "version", "updated", "title", "detail")
@@ -254,7 +262,7 @@ def edit_step(before: Node, after: Node, *, refused: Callable[[Document | None],
         route=route(old),
         guard={"metadata.nonce": old["nonce"]},
         give={"$set": {f"metadata.{name}": new[name] for name in fields}},  # type: ignore[literal-required]
-        refused=refused or (lambda _: Stale("the node has changed")),
+        refused=lambda _: Stale("the node has changed"),
     )
 
 

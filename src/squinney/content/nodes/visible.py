@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
-from squinney import checks
 from squinney.clock import Clock
 from squinney.content.errors import UnknownNode
 from squinney.content.nodes import access as access_rules
@@ -33,7 +32,7 @@ class VisibleNodes:
 
         Raises: `UnknownNode`.
         """
-        node_id = id_of(node)
+        node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
             found = self._db[NODES].find_one({**rules.place(node), "txn_stub": None}, WITHOUT_COMMENTS)
             if found:
@@ -76,18 +75,11 @@ class VisibleNodes:
 
     # ---- who may ----
 
-    def access_of(self, node: Node | None) -> Access:
-        """Its own or inherited; None is the top."""
+    def access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
+        """Its own or inherited; None is the top. Those nodes `above` it that are known are not read again."""
         if node is None:
             return self.top
-        return access_rules.effective(self._db, [node], top=self.top, now=self._clock())[node["_id"]]
-
-    def access_below(self, above: list[Node], node: Node) -> Access:
-        """Its own or inherited, where all nodes above it are known, from the top down."""
-        now = self._clock()
-        own = [one["metadata"]["access"] for one in (*above, node) if "access" in one["metadata"]]
-        is_open = all(access_rules.is_published(one["metadata"], now) for one in above)
-        return access_rules.narrowed(own[-1] if own else self.top, is_open)
+        return access_rules.effective(self._db, [node], above, top=self.top, now=self._clock())[node["_id"]]
 
     def readable(self, node: Node, viewer: Viewer) -> Node:
         """The node.
@@ -175,12 +167,3 @@ class VisibleNodes:
     def _page(self, query: Query, cursor: str | None, limit: int, arguments: Document) -> Page[Node]:
         found = page(self._db, query, cursor=cursor, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
         return cast(Page[Node], found)
-
-
-def id_of(node: Any) -> str:
-    """A node's id, given it or the document.
-
-    Raises: `Invalid`.
-    """
-    node_id = node.get("_id") if isinstance(node, Mapping) else node
-    return checks.identifier(node_id, "node")

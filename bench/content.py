@@ -96,12 +96,8 @@ def discussion(db: Db, strategy: Strategy, size: int) -> Node:
     comments.post(node, ADA, "first")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     crowd = [new_comment(node["_id"], ADA, TEXT, None, start + timedelta(milliseconds=n)) for n in range(size)]
-    place = comments._place(node["_id"])
-    assert place
-    target = conversion._target(db, strategy, place, place.discussion["epoch"])
-    target.copy(crowd)
-    fields = {**target.fields(), "metadata.num_comments": size}
-    db[NODES].update_one({"_id": node["_id"]}, {"$set": fields})
+    fields = conversion.COPIES[strategy](db, node["_id"], 1, crowd)
+    db[NODES].update_one({"_id": node["_id"]}, {"$set": {**fields, "metadata.num_comments": size}})
     return nodes.by_id(node["_id"])
 
 
@@ -132,7 +128,7 @@ def _against_aim(rows: list[list[str]]) -> str:
 def _page_rows(db: Db, strategy: Strategy, size: int, rounds: int, seconds: float) -> list[list[str]]:
     node = discussion(db, strategy, size)
     comments = Comments(db, strategy)
-    middle = list(comments._storages[strategy].all(comments._known_place(node)))[size // 2]  # type: ignore[arg-type]
+    middle = list(comments._storages[strategy].all(comments._discussed(node["_id"])))[size // 2]  # type: ignore[arg-type]
     cursor = comments.page(node, limit=1, at=middle["slug"]).next
     raw, command = _raw_page(db, node, strategy, middle)
     plan = db.command({"explain": command, "verbosity": "executionStats"})
@@ -157,7 +153,7 @@ def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable
         where = {"node_id": node_id, "page": {"$gte": stored["page"]}}  # type: ignore[index]
         command = {"find": PAGES, "filter": where, "sort": {"page": 1}, "limit": 2}
         return lambda: list(db[PAGES].find(where, limit=2).sort("page", 1)), command
-    stages = queries.EMBEDDED_PAGE(place={"_id": node_id}, sort="_id", behind=at["_id"], limit=51)
+    stages = queries.EMBEDDED_PAGE(node={"_id": node_id}, sort="_id", behind=at["_id"], limit=51)
     return lambda: list(db[NODES].aggregate(stages)), {"aggregate": NODES, "pipeline": stages, "cursor": {}}
 
 

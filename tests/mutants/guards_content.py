@@ -129,6 +129,12 @@ COMMENTS = [
         "tests/systems/content/test_discussions.py::test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat",
     ),
     _comment(
+        "a discussion is looked for where its node was moved to",
+        "(discussed.key, discussed.route) == (before.key, before.route)",
+        "discussed.key == before.key",
+        "test_comments_of_a_node_that_was_moved_are_found_by_its_older_document",
+    ),
+    _comment(
         "lists leave out what a conversion left",
         'live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]',
         "live = found.items",
@@ -154,13 +160,13 @@ COMMENTS = [
     ),
     _convert(
         "a freeze of a conversion that died ends",
-        '    if frozen["until"] < now:\n',
+        '    if frozen["until"] < server_now(db):\n',
         "    if False:\n",
         "test_a_conversion_that_died_frozen_is_thawed",
     ),
     _convert(
         "a freeze lasts its time",
-        '    if frozen["until"] < now:\n',
+        '    if frozen["until"] < server_now(db):\n',
         "    if True:\n",
         _GUARDS + "test_no_comment_is_written_while_the_discussion_switches",
     ),

@@ -194,6 +194,20 @@ def test_an_edit_shows_and_a_strangers_is_refused(comments: Comments, node: Node
         comments.edit(node, "nowhere", "x")
 
 
+def test_comments_of_a_node_that_was_moved_are_found_by_its_older_document(
+    site: Db, comments: Comments, node: Node
+) -> None:
+    slugs = [comments.post(node, ADA, text)["slug"] for text in ("kept", "gone")]
+    before = Nodes(site).by_id(node["_id"])
+    Nodes(site).move(node, None, "elsewhere")
+    assert comments.get(before, slugs[0])["text"] == "kept"
+    assert comments.edit(before, slugs[0], "changed")["text"] == "changed"
+    comments.delete(before, slugs[1])
+    assert [comment["text"] for comment in comments.page(before).items] == ["changed"]
+    with pytest.raises(UnknownComment):
+        comments.get(before, slugs[1])
+
+
 def test_a_deleted_comment_goes_or_keeps_its_place(comments: Comments, node: Node) -> None:
     keep, gone = comments.post(node, ADA, "keep"), comments.post(node, ADA, "gone")
     comments.delete(node, gone["slug"], by="ada")

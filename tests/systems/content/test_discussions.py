@@ -177,7 +177,7 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     token = conversion._freeze(site, place, 1)
     comments.post(node["_id"], ADA, "after")
     with pytest.raises(Busy):
-        conversion._switch(site, Transactions(site), place, "paged", 2, token, {})
+        conversion._switch(site, Transactions(site), place, "paged", 2, token, {}, None)
     assert [comment["text"] for comment in comments.page(node).items] == ["before", "after"]
 
 
@@ -225,9 +225,8 @@ def _cursor_at(comments: Comments, node: Node, slug: str) -> str | None:
 
 def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
     place = Comments(site)._discussed(node["_id"])
-    target = conversion._target(site, kind, place, place.discussion["epoch"])
-    target.copy(crowd)
-    fields = {**target.fields(), "metadata.num_comments": len(crowd)}
+    fields = conversion.COPIES[kind](site, node["_id"], place.discussion["epoch"], crowd)
+    fields["metadata.num_comments"] = len(crowd)
     site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -21,7 +21,7 @@ from squinney.content.nodes import queries as node_queries
 from squinney.content.nodes import rules
 from squinney.content.nodes.documents import NODES, Node
 from squinney.errors import Forbidden, Invalid
-from squinney.mongo.connect import operation, server_now
+from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page
@@ -85,7 +85,7 @@ class Comments:
         who = rules.checked_author(author)
         said = checked_text(text)
         once = Key.of(key)
-        own = discussions.own_slug(_id_of(node), once) if once else None
+        own = discussions.own_slug(rules.id_of(node), once) if once else None
         tried = False
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
@@ -184,7 +184,7 @@ class Comments:
             first = self._found(storage.get(discussed, discussions.checked_slug(at)), at) if at is not None else None
             return storage.page(discussed, cursor, limit, order, first)
 
-        return self._read(node, attempt, Page([]))
+        return self._where_stored(node, attempt, nothing=Page([]))
 
     @operation(reads_only=True)
     def page_showing(
@@ -220,11 +220,7 @@ class Comments:
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
         """
         wanted = discussions.checked_slug(slug)
-
-        def attempt(discussed: DiscussedNode, storage: Storage) -> Comment | None:
-            return self._found(storage.get(discussed, wanted), slug)
-
-        return self._found(self._read(node, attempt, None), slug)
+        return self._where_stored(node, lambda discussed, storage: self._found(storage.get(discussed, wanted), slug))
 
     @operation(reads_only=True)
     def discussion(self, node: Node | str, slug: str) -> list[Comment]:
@@ -238,7 +234,7 @@ class Comments:
             discussions.require(discussed.discussion["strategy"], "discussion")
             return storage.below(discussed, self._found(storage.get(discussed, wanted), slug), MOST_DISCUSSION)
 
-        return self._read(node, attempt, [])
+        return self._where_stored(node, attempt, nothing=[])
 
     @operation(reads_only=True)
     def count(self, node: Node | str) -> int:
@@ -246,7 +242,7 @@ class Comments:
 
         Raises: `UnknownNode`.
         """
-        return int(self._metadata(_id_of(node)).get("num_comments", 0))
+        return int(self._metadata(rules.id_of(node)).get("num_comments", 0))
 
     @operation(reads_only=True)
     def by_author(self, author_id: str, cursor: str | None = None, limit: int = 50) -> Page[Comment]:
@@ -269,7 +265,7 @@ class Comments:
 
         Raises: `UnknownNode`.
         """
-        discussion = self._metadata(_id_of(node)).get("discussion")
+        discussion = self._metadata(rules.id_of(node)).get("discussion")
         return cast(Strategy, discussion["strategy"]) if discussion else self._strategy
 
     # ---- convert ----
@@ -289,7 +285,7 @@ class Comments:
         """
         if to not in CAPABILITIES:
             raise Invalid(f"to must be one of {', '.join(CAPABILITIES)}", field="to")
-        discussed = self._discussed(_id_of(node), begin=True)
+        discussed = self._discussed(rules.id_of(node), begin=True)
         if discussed is not None and discussed.discussion["strategy"] != to:
             source = self._storages[discussed.discussion["strategy"]]
             conversion.convert(self._db, self._transactions, discussed, source, to)
@@ -298,40 +294,34 @@ class Comments:
     # ---- inside ----
 
     def _where_stored(
-        self, node: Node | str, attempt: Callable[[DiscussedNode, Storage], T], *, begin: bool = False
+        self,
+        node: Node | str,
+        attempt: Callable[[DiscussedNode, Storage], T],
+        *,
+        begin: bool = False,
+        nothing: T | None = None,
     ) -> T:
-        """Try where the node says its comments are; where that has changed, look again."""
+        """Try where the node says its comments are; where that has changed, look again.
+
+        A node without comments gives `nothing`, if that is given.
+        """
         tries = Tries(WAIT_SECONDS, what="the discussion")
-        discussed = self._known_place(node) or self._discussed(_id_of(node), begin=begin)
+        node_id = rules.id_of(node)
+        discussed = _as_discussed(node) or self._discussed(node_id, begin=begin)
         while True:
             if discussed is None:
+                if nothing is not None:
+                    return nothing
                 raise UnknownComment("the node has no comments")
             try:
                 return attempt(discussed, self._storages[discussed.discussion["strategy"]])
             except Stale as stale:
                 tries.pause(stale)
-                discussed = self._discussed(_id_of(node), begin=begin)
+                discussed = self._discussed(node_id, begin=begin)
             except UnknownComment:  # looked for where the discussion was a moment ago?
-                epoch = discussed.discussion["epoch"]
-                discussed = self._discussed(_id_of(node), begin=begin)
-                if discussed is None or discussed.discussion["epoch"] == epoch:
+                before, discussed = discussed, self._discussed(node_id, begin=begin)
+                if discussed is None or (discussed.key, discussed.route) == (before.key, before.route):
                     raise
-
-    def _read(self, node: Node | str, attempt: Callable[[DiscussedNode, Storage], T], nothing: T) -> T:
-        """Like a write, but a node without a discussion gives `nothing`, and so does an old document a second look."""
-        discussed = self._known_place(node) or self._discussed(_id_of(node))
-        if discussed is None:
-            return nothing
-        try:
-            return attempt(discussed, self._storages[discussed.discussion["strategy"]])
-        except (Stale, UnknownComment):
-            return self._where_stored(_id_of(node), attempt)
-
-    def _known_place(self, node: Node | str) -> DiscussedNode | None:
-        _id_of(node)
-        if isinstance(node, str) or "discussion" not in node.get("metadata", {}):
-            return None
-        return _as_place(node["_id"], cast(Document, node["metadata"]))
 
     def _discussed(self, node_id: str, *, begin: bool = False) -> DiscussedNode | None:
         metadata = self._metadata(node_id)
@@ -340,8 +330,8 @@ class Comments:
                 return None
             metadata["discussion"] = self._begin(node_id)
         if frozen := metadata["discussion"].get("frozen"):
-            conversion.thaw_if_expired(self._db, node_id, frozen, server_now(self._db))
-        return _as_place(node_id, metadata)
+            conversion.thaw_if_expired(self._db, node_id, frozen)
+        return _as_discussed({"_id": node_id, "metadata": metadata})
 
     def _begin(self, node_id: str) -> Document:
         """The first comment settles the strategy: one update, which only one of several first comments makes."""
@@ -365,13 +355,13 @@ class Comments:
         return comment
 
 
-def _as_place(node_id: str, metadata: Mapping[str, Any]) -> DiscussedNode:
-    return DiscussedNode(node_id, rules.route(metadata), metadata["discussion"], metadata.get("num_comment_pages", 0))
-
-
-def _id_of(node: Node | str) -> str:
-    node_id = node.get("_id") if isinstance(node, Mapping) else node
-    return checks.identifier(node_id, "node")
+def _as_discussed(node: Any) -> DiscussedNode | None:
+    """What the node says of its discussion; nothing where it has none, or only its id is given."""
+    metadata = {} if isinstance(node, str) else node.get("metadata", {})
+    if "discussion" not in metadata:
+        return None
+    pages = metadata.get("num_comment_pages", 0)
+    return DiscussedNode(node["_id"], rules.route(metadata), metadata["discussion"], pages)
 
 
 def checked_text(text: Any) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Any, Protocol, cast
+from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import bson
 from pymongo import DeleteMany, InsertOne, ReplaceOne
@@ -39,28 +40,16 @@ KEEP_OLD_SECONDS = 600
 GIVEN_UP_SECONDS = 3_600
 
 
-class Target(Protocol):
-    """Where copies go."""
-
-    def copy(self, comments: Iterable[Comment]) -> None:
-        """Make the copies equal to `comments`; what is equal already is left alone."""
-        ...
-
-    def fields(self) -> Document:
-        """What the node says when it has switched."""
-        ...
-
-
 def convert(db: Db, transactions: Transactions, discussed: DiscussedNode, source: Storage, to: Strategy) -> None:
     """Claim, copy, freeze, copy the rest, switch."""
     epoch = _claim(db, discussed)
     notice = _note_copies(db, discussed, to, epoch)
-    target = _target(db, to, discussed, epoch)
-    target.copy(source.all(discussed))
+    copy = partial(COPIES[to], db, discussed.node_id, epoch)
+    copy(source.all(discussed))
     token = _freeze(db, discussed, epoch)
     try:
-        target.copy(source.all(discussed))
-        _switch(db, transactions, discussed, to, epoch, token, target.fields(), notice)
+        fields = copy(source.all(discussed))
+        _switch(db, transactions, discussed, to, epoch, token, fields, notice)
     except BaseException:
         with suppress(Unavailable):  # a freeze that stays is lifted when its time is over
             _thaw(db, discussed.node_id, token)
@@ -112,9 +101,9 @@ def _thaw(db: Db, node_id: str, token: str) -> None:
     db[NODES].update_one(where, {"$unset": {"metadata.discussion.frozen": ""}})
 
 
-def thaw_if_expired(db: Db, node_id: str, frozen: Document, now: datetime) -> None:
+def thaw_if_expired(db: Db, node_id: str, frozen: Document) -> None:
     """End the freeze of a conversion that died; its token keeps it from switching afterwards."""
-    if frozen["until"] < now:
+    if frozen["until"] < server_now(db):
         _thaw(db, node_id, frozen["token"])
 
 
@@ -135,7 +124,7 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
         if discussion["epoch"] >= epoch or discussion["claimed"] != epoch:
             return bool(discussion["epoch"] != epoch)
         if frozen := discussion.get("frozen"):
-            thaw_if_expired(db, node_id, frozen, server_now(db))
+            thaw_if_expired(db, node_id, frozen)
         tries.pause()
 
 
@@ -155,7 +144,7 @@ def _switch(
     epoch: int,
     token: str,
     fields: Document,
-    notice: str | None = None,
+    notice: str | None,
 ) -> None:
     discussion = {"metadata.discussion.strategy": to, "metadata.discussion.epoch": epoch}
     leaving = {"metadata.discussion.frozen": ""}
@@ -180,99 +169,64 @@ def _switch(
     transactions.run("convert-discussion", steps)
 
 
-def _target(db: Db, to: Strategy, discussed: DiscussedNode, epoch: int) -> Target:
-    kinds: dict[Strategy, Any] = {"separate": _ToSeparate, "embedded": _ToEmbedded, "paged": _ToPaged}
-    return cast(Target, kinds[to](db, discussed, epoch))
+# ---- copies: made equal to the comments; what is equal already is left alone. Each says what the node is to say ----
 
 
-class _ToSeparate:
-    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
-        self._collection = db[COMMENTS]
-        self._node_id = discussed.node_id
-        self._epoch = epoch
-
-    def copy(self, comments: Iterable[Comment]) -> None:
-        stored = self._collection.find({"node_id": self._node_id}, {"version": 1, "num_replies": 1, "epoch": 1})
-        known = {comment["_id"]: _state(comment) for comment in stored if comment.get("epoch") == self._epoch}
-        writes: list[Any] = []
-        if not known:
-            writes.append(DeleteMany({"node_id": self._node_id, "epoch": {"$lt": self._epoch}}))
-        for comment in comments:
-            before = known.pop(comment["_id"], None)
-            if before != _state(comment):
-                writes.append(self._write_of(comment, new=before is None))
-            if len(writes) >= BATCH:
-                _write(self._collection, writes)
-                writes = []
-        gone = {"node_id": self._node_id, "_id": {"$in": list(known)}, "epoch": self._epoch}
-        _write(self._collection, [*writes, *([DeleteMany(gone)] if known else [])])
-
-    def _write_of(self, comment: Comment, *, new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
-        copied = {**comment, "epoch": self._epoch}
-        if new:
-            return InsertOne(copied)
-        where = {"_id": comment["_id"], "node_id": self._node_id, "slug": comment["slug"], "epoch": self._epoch}
-        return ReplaceOne(where, copied)
-
-    def fields(self) -> Document:
-        return {"metadata.num_comment_pages": 0}
+def _copy_to_documents(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]) -> Document:
+    stored = db[COMMENTS].find({"node_id": node_id}, {"version": 1, "num_replies": 1, "epoch": 1})
+    known = {comment["_id"]: _state(comment) for comment in stored if comment.get("epoch") == epoch}
+    writes: list[Any] = []
+    if not known:
+        writes.append(DeleteMany({"node_id": node_id, "epoch": {"$lt": epoch}}))
+    for comment in comments:
+        before = known.pop(comment["_id"], None)
+        if before != _state(comment):
+            where = {"_id": comment["_id"], "node_id": node_id, "slug": comment["slug"], "epoch": epoch}
+            writes.append(_write_of({**comment, "epoch": epoch}, where, is_new=before is None))
+        if len(writes) >= BATCH:
+            _write(db[COMMENTS], writes)
+            writes = []
+    gone = {"node_id": node_id, "_id": {"$in": list(known)}, "epoch": epoch}
+    _write(db[COMMENTS], [*writes, *([DeleteMany(gone)] if known else [])])
+    return {"metadata.num_comment_pages": 0}
 
 
-class _ToEmbedded:
-    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
-        self._comments: list[Comment] = []
-
-    def copy(self, comments: Iterable[Comment]) -> None:
-        size = 0
-        self._comments = []
-        for comment in comments:
-            self._comments.append(comment)
-            size += len(bson.encode(comment)) + 10
-            if size > MOST_EMBEDDED_BYTES:
-                raise DiscussionFull(
-                    f"the discussion is larger than the {MOST_EMBEDDED_BYTES // 2**20} MB that fit in a node",
-                    limit=MOST_EMBEDDED_BYTES,
-                )
-
-    def fields(self) -> Document:
-        return {"metadata.num_comment_pages": 0, "metadata.comments": self._comments}
+def _copy_to_node(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]) -> Document:
+    size = 0
+    copied = []
+    for comment in comments:
+        copied.append(comment)
+        size += len(bson.encode(comment)) + 10
+        if size > MOST_EMBEDDED_BYTES:
+            raise DiscussionFull(
+                f"the discussion is larger than the {MOST_EMBEDDED_BYTES // 2**20} MB that fit in a node",
+                limit=MOST_EMBEDDED_BYTES,
+            )
+    return {"metadata.num_comment_pages": 0, "metadata.comments": copied}
 
 
-class _ToPaged:
-    def __init__(self, db: Db, discussed: DiscussedNode, epoch: int) -> None:
-        self._collection = db[PAGES]
-        self._node_id = discussed.node_id
-        self._epoch = epoch
-        self._pages = 0
+def _copy_to_pages(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]) -> Document:
+    everything = sorted(comments, key=lambda comment: comment["_id"])
+    stored = db[PAGES].find({"node_id": node_id, "epoch": epoch})
+    known = {page["page"]: [_state(comment) for comment in page["comments"]] for page in stored}
+    pages = -(-len(everything) // COMMENTS_A_PAGE)
+    writes: list[Any] = [DeleteMany({"node_id": node_id, "epoch": {"$lt": epoch}})]
+    writes.append(DeleteMany({"node_id": node_id, "epoch": epoch, "page": {"$gt": pages}}))
+    for number in range(1, pages + 1):
+        items = everything[(number - 1) * COMMENTS_A_PAGE : number * COMMENTS_A_PAGE]
+        if known.get(number) != [_state(comment) for comment in items]:
+            where = {"_id": page_id(node_id, epoch, number), "node_id": node_id, "page": number}
+            page = {**where, "epoch": epoch, "count": len(items), "comments": items}
+            writes.append(_write_of(page, where, is_new=number not in known))
+    _write(db[PAGES], writes)
+    return {"metadata.num_comment_pages": pages}
 
-    def copy(self, comments: Iterable[Comment]) -> None:
-        everything = sorted(comments, key=lambda comment: comment["_id"])
-        stored = self._collection.find({"node_id": self._node_id, "epoch": self._epoch})
-        known = {page["page"]: [_state(comment) for comment in page["comments"]] for page in stored}
-        self._pages = -(-len(everything) // COMMENTS_A_PAGE)
-        writes: list[Any] = [DeleteMany({"node_id": self._node_id, "epoch": {"$lt": self._epoch}})]
-        writes.append(DeleteMany({"node_id": self._node_id, "epoch": self._epoch, "page": {"$gt": self._pages}}))
-        for number in range(1, self._pages + 1):
-            items = everything[(number - 1) * COMMENTS_A_PAGE : number * COMMENTS_A_PAGE]
-            if known.get(number) != [_state(comment) for comment in items]:
-                writes.append(self._page(number, items, new=number not in known))
-        _write(self._collection, writes)
 
-    def _page(self, number: int, items: list[Comment], *, new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
-        page = {
-            "_id": page_id(self._node_id, self._epoch, number),
-            "node_id": self._node_id,
-            "page": number,
-            "epoch": self._epoch,
-            "count": len(items),
-            "comments": items,
-        }
-        if new:
-            return InsertOne(page)
-        return ReplaceOne({"_id": page["_id"], "node_id": self._node_id, "page": number}, page)
+COPIES = {"separate": _copy_to_documents, "embedded": _copy_to_node, "paged": _copy_to_pages}
 
-    def fields(self) -> Document:
-        return {"metadata.num_comment_pages": self._pages}
+
+def _write_of(copy: Document, where: Document, *, is_new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
+    return InsertOne(copy) if is_new else ReplaceOne(where, copy)
 
 
 def _state(comment: Any) -> tuple[Any, ...]:

@@ -13,13 +13,13 @@ from typing import Any, Literal, Protocol, cast
 from squinney import checks
 from squinney.content.comments.documents import MOST_COMMENT_DEPTH, Comment, Discussion, Strategy
 from squinney.content.documents import Author
-from squinney.content.errors import StrategyCannot, UnknownComment, UnknownNode
+from squinney.content.errors import StrategyCannot, UnknownComment
 from squinney.content.nodes.documents import NODES
 from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
-from squinney.transactions import PROTOCOL_FIELDS, Key, KeyReused, Stale, Step
+from squinney.transactions import PROTOCOL_FIELDS, Key, KeyReused, Plan, Stale, Step, Transactions
 
 Order = Literal["chronological", "threaded"]
 STAMP = "%Y.%m.%d.%H.%M.%S.%f"
@@ -165,14 +165,17 @@ def new_comment(
     }
 
 
-def recorded(comment: Comment) -> Document:
-    """What a key's record keeps of a comment for a week: not what was said, and by whom, so that it can be erased."""
-    return {name: value for name, value in comment.items() if name not in ("text", "author")}
+def post_once(transactions: Transactions, steps: list[Step], comment: Comment, key: Key | None) -> Comment:
+    """Run the steps that store a comment; returns it, or the one that was posted with that key before.
 
-
-def repeated(record: Any, comment: Comment) -> Comment:
-    """The comment that was posted with a key. The words are the same, or the key would have been refused."""
-    return cast(Comment, {**record, "text": comment["text"], "author": comment["author"]})
+    A key's record stays for a week, without what was said and by whom, so that it can be erased. The words are the
+    same, or the key would have been refused.
+    """
+    said = {"text": comment["text"], "author": comment["author"]}
+    record = {name: value for name, value in comment.items() if name not in said}
+    arguments = {"node": comment["node_id"], "text": comment["text"], "reply_to": comment["slug"].rpartition("/")[0]}
+    outcome = transactions.run("post-comment", Plan(steps, result=record), key=key, arguments=arguments)
+    return cast(Comment, {**outcome.result, **said})
 
 
 def same(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
@@ -213,13 +216,8 @@ def node_step(
         route=discussed.route,
         guard={**discussed.guard, **(guard or {})},
         give={"$inc": nonzero} if nonzero else None,
-        refused=stale_or_gone,
+        refused=lambda _: Stale("the discussion or its node has moved"),
     )
-
-
-def stale_or_gone(found: Document | None) -> SquinneyError:
-    """The refusal of a write whose node is not as it was."""
-    return Stale("the discussion has moved") if found else UnknownNode("the node is gone")
 
 
 def unanswerable(found: Document | None) -> SquinneyError:

@@ -12,13 +12,13 @@ from operator import itemgetter
 from typing import Any
 
 from squinney.content.comments import queries
-from squinney.content.comments.discussions import DiscussedNode, Order, cannot, node_step, plain, recorded, repeated
+from squinney.content.comments.discussions import DiscussedNode, Order, cannot, node_step, plain, post_once
 from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
 from squinney.patterns.paging import Page, cursor_after, keys_of
-from squinney.transactions import Key, Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
 _BY_ID = itemgetter("_id")
@@ -67,17 +67,11 @@ class Paged:
         Of the threads that find the last page full one makes the next, and the others look again.
         """
         if discussed.pages and not self._is_full(discussed, discussed.pages):
-            return self._run(_push_steps(discussed, comment), comment, key)
+            return post_once(self._transactions, _push_steps(discussed, comment), comment, key)
         with self._fair_locks.of(discussed.node_id) as crowded:
             if crowded:
                 raise Stale("the discussion has a new page")
-            return self._run(self._new_page_steps(discussed, comment), comment, key)
-
-    def _run(self, steps: list[Step], comment: Comment, key: Key | None) -> Comment:
-        arguments = {"node": comment["node_id"], "text": comment["text"]}
-        plan = Plan(steps, result=recorded(comment))
-        outcome = self._transactions.run("post-comment", plan, key=key, arguments=arguments)
-        return repeated(outcome.result, comment)
+            return post_once(self._transactions, self._new_page_steps(discussed, comment), comment, key)
 
     def _new_page_steps(self, discussed: DiscussedNode, comment: Comment) -> list[Step]:
         number = discussed.pages + 1

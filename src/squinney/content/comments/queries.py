@@ -12,6 +12,7 @@ from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
+_A_COMMENT = "2026.01.01.00.00.00.000000:aaaa"
 
 
 COMMENT = Query(
@@ -20,56 +21,20 @@ COMMENT = Query(
     where=lambda node_id, epoch, slug: visible({"node_id": node_id, "slug": slug, "epoch": epoch}),
     example={"node_id": "n", "epoch": 1, "slug": "s"},
 )
+# `bounds` say where a page begins, or a thread ends. An `_id` begins with the very time that `posted` is cut from, so
+# one bound on each is one place in the index.
 CHRONOLOGICAL = Query(
     "comments.chronological",
     COMMENTS,
-    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
-    example={"node_id": "n", "epoch": 1},
+    where=lambda node_id, epoch, bounds: visible({"node_id": node_id, "epoch": epoch, **bounds}),
+    example={"node_id": "n", "epoch": 1, "bounds": {"posted": {"$gte": _THEN}, "_id": {"$gt": _A_COMMENT}}},
     sort=[("posted", 1), ("_id", 1)],
 )
 THREADED = Query(
     "comments.threaded",
     COMMENTS,
-    where=lambda node_id, epoch: visible({"node_id": node_id, "epoch": epoch}),
-    example={"node_id": "n", "epoch": 1},
-    sort=[("full_slug", 1)],
-)
-CHRONOLOGICAL_FROM = Query(
-    "comments.chronological-from",
-    COMMENTS,
-    # An `_id` begins with the very time that `posted` is cut from, so one bound on each is one place in the index.
-    where=lambda node_id, epoch, posted, comment_id, inclusive=False: visible(
-        {
-            "node_id": node_id,
-            "epoch": epoch,
-            "posted": {"$gte": posted},
-            "_id": {"$gte" if inclusive else "$gt": comment_id},
-        }
-    ),
-    example={"node_id": "n", "epoch": 1, "posted": _THEN, "comment_id": "2026.01.01.00.00.00.000000:aaaa"},
-    sort=[("posted", 1), ("_id", 1)],
-)
-THREADED_FROM = Query(
-    "comments.threaded-from",
-    COMMENTS,
-    where=lambda node_id, epoch, full_slug, inclusive=False: visible(
-        {"node_id": node_id, "epoch": epoch, "full_slug": {"$gte" if inclusive else "$gt": full_slug}}
-    ),
-    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
-    sort=[("full_slug", 1)],
-)
-
-
-def below(full_slug: str) -> Document:
-    """The comment and all below it. `0` is the character behind `/`, so no sibling with a longer slug is met."""
-    return {"$or": [{"full_slug": full_slug}, {"full_slug": {"$gt": f"{full_slug}/", "$lt": f"{full_slug}0"}}]}
-
-
-DISCUSSION = Query(
-    "comments.discussion",
-    COMMENTS,
-    where=lambda node_id, epoch, full_slug: visible({"node_id": node_id, "epoch": epoch, **below(full_slug)}),
-    example={"node_id": "n", "epoch": 1, "full_slug": "2026.01.01.00.00.00.000000:aaaa"},
+    where=lambda node_id, epoch, bounds: visible({"node_id": node_id, "epoch": epoch, **bounds}),
+    example={"node_id": "n", "epoch": 1, "bounds": {"full_slug": {"$gte": _A_COMMENT, "$lt": f"{_A_COMMENT}0"}}},
     sort=[("full_slug", 1)],
 )
 BY_AUTHOR = Query(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from squinney.content.comments import queries
@@ -11,16 +11,14 @@ from squinney.content.comments.discussions import (
     Order,
     node_step,
     plain,
-    recorded,
-    repeated,
+    post_once,
     unanswerable,
 )
 from squinney.content.comments.documents import COMMENTS, Comment
 from squinney.errors import Invalid
-from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cut, keys_of
-from squinney.transactions import Key, Plan, Stale, Step, Transactions
+from squinney.transactions import Key, Stale, Step, Transactions
 
 
 class Separate:
@@ -34,8 +32,8 @@ class Separate:
         self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
     ) -> Page[Comment]:
         """One query, whatever the page."""
-        query, from_here = _position_in(order, cursor, at)
-        found = query.find(self._db, limit=limit + 1, **discussed.key, **from_here)
+        query = queries.CHRONOLOGICAL if order == "chronological" else queries.THREADED
+        found = query.find(self._db, limit=limit + 1, **discussed.key, bounds=_bounds(query.sort, cursor, at))
         return cut(list(found), query.sort, limit=limit).map(plain)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
@@ -45,7 +43,9 @@ class Separate:
 
     def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
         """One query over a range of the thread's index."""
-        found = queries.DISCUSSION.find(self._db, **discussed.key, full_slug=comment["full_slug"], limit=limit)
+        # `0` is the character behind `/`, so no sibling with a longer slug is met.
+        thread = {"full_slug": {"$gte": comment["full_slug"], "$lt": f"{comment['full_slug']}0"}}
+        found = queries.THREADED.find(self._db, **discussed.key, bounds=thread, limit=limit)
         return [plain(comment) for comment in found]
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
@@ -53,10 +53,7 @@ class Separate:
         steps = [node_step(discussed, 1), self._insert(discussed, comment)]
         if parent:
             steps.append(self._step(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=unanswerable))
-        arguments = {"node": discussed.node_id, "text": comment["text"], "reply_to": parent["slug"] if parent else None}
-        plan = Plan(steps, result=recorded(comment))
-        outcome = self._transactions.run("post-comment", plan, key=key, arguments=arguments)
-        return repeated(outcome.result, comment)
+        return post_once(self._transactions, steps, comment, key)
 
     def _insert(self, discussed: DiscussedNode, comment: Comment) -> Step:
         return Step(
@@ -102,29 +99,17 @@ class Separate:
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
         """By the index of times."""
-        for comment in queries.CHRONOLOGICAL.find(self._db, **discussed.key):
+        for comment in queries.CHRONOLOGICAL.find(self._db, **discussed.key, bounds={}):
             yield plain(comment)
 
 
-def _position_in(order: Order, cursor: str | None, at: Comment | None) -> tuple[Query, Document]:
-    """The query for the order, from its beginning, from a comment on, or behind a cursor."""
-    if order == "chronological":
-        if not (at or cursor):
-            return queries.CHRONOLOGICAL, {}
-        keys = {"posted": at["posted"], "_id": at["_id"]} if at else _keys(queries.CHRONOLOGICAL, cursor)
-        return queries.CHRONOLOGICAL_FROM, {
-            "posted": keys["posted"],
-            "comment_id": keys["_id"],
-            "inclusive": at is not None,
-        }
-    if not (at or cursor):
-        return queries.THREADED, {}
-    full_slug = at["full_slug"] if at else _keys(queries.THREADED, cursor)["full_slug"]
-    return queries.THREADED_FROM, {"full_slug": full_slug, "inclusive": at is not None}
-
-
-def _keys(query: Query, cursor: str | None) -> Document:
-    keys = keys_of(query.sort, cursor)
+def _bounds(sort: Sequence[tuple[str, int]], cursor: str | None, at: Comment | None) -> Document:
+    """The place in an order where a page begins: at a comment, behind a cursor, or at its beginning."""
+    if at:
+        return {name: {"$gte": at[name]} for name, _ in sort}  # type: ignore[literal-required]
+    if not cursor:
+        return {}
+    keys = keys_of(sort, cursor)
     if not all(isinstance(value, datetime if name == "posted" else str) for name, value in keys.items()):
         raise Invalid("cursor is not one that this list gave", field="cursor")
-    return keys
+    return {name: {"$gte" if name == "posted" else "$gt": value} for name, value in keys.items()}

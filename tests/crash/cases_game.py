@@ -9,7 +9,7 @@ from typing import Any
 from squinney.game import World
 from squinney.game.demo import demo
 from squinney.game.jobs import wander
-from squinney.game.loading import make
+from squinney.game.loading import insert_rooms
 from squinney.mongo.schema import Db
 from squinney.testing import Case
 from squinney.testing.crash.cases import transactions
@@ -19,7 +19,7 @@ Act = Callable[[World], object]
 Holds = Callable[[World], bool]
 KEY = "once"
 GOLD = 150
-make.ROOMS_AT_ONCE = 10  # the demo is three transactions
+insert_rooms.ROOMS_AT_ONCE = 10  # the demo is three transactions
 
 
 def _world(db: Db, mode: Mode = "auto") -> World:

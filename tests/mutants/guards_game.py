@@ -12,36 +12,36 @@ _draft = guards_of("squinney.game.actions.draft", TESTS)
 _action = guards_of("squinney.game.actions.action", MEMORY)
 _walking = guards_of("squinney.game.actions.walking", TESTS)
 _carrying = guards_of("squinney.game.actions.carrying", TESTS)
-_moving = guards_of("squinney.game.actions.moving", TESTS)
+_transfer = guards_of("squinney.game.actions.transfer", TESTS)
 _using = guards_of("squinney.game.actions.using", TESTS)
 _trading = guards_of("squinney.game.actions.trading", TESTS)
 _rules = guards_of("squinney.game.rules", TESTS)
-_making = guards_of("squinney.game.making", MEMORY)
-_names = guards_of("squinney.game.making", TESTS)
+_new_documents = guards_of("squinney.game.new_documents", MEMORY)
+_names = guards_of("squinney.game.new_documents", TESTS)
 _building = guards_of("squinney.game.building", TESTS)
-_rooms = guards_of("squinney.game.rooms", "tests/systems/game/test_rooms.py")
+_room_copies = guards_of("squinney.game.room_copies", "tests/systems/game/test_rooms.py")
 _live = guards_of("squinney.game.surface.live", API)
 _listeners = guards_of("squinney.game.surface.listeners", API)
 _audit = guards_of("squinney.game.repair.audit", "tests/systems/game/test_repair.py")
-_fitting = guards_of("squinney.game.repair.fitting", "tests/systems/game/test_large_audit.py")
-_loading = guards_of("squinney.game.loading.make", "tests/systems/game/test_loading.py")
-_plain = guards_of("squinney.game.loading.plain", "tests/systems/game/test_loading.py")
+_quick_check = guards_of("squinney.game.repair.quick_check", "tests/systems/game/test_large_audit.py")
+_insert_rooms = guards_of("squinney.game.loading.insert_rooms", "tests/systems/game/test_loading.py")
+_yaml_and_json = guards_of("squinney.game.loading.yaml_and_json", "tests/systems/game/test_loading.py")
 _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
-    _fitting(
+    _quick_check(
         "bags in each other are not plainly right",
         '_leads_out(item["holder"], around)\n',
         "True\n",
         "test_damage_anywhere_is_found_as_by_a_look_at_each",
     ),
-    _fitting(
+    _quick_check(
         "a bag's things are counted",
         'and (item["count"], item["things"]) == (len(own), sum(rules.size_of(one) for one in own))',
         "",
         "test_damage_anywhere_is_found_as_by_a_look_at_each",
     ),
-    _loading(
+    _insert_rooms(
         "a name that is taken is told of",
         "if known in self._names:",
         "if False:",
@@ -77,7 +77,7 @@ GUARDS = [
         "trusting=True)",
         "test_a_purse_that_another_process_emptied_is_empty",
     ),
-    _making(
+    _new_documents(
         "a thing made anew under an old id has another version",
         "random.randrange(1, 2**31)",
         "1",
@@ -101,25 +101,25 @@ GUARDS = [
         "if False:",
         f"{RACES}::test_of_fifty_grabbers_one_has_it",
     ),
-    _moving(
+    _transfer(
         "a container goes neither into itself nor into what it holds",
         'if self._item["_id"] in {one["_id"] for one in chain}:',
         "if False:",
         "test_a_container_goes_neither_into_itself_nor_into_what_it_holds",
     ),
-    _moving(
+    _transfer(
         "a bag holds no more than its capacity",
         'if sign > 0 and container["load"] > container.get("capacity", 0):',
         "if False:",
         "test_bags_have_limits",
     ),
-    _moving(
+    _transfer(
         "bags nest to a limit",
         "if len(chain) + height_of(self._entry) > DEEPEST:",
         "if False:",
         "test_bags_have_limits",
     ),
-    _moving(
+    _transfer(
         "a stack loses what is taken from it",
         'self._item["qty"] -= self._qty\n        kept',
         "kept",
@@ -185,19 +185,19 @@ GUARDS = [
         "if False:",
         "test_a_player_does_so_much_a_minute_in_whatever_process",
     ),
-    _rooms(
+    _room_copies(
         "who has a newer copy of the room keeps it",
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)',
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=10**9)',
         "test_an_old_room_does_not_replace_a_newer_copy",
     ),
-    _rooms(
+    _room_copies(
         "rooms that wait for their refresh get it before the place is saved",
         "follow(self._see, stop=self._stop, settle=self._refresh)",
         "follow(self._see, stop=self._stop)",
         "test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved",
     ),
-    _rooms(
+    _room_copies(
         "a refresh that failed is made again",
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))\n"
         "            self._changed.difference_update(some)",
@@ -211,7 +211,7 @@ GUARDS = [
         "if False:",
         "test_nobody_passes_for_another_by_a_letter_that_cannot_be_seen",
     ),
-    _plain(
+    _yaml_and_json(
         "a file says no more things than memory holds",
         "if len(plan.things) > MOST_THINGS:",
         "if False:",

@@ -20,7 +20,7 @@ from squinney.game.errors import (
 )
 from squinney.game.queries import QUERIES
 from squinney.game.repair import find_problems, repair
-from squinney.game.rooms import Copies
+from squinney.game.room_copies import Copies
 from squinney.game.world import World
 
 __all__ = [

@@ -11,7 +11,7 @@ from squinney.clock import Clock
 from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.moving import Moving
+from squinney.game.actions.transfer import Moving
 from squinney.game.documents import (
     CHARACTERS,
     LOCATIONS,
@@ -22,7 +22,7 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.errors import NameTaken
-from squinney.game.making import character_document, checked_exits, item_document, location_document
+from squinney.game.new_documents import character_document, checked_exits, item_document, location_document
 from squinney.game.records import Records
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db

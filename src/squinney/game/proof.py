@@ -13,7 +13,7 @@ from squinney.errors import Conflict, Invalid, LimitReached, NotFound, Unavailab
 from squinney.game import rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS
 from squinney.game.loading.blueprint import Blueprint
-from squinney.game.loading.make import make
+from squinney.game.loading.insert_rooms import make
 from squinney.game.repair import find_problems
 from squinney.game.world import World
 from squinney.mongo.schema import Db, Document

@@ -23,7 +23,7 @@ from squinney.game.documents import (
 from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation
 from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records
-from squinney.game.rooms import listed, refresh_copies
+from squinney.game.room_copies import listed, refresh_copies
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page

@@ -14,7 +14,7 @@ from squinney.game.actions.walking import Walking
 from squinney.game.building import Building
 from squinney.game.loading.blueprint import Report
 from squinney.game.loading.files import read_world
-from squinney.game.loading.make import make
+from squinney.game.loading.insert_rooms import make
 from squinney.game.memory import MOST_REMEMBERED, Memory
 from squinney.game.reading import Reading
 from squinney.game.records import Records

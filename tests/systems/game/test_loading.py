@@ -14,8 +14,8 @@ from tests.systems.game.conftest import world_in
 from squinney.errors import Invalid
 from squinney.game import World, find_problems
 from squinney.game.demo import demo
-from squinney.game.loading import plain, read_world
-from squinney.game.loading.make import MOST_IN_ROOM
+from squinney.game.loading import read_world, yaml_and_json
+from squinney.game.loading.insert_rooms import MOST_IN_ROOM
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.commands import watched
@@ -389,7 +389,7 @@ def test_what_is_no_list_or_mapping_in_our_own_format_is_told(tmp_path: Path) ->
 
 
 def test_a_few_lines_that_say_thousands_of_things_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "MOST_THINGS", 100)
+    monkeypatch.setattr(yaml_and_json, "MOST_THINGS", 100)
     bags = "".join(f"- &b{n} {{name: bag, kind: container, things: [{f'*b{n - 1}, ' * 8}]}}\n" for n in range(1, 5))
     (tmp_path / "a.yaml").write_text(f"spare:\n- &b0 {{name: bead}}\n{bags}rooms: {{r: {{things: [*b4]}}}}\n")
     with pytest.raises(Invalid, match="more than 100 things"):

@@ -14,7 +14,7 @@ from pymongo.errors import AutoReconnect
 from squinney.errors import Conflict
 from squinney.game import Copies, OutOfReach, World, find_problems, rooms, rules
 from squinney.game.documents import MOST_LISTED
-from squinney.game.rooms import refresh_copies
+from squinney.game.room_copies import refresh_copies
 from squinney.mongo.schema import Db
 
 only_native = pytest.mark.parametrize("world", ["native"], indirect=True)

@@ -10,7 +10,7 @@ from squinney.clock import Clock
 from squinney.errors import Invalid, SquinneyError
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.moving import Moving
+from squinney.game.actions.transfer import Moving
 from squinney.game.documents import MOST_QTY, Character, Event
 from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records

@@ -7,7 +7,7 @@ from squinney.errors import Invalid
 from squinney.game import rules
 from squinney.game.actions.action import Action, check_qty, check_two, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.moving import Moving
+from squinney.game.actions.transfer import Moving
 from squinney.game.documents import MOST_QTY, Event
 from squinney.game.errors import NotMadeForThat, OutOfReach
 from squinney.mongo.connect import operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from squinney.game.actions.action import Action, check_qty, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.moving import Moving
+from squinney.game.actions.transfer import Moving
 from squinney.game.documents import Character, Event, Holder, Item
 from squinney.game.errors import OutOfReach
 from squinney.mongo.connect import operation

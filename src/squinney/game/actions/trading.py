@@ -6,7 +6,7 @@ from squinney import checks
 from squinney.game import rules
 from squinney.game.actions.action import Action, check_two, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.moving import Moving
+from squinney.game.actions.transfer import Moving
 from squinney.game.documents import MOST_QTY, Character, Event
 from squinney.game.errors import NotEnoughGold, NotForSale
 from squinney.mongo.connect import operation

@@ -9,7 +9,7 @@ from typing import Any
 
 from squinney.game.documents import REGIONS
 from squinney.game.loading.blueprint import Blueprint
-from squinney.game.loading.lines import BadLine, Lines, bits, leading_numbers, whole
+from squinney.game.loading.circle_lines import BadLine, Lines, bits, leading_numbers, whole
 
 DIRECTIONS = "neswud"
 ORDER = (".wld", ".obj", ".mob", ".shp", ".zon")  # what others refer to comes first

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from squinney.errors import Invalid
-from squinney.game.loading import circle, plain
+from squinney.game.loading import circle, yaml_and_json
 from squinney.game.loading.blueprint import Blueprint
 
 CIRCLE = (".wld", ".mob", ".obj", ".shp", ".zon")
@@ -32,7 +32,7 @@ def read_world(path: Path | str) -> Blueprint:
         return circle.read([(path.name, _text(path))])
     if path.suffix not in PLAIN:
         raise Invalid(f"{path.name} must end with {', '.join((*PLAIN, *CIRCLE))}", field="file")
-    return plain.read(path.name, _parsed(path))
+    return yaml_and_json.read(path.name, _parsed(path))
 
 
 def _text(path: Path) -> str:

@@ -1,6 +1,6 @@
 """What can be wrong in a world, found and mended. Holders say where things are; lists and counts follow from them.
 
-What is plainly right is found by the hundred (`fitting`). Each other document is read with all that it rests on, and
+What is plainly right is found by the hundred (`quick_check`). Each other document is read with all that it rests on, and
 once more at the end: where anything of it changes meanwhile, or a run has it in hand, it is looked at again. So beside
 players who act, nothing is taken for wrong that is only under way.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_LISTED, NAMES
 from squinney.game.records import Records
-from squinney.game.repair.fitting import HOLDERS, WANTED, fitting, shape_of
+from squinney.game.repair.quick_check import HOLDERS, WANTED, fitting, shape_of
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems, raise_if_away
 from squinney.mongo.schema import Db, Document

@@ -23,7 +23,7 @@ from squinney.game.documents import (
 )
 from squinney.game.errors import NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.loading.blueprint import Blueprint, Report, Unread
-from squinney.game.making import character_document, item_document, location_document
+from squinney.game.new_documents import character_document, item_document, location_document
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Step, Transactions
 

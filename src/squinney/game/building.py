@@ -1,4 +1,4 @@
-"""Making the world: rooms, things and characters."""
+"""Building the world: rooms, things and characters are created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney.clock import Clock
 from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Moving
+from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import (
     CHARACTERS,
     LOCATIONS,
@@ -113,26 +113,26 @@ class Building:
             draft = Draft(self._clock(), self._records)
             made = cast(Item, {**item})
             draft.make(made)
-            moving = Moving(draft, made, None, is_new=True)
+            transfer = Transfer(draft, made, None, is_new=True)
             if location is not None:
-                moving.to_room(checks.identifier(location, "location"))
+                transfer.to_room(checks.identifier(location, "location"))
             elif character is not None:
-                moving.to_character(draft.character(self._records.character(character)), may_join=False)
+                transfer.to_character(draft.character(self._records.character(character)), may_join=False)
             elif container is not None:
-                self._into(draft, moving, container)
+                self._into(draft, transfer, container)
             return Plan(draft.steps(), result=made)
 
         arguments = {"id": id, "kind": kind, **given, **own, **where}
         outcome = self._transactions.run("game thing", build, key=key, arguments=arguments)
         return cast(Item, outcome.result)
 
-    def _into(self, draft: Draft, moving: Moving, container_id: str) -> None:
+    def _into(self, draft: Draft, transfer: Transfer, container_id: str) -> None:
         container = self._records.item(container_id)
         around, outermost = self._records.around(container)
         carrier = None
         if outermost["kind"] == "character":
             carrier = draft.character(self._records.character(str(outermost["id"])))
-        moving.to_container([container, *around], outermost, carrier)
+        transfer.to_container([container, *around], outermost, carrier)
 
     @operation()
     def create_character(

@@ -13,7 +13,7 @@ from squinney.errors import Conflict, Invalid, LimitReached, NotFound, Unavailab
 from squinney.game import rules
 from squinney.game.documents import CHARACTERS, ITEMS, LOCATIONS
 from squinney.game.loading.blueprint import Blueprint
-from squinney.game.loading.insert_rooms import make
+from squinney.game.loading.insert_rooms import insert_rooms
 from squinney.game.repair import find_problems
 from squinney.game.world import World
 from squinney.mongo.schema import Db, Document
@@ -46,7 +46,7 @@ def prepare(db: Db) -> None:
         keeper = {"name": f"keeper {number}", "location": f"room {number}", "gold": GOLD, "kind": "shopkeeper"}
         plan.people[f"k{number}"] = keeper
         plan.things[new_id()] = {"name": "lantern", "character": f"k{number}", "price": 20, "qty": 50}
-    make(db, Transactions(db), plan, utcnow())
+    insert_rooms(db, Transactions(db), plan, utcnow())
     db["proof"].insert_one({"_id": "made", "qty": _all_pieces(db), "gold": World(db).gold()})
 
 

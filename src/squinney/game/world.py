@@ -14,7 +14,7 @@ from squinney.game.actions.walking import Walking
 from squinney.game.building import Building
 from squinney.game.loading.blueprint import Report
 from squinney.game.loading.files import read_world
-from squinney.game.loading.insert_rooms import make
+from squinney.game.loading.insert_rooms import insert_rooms
 from squinney.game.memory import MOST_REMEMBERED, Memory
 from squinney.game.reading import Reading
 from squinney.game.records import Records
@@ -58,4 +58,4 @@ class World(Reading, Building, Walking, Carrying, Packing, Using, Trading):
         After a crash: run it again; it goes on with the rooms that are missing.
         Raises: `Invalid` for a file that cannot be read at all, `Busy`, `Unavailable`.
         """
-        return make(self._db, self._transactions, read_world(file), self._clock())
+        return insert_rooms(self._db, self._transactions, read_world(file), self._clock())

@@ -10,7 +10,7 @@ from squinney.clock import Clock
 from squinney.errors import Invalid, SquinneyError
 from squinney.game import rules
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Moving
+from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import MOST_QTY, Character, Event
 from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records
@@ -60,15 +60,15 @@ class Action:
             return self._drafted(plan, trusting=False)
 
 
-def from_hands(draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Moving]:
+def from_hands(draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Transfer]:
     """A character, and what they carry on its way out of their hands."""
     who = draft.character(draft.records.character(character_id))
     thing = draft.records.item(item_id)
     rules.require_carried(who, thing)
     rules.require_not_in_use(who, thing)
-    moving = Moving(draft, thing, qty)
-    moving.from_character(who)
-    return who, moving
+    transfer = Transfer(draft, thing, qty)
+    transfer.from_character(who)
+    return who, transfer
 
 
 def check_qty(qty: int | None) -> None:

@@ -7,7 +7,7 @@ from squinney.errors import Invalid
 from squinney.game import rules
 from squinney.game.actions.action import Action, check_qty, check_two, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Moving
+from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import MOST_QTY, Event
 from squinney.game.errors import NotMadeForThat, OutOfReach
 from squinney.mongo.connect import operation
@@ -35,10 +35,10 @@ class Carrying(Action):
             here = who["location"]["id"]
             if thing["holder"] != {"kind": "location", "id": here}:
                 raise OutOfReach(f"{thing['name']} does not lie here", item_id=item)
-            moving = Moving(draft, thing, qty)
-            moving.from_room(here)
-            moving.to_character(who)
-            return draft.tell("took", who, f"{who['name']} takes {moving.name}", item_id=item)
+            transfer = Transfer(draft, thing, qty)
+            transfer.from_room(here)
+            transfer.to_character(who)
+            return draft.tell("took", who, f"{who['name']} takes {transfer.name}", item_id=item)
 
         return self._act("pick up", plan, key, {"character": character, "item": item, "qty": qty})
 
@@ -54,9 +54,9 @@ class Carrying(Action):
         check_qty(qty)
 
         def plan(draft: Draft) -> Event:
-            who, moving = from_hands(draft, character, item, qty)
-            moving.to_room(who["location"]["id"])
-            return draft.tell("dropped", who, f"{who['name']} drops {moving.name}", item_id=item)
+            who, transfer = from_hands(draft, character, item, qty)
+            transfer.to_room(who["location"]["id"])
+            return draft.tell("dropped", who, f"{who['name']} drops {transfer.name}", item_id=item)
 
         return self._act("drop", plan, key, {"character": character, "item": item, "qty": qty})
 
@@ -75,11 +75,11 @@ class Carrying(Action):
         check_two(character, to, "to")
 
         def plan(draft: Draft) -> Event:
-            who, moving = from_hands(draft, character, item, qty)
+            who, transfer = from_hands(draft, character, item, qty)
             other = draft.character(draft.records.character(to))
             rules.require_same_room(who, other)
-            moving.to_character(other)
-            text = f"{who['name']} gives {moving.name} to {other['name']}"
+            transfer.to_character(other)
+            text = f"{who['name']} gives {transfer.name} to {other['name']}"
             return draft.tell("gave", who, text, item_id=item, other_id=to)
 
         return self._act("give", plan, key, {"character": character, "to": to, "item": item, "qty": qty})
@@ -99,8 +99,8 @@ class Carrying(Action):
             thing = draft.records.item(item)
             if qty >= thing["qty"]:
                 raise Invalid(f"there are {thing['qty']} of {thing['name']}", field="qty", limit=thing["qty"] - 1)
-            who, moving = from_hands(draft, character, item, qty)
-            moving.to_character(who, may_join=False)
+            who, transfer = from_hands(draft, character, item, qty)
+            transfer.to_character(who, may_join=False)
             made = who["inventory"][-1]["id"]
             return draft.tell("split", who, f"{who['name']} sorts their things", item_id=item, other_id=made)
 
@@ -119,7 +119,7 @@ class Carrying(Action):
 
         def plan(draft: Draft) -> Event:
             thing, other = draft.records.item(item), draft.records.item(onto)
-            who, moving = from_hands(draft, character, item, None)
+            who, transfer = from_hands(draft, character, item, None)
             rules.require_carried(who, other)
             entry = rules.entry_with(who["inventory"], onto)
             if entry is None:
@@ -128,7 +128,7 @@ class Carrying(Action):
                 raise NotMadeForThat(f"{thing['name']} and {other['name']} make no stack", item_id=item)
             if thing["qty"] + other["qty"] > MOST_QTY:
                 raise NotMadeForThat(f"a stack has at most {MOST_QTY}", item_id=onto, limit=MOST_QTY)
-            moving.onto(entry)
+            transfer.onto(entry)
             return draft.tell("stacked", who, f"{who['name']} sorts their things", item_id=item, other_id=onto)
 
         return self._act("stack", plan, key, {"character": character, "item": item, "onto": onto})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from squinney.game.actions.action import Action, check_qty, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Moving
+from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import Character, Event, Holder, Item
 from squinney.game.errors import OutOfReach
 from squinney.mongo.connect import operation
@@ -35,10 +35,10 @@ class Packing(Action):
         check_qty(qty)
 
         def plan(draft: Draft) -> Event:
-            who, moving = from_hands(draft, character, item, qty)
+            who, transfer = from_hands(draft, character, item, qty)
             chain, outermost = _reach(draft, who, container)
-            moving.to_container(chain, outermost, _carrier(who, outermost))
-            text = f"{who['name']} puts {moving.name} into {chain[0]['name']}"
+            transfer.to_container(chain, outermost, _carrier(who, outermost))
+            text = f"{who['name']} puts {transfer.name} into {chain[0]['name']}"
             return draft.tell("put in", who, text, item_id=item, other_id=container)
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}
@@ -70,10 +70,10 @@ class Packing(Action):
             if thing["holder"] != {"kind": "item", "id": container}:
                 raise OutOfReach(f"{thing['name']} is not in there", item_id=item)
             chain, outermost = _reach(draft, who, container)
-            moving = Moving(draft, thing, qty)
-            moving.from_container(chain, outermost, _carrier(who, outermost))
-            moving.to_character(who)
-            text = f"{who['name']} takes {moving.name} out of {chain[0]['name']}"
+            transfer = Transfer(draft, thing, qty)
+            transfer.from_container(chain, outermost, _carrier(who, outermost))
+            transfer.to_character(who)
+            text = f"{who['name']} takes {transfer.name} out of {chain[0]['name']}"
             return draft.tell("took out", who, text, item_id=item, other_id=container)
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}

@@ -6,7 +6,7 @@ from squinney import checks
 from squinney.game import rules
 from squinney.game.actions.action import Action, check_two, from_hands
 from squinney.game.actions.draft import Draft
-from squinney.game.actions.transfer import Moving
+from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import MOST_QTY, Character, Event
 from squinney.game.errors import NotEnoughGold, NotForSale
 from squinney.mongo.connect import operation
@@ -33,12 +33,12 @@ class Trading(Action):
             thing = draft.records.item(item)
             if thing["holder"] != {"kind": "character", "id": shopkeeper} or item in rules.in_use(keeper):
                 raise NotForSale(f"{keeper['name']} does not sell {thing['name']}", item_id=item)
-            moving = Moving(draft, thing, qty)
+            transfer = Transfer(draft, thing, qty)
             price = rules.price_of(thing, qty, keeper["shop"]["sells_at"], rounded_up=True)
             _pay(who, keeper, price)
-            moving.from_character(keeper)
-            moving.to_character(who)
-            text = f"{who['name']} buys {moving.name} for {price} gold"
+            transfer.from_character(keeper)
+            transfer.to_character(who)
+            text = f"{who['name']} buys {transfer.name} for {price} gold"
             return draft.tell("bought", who, text, item_id=item, other_id=shopkeeper)
 
         arguments = {"character": character, "shopkeeper": shopkeeper, "item": item, "qty": qty}
@@ -59,11 +59,11 @@ class Trading(Action):
         def plan(draft: Draft) -> Event:
             _, keeper = _traders(draft, character, shopkeeper)
             thing = draft.records.item(item)
-            who, moving = from_hands(draft, character, item, qty)
+            who, transfer = from_hands(draft, character, item, qty)
             price = rules.price_of(thing, qty, keeper["shop"]["buys_at"], rounded_up=False)
             _pay(keeper, who, price)
-            moving.to_character(keeper)
-            text = f"{who['name']} sells {moving.name} for {price} gold"
+            transfer.to_character(keeper)
+            text = f"{who['name']} sells {transfer.name} for {price} gold"
             return draft.tell("sold", who, text, item_id=item, other_id=shopkeeper)
 
         arguments = {"character": character, "shopkeeper": shopkeeper, "item": item, "qty": qty}

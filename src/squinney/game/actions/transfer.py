@@ -1,4 +1,4 @@
-"""A thing goes from one place to another: taken from where it is, put where it comes to."""
+"""A thing goes from one holder to another: taken from where it is, put where it comes to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS, Stale
 
 
-class Moving:
+class Transfer:
     """One thing, or a part of a stack, on its way in a draft."""
 
     def __init__(self, draft: Draft, item: Item, qty: int | None, *, is_new: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Making a world from its blueprint: some rooms at a time, each with all that is in it."""
+"""The rooms of a blueprint are inserted, some at a time, each with all that is in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_IN_ROOM = 5_000  # documents; a name is one, too
 Place = tuple[str, str]  # of what kind, and which
 
 
-def make(db: Db, transactions: Transactions, plan: Blueprint, at: datetime) -> Report:
+def insert_rooms(db: Db, transactions: Transactions, plan: Blueprint, at: datetime) -> Report:
     """Each run makes some rooms with all that is in them; rooms that are there already stay as they are."""
     report = Report(name=plan.name, start=plan.start)
     for unread in plan.unread:

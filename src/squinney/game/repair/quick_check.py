@@ -1,6 +1,6 @@
 """Which documents of a large world are plainly right, some hundred at a time by a handful of queries.
 
-Nothing is called wrong here: what does not fit, or is not plain to see, `repair` looks at by itself and with care.
+Nothing is called wrong here: what does not fit, or is not plain to see, `audit` looks at by itself and with care.
 """
 
 from __future__ import annotations

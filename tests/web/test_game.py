@@ -77,6 +77,35 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     assert serious(neighbour, axe) == []
 
 
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    enter(page, f"Fay {secrets.token_hex(3)}")
+    page.get_by_role("button", name="north").click()
+    page.get_by_role("button", name="west").click()
+    gold, worn, carried = page.locator("#gold"), page.locator(".worn"), page.locator(".self .things > li")
+    hook, hat = carried.filter(has_text="boat hook"), carried.filter(has_text="oilskin hat")
+    for name, left in (("+2 boat hook", "18"), ("+1 oilskin hat", "7")):
+        page.locator(".lying", has_text=name).get_by_role("button", name="Buy").click()
+        expect(gold).to_have_text(left)
+    hook.locator("summary").click()
+    hook.get_by_role("button", name="Wield").click()
+    expect(worn.locator("div", has_text="both hands")).to_contain_text("+2 boat hook")
+    hat.locator("summary").click()
+    hat.get_by_role("button", name="Wear").click()
+    expect(worn.locator("div", has_text="head")).to_contain_text("+1 oilskin hat")
+    expect(page.get_by_role("log")).to_contain_text("puts on +1 oilskin hat")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # Back to the shop, for the next one.
+    hook.get_by_role("button", name="Put away").click()
+    hook.get_by_role("button", name="Sell for 10 gold").click()
+    expect(gold).to_have_text("17")
+    hat.get_by_role("button", name="Take off").click()
+    hat.get_by_role("button", name="Sell for 5 gold").click()
+    expect(gold).to_have_text("22")
+    expect(worn).not_to_contain_text("+")
+
+
 def test_words_typed_while_others_are_on_their_way_stay(page: Page) -> None:
     enter(page, f"Eve {secrets.token_hex(3)}")
     words, held = page.get_by_label("Say something"), []

@@ -12,15 +12,7 @@ from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
 from squinney.game import queries, rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
-from squinney.game.documents import (
-    CHARACTERS,
-    LOCATIONS,
-    MOST_LISTED,
-    NAMES,
-    Character,
-    Item,
-    Location,
-)
+from squinney.game.documents import CHARACTERS, LOCATIONS, NAMES, Character, Item, Location
 from squinney.game.errors import NameTaken
 from squinney.game.new_documents import character_document, checked_exits, item_document, location_document
 from squinney.game.records import Records
@@ -191,15 +183,16 @@ class Building:
 
     def _birth(self, born: dict[str, Any], location_id: str, *, id_taken: type[SquinneyError] = Conflict) -> list[Step]:
         draft = Draft(self._clock(), self._records)
-        person = {"id": born["_id"], "name": born["name"], "kind": born["kind"]}
-        draft.room(location_id).add("$push", "players", {"$each": [person], "$slice": MOST_LISTED})
-        draft.room(location_id).add("$inc", "player_count", 1)
+        draft.room(location_id).list_person(born)
         draft.tell("arrived", born, f"{born['name']} appears")
         reserved = {"character_id": born["_id"]}
         name = born["name"]
         taken = NameTaken(f"another character is called {name}", name=name)
-        draft.add(Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken))
-        return [*draft.steps(), Step(CHARACTERS, born["_id"], insert=born, refused=id_taken)]
+        return [
+            *draft.steps(),
+            Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken),
+            Step(CHARACTERS, born["_id"], insert=born, refused=id_taken),
+        ]
 
     def _next_id(self, owner: str, most: int) -> str:
         """The id of an owner's next character follows from its number: of two made at once, one finds it taken."""

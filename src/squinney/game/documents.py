@@ -33,6 +33,7 @@ WORDS_COUNT = 5  # acts that what is said counts for: everybody there has to rea
 HolderKind = Literal["character", "location", "item", "void"]
 REGIONS = ("head", "hands", "feet", "body")
 HANDS = ("left", "right", "both")
+INTRINSICS = ("strength", "dexterity", "intelligence", "charisma")
 
 
 class Holder(TypedDict):

@@ -10,8 +10,8 @@ from typing import Any
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.game import rules
-from squinney.game.actions.draft import holder
 from squinney.game.documents import (
+    INTRINSICS,
     MOST_EXITS,
     MOST_GOLD,
     MOST_INTRINSIC,
@@ -21,7 +21,7 @@ from squinney.game.documents import (
     REGIONS,
     Location,
 )
-from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
+from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES, PLAIN_INTRINSIC
 from squinney.patterns.ids import new_id
 from squinney.patterns.polymorphic import newest_version
 
@@ -92,7 +92,7 @@ def item_document(item_id: str | None, kind: str, given: dict[str, Any]) -> dict
         "weight": checks.integer(given.pop("weight"), "weight", least=0, most=MOST_WEIGHT),
         "price": checks.integer(given.pop("price"), "price", least=0, most=10**9),
         "qty": checks.integer(given.pop("qty"), "qty", least=1, most=MOST_QTY if kind in STACKED else 1),
-        "holder": holder("void", None),
+        "holder": rules.holder("void", None),
         # Another one than that of a thing which had the id before: who remembers that one must not take this for it.
         "version": random.randrange(1, 2**31),
         "txns": [],
@@ -180,11 +180,15 @@ def _checked_sheet(
     for name, plain in VITALS.items():
         value = vitals[name] if vitals[name] is not None else plain
         sheet[name] = sheet[f"max_{name}"] = checks.integer(value, name, least=1, most=MOST_VITAL)
-    plain_ones = {"strength": 10, "dexterity": 10, "intelligence": 10, "charisma": 10}
-    if unknown := set(intrinsics) - set(plain_ones):
-        raise Invalid(f"intrinsics are {', '.join(plain_ones)}, not {min(unknown)}", field="intrinsics")
-    checked = {name: checks.integer(value, name, least=1, most=MOST_INTRINSIC) for name, value in intrinsics.items()}
-    return {**sheet, "intrinsics": {**plain_ones, **checked}}
+    checked = checked_intrinsics(intrinsics, least=1, most=MOST_INTRINSIC)
+    return {**sheet, "intrinsics": {**dict.fromkeys(INTRINSICS, PLAIN_INTRINSIC), **checked}}
+
+
+def checked_intrinsics(given: Mapping[str, int], *, least: int, most: int) -> dict[str, int]:
+    """Raises: `Invalid`."""
+    if unknown := set(given) - set(INTRINSICS):
+        raise Invalid(f"intrinsics are {', '.join(INTRINSICS)}, not {min(unknown)}", field="intrinsics")
+    return {name: checks.integer(value, name, least=least, most=most) for name, value in given.items()}
 
 
 def _percent(shop: Mapping[str, int], part: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from squinney.game.documents import CHARACTERS, EVENTS, ITEMS, LOCATIONS, NAMES, HolderKind
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
@@ -165,24 +165,4 @@ GOLD_BALANCE = Pipeline(
     reason="find_problems() reads everything",
 )
 
-QUERIES: list[Query | Pipeline] = [
-    CHARACTER,
-    ITEM,
-    LOCATION,
-    NAME,
-    SOME_NAMES,
-    SOME_ITEMS,
-    SOME_CHARACTERS,
-    SOME_LOCATIONS,
-    HELD,
-    THINGS,
-    PEOPLE,
-    OWNED,
-    LOCATIONS_ALL,
-    STARTS,
-    RECENT,
-    WANDERERS,
-    OUTDATED_COPIES,
-    GOLD,
-    GOLD_BALANCE,
-]
+QUERIES = declared(globals())

@@ -20,7 +20,7 @@ from squinney.game.documents import (
     Item,
     Location,
 )
-from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation
+from squinney.game.errors import UnknownCharacter, UnknownLocation
 from squinney.game.memory import Memory, Remembering
 from squinney.game.records import Records
 from squinney.game.room_copies import listed, refresh_copies
@@ -143,12 +143,8 @@ class Reading:
         Raises: `UnknownCharacter`, `UnknownThing`, `OutOfReach`.
         """
         who = self._records.character(character_id)
-        container = self._records.item(container_id)
-        _, outermost = self._records.around(container)
-        here = {"kind": "location", "id": who["location"]["id"]}
-        if outermost not in ({"kind": "character", "id": character_id}, here):
-            raise OutOfReach(f"{container['name']} is not in reach", item_id=container_id)
-        return self._records.inside(container) or []
+        chain, _ = self._records.in_reach(who, container_id)
+        return self._records.inside(chain[0]) or []
 
     @operation(reads_only=True)
     def descriptions(self, item_ids: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from squinney import checks
 from squinney.game import queries, rules
 from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, Character, Entry, Holder, Item, Location
-from squinney.game.errors import UnknownCharacter, UnknownLocation, UnknownThing
+from squinney.game.errors import OutOfReach, UnknownCharacter, UnknownLocation, UnknownThing
 from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.polymorphic import Types
@@ -65,6 +65,18 @@ class Records:
             found.append(self.item(str(place["id"])))
             place = found[-1]["holder"]
         return found, place
+
+    def in_reach(self, who: Character, container_id: str) -> tuple[list[Item], Holder]:
+        """A container with those around it, and who or what holds them: the character, or the room they are in.
+
+        Raises: `UnknownThing`, `OutOfReach`.
+        """
+        container = self.item(container_id)
+        around, outermost = self.around(container)
+        mine, here = {"kind": "character", "id": who["_id"]}, {"kind": "location", "id": who["location"]["id"]}
+        if outermost not in (mine, here):
+            raise OutOfReach(f"{container['name']} is not in reach", item_id=container_id)
+        return [container, *around], outermost
 
     def inside(self, item: Item) -> list[Entry] | None:
         """What a container holds, as a character lists it; None for what is no container."""

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from pymongo import UpdateMany
 
@@ -43,7 +43,7 @@ def listed(db: Db, room: Location) -> Location:
         return room
     location_id = room["_id"]
     here = queries.PEOPLE.find(db, limit=MOST_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)
-    people: Any = [{"id": one["_id"], "name": one["name"], "kind": one["kind"]} for one in here]
+    people = [rules.person_of(one) for one in here]
     things = queries.THINGS.find(db, limit=MOST_LISTED, kind="location", holder_id=location_id)
     return {**room, "players": people, "inventory": [rules.entry_of(one) for one in things]}
 

@@ -12,8 +12,10 @@ from squinney.game.documents import (
     WEIGHT_PER_STRENGTH,
     Character,
     Entry,
+    Holder,
     Item,
     Location,
+    Person,
 )
 from squinney.game.errors import InUse, NoSpace, OutOfReach, TooFast, TooHeavy
 
@@ -23,6 +25,11 @@ DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "
 
 
 # ---- things ----
+
+
+def holder(kind: Any, holder_id: str | None) -> Holder:
+    """Where a thing is."""
+    return {"kind": kind, "id": holder_id}
 
 
 def weight_of(item: Mapping[str, Any]) -> int:
@@ -161,6 +168,11 @@ def price_of(item: Mapping[str, Any], qty: int, percent: int, *, rounded_up: boo
 
 
 # ---- rooms ----
+
+
+def person_of(character: Mapping[str, Any]) -> Person:
+    """The character as a room lists them."""
+    return {"id": character["_id"], "name": character["name"], "kind": character["kind"]}
 
 
 def copy_of(room: Location) -> dict[str, Any]:

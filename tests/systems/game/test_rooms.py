@@ -12,7 +12,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from squinney.errors import Conflict
-from squinney.game import Copies, OutOfReach, World, find_problems, rooms, rules
+from squinney.game import Copies, OutOfReach, World, find_problems, room_copies, rules
 from squinney.game.documents import MOST_LISTED
 from squinney.game.room_copies import refresh_copies
 from squinney.mongo.schema import Db
@@ -155,14 +155,14 @@ def test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved(worl
 def test_a_refresh_that_failed_is_made_with_the_next(
     world: World, game_db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refresh, calls = rooms.refresh_all_copies, itertools.count(1)
+    refresh, calls = room_copies.refresh_all_copies, itertools.count(1)
 
     def fail_at_first(*given: Any) -> None:
         if next(calls) == 1:
             raise AutoReconnect("the server went away")
         refresh(*given)
 
-    monkeypatch.setattr(rooms, "refresh_all_copies", fail_at_first)
+    monkeypatch.setattr(room_copies, "refresh_all_copies", fail_at_first)
     with Copies(game_db):
         world.create_item("lamp", id="lamp", location="hall")
         wait_until(lambda: copied_things(world, "ann") == ["lamp"])

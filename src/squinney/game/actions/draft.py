@@ -23,7 +23,6 @@ from squinney.game.documents import (
     Character,
     Entry,
     Event,
-    Holder,
     Item,
     Location,
 )
@@ -50,6 +49,16 @@ class RoomChange:
 
     def add(self, operator: str, path: str, value: Any) -> None:
         self.operators.setdefault(operator, {})[path] = value
+
+    def list_person(self, character: Mapping[str, Any]) -> None:
+        """Somebody comes in."""
+        self.add("$push", "players", {"$each": [rules.person_of(character)], "$slice": MOST_LISTED})
+        self.add("$inc", "player_count", 1)
+
+    def unlist_person(self, character: Mapping[str, Any]) -> None:
+        """Somebody leaves."""
+        self.add("$pull", "players", {"id": character["_id"]})
+        self.add("$inc", "player_count", -1)
 
     def list_entry(self, entry: Entry) -> None:
         """One more thing lies there."""
@@ -111,7 +120,6 @@ class Draft:
         self._made: dict[str, Document] = {}
         self._gone: set[str] = set()
         self._own: dict[str, Document] = {}
-        self._more: list[Step] = []
         self.events: list[Event] = []
 
     def character(self, stored: Character) -> Character:
@@ -152,10 +160,6 @@ class Draft:
         for name, paths in operators.items():
             own.setdefault(f"${name}", {}).update(paths)
 
-    def add(self, step: Step) -> None:
-        """A step of another kind."""
-        self._more.append(step)
-
     def tell(self, kind: str, character: Mapping[str, Any], text: str, *, location_id: str = "", **ids: str) -> Event:
         """Tell those in the room, where no other is named, that the character is in."""
         event = {
@@ -185,8 +189,7 @@ class Draft:
         steps += [Step(ITEMS, made["_id"], insert=made) for made in self._made.values()]
         steps += [self._character_step(character) for character in self._characters.values()]
         steps += [change.step(location_id) for location_id, change in self._rooms.items()]
-        steps += [Step(EVENTS, event["_id"], insert=event) for event in self.events]
-        return [*steps, *self._more]
+        return [*steps, *(Step(EVENTS, event["_id"], insert=event) for event in self.events)]
 
     def remember(self, memory: Memory) -> None:
         """The steps are committed: what they left is remembered."""
@@ -257,11 +260,6 @@ def _changed(before: Any, after: Any, names: tuple[str, ...]) -> Document:
 def _add(update: Document, more: Document) -> None:
     for operator, paths in more.items():
         update.setdefault(operator, {}).update(paths)
-
-
-def holder(kind: Any, holder_id: str | None) -> Holder:
-    """Where a thing is."""
-    return {"kind": kind, "id": holder_id}
 
 
 def _copied(stored: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from squinney.game.actions.action import Action, check_qty, from_hands
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
-from squinney.game.documents import Character, Event, Holder, Item
+from squinney.game.documents import Character, Event, Holder
 from squinney.game.errors import OutOfReach
 from squinney.mongo.connect import operation
 from squinney.transactions import Key
@@ -36,7 +36,7 @@ class Packing(Action):
 
         def plan(draft: Draft) -> Event:
             who, transfer = from_hands(draft, character, item, qty)
-            chain, outermost = _reach(draft, who, container)
+            chain, outermost = draft.records.in_reach(who, container)
             transfer.to_container(chain, outermost, _carrier(who, outermost))
             text = f"{who['name']} puts {transfer.name} into {chain[0]['name']}"
             return draft.tell("put in", who, text, item_id=item, other_id=container)
@@ -69,7 +69,7 @@ class Packing(Action):
             thing = draft.records.item(item)
             if thing["holder"] != {"kind": "item", "id": container}:
                 raise OutOfReach(f"{thing['name']} is not in there", item_id=item)
-            chain, outermost = _reach(draft, who, container)
+            chain, outermost = draft.records.in_reach(who, container)
             transfer = Transfer(draft, thing, qty)
             transfer.from_container(chain, outermost, _carrier(who, outermost))
             transfer.to_character(who)
@@ -78,16 +78,6 @@ class Packing(Action):
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}
         return self._act("take out", plan, key, arguments)
-
-
-def _reach(draft: Draft, who: Character, container_id: str) -> tuple[list[Item], Holder]:
-    """The container with those around it, and who or what holds them: the character, or the room they are in."""
-    container = draft.records.item(container_id)
-    around, outermost = draft.records.around(container)
-    mine = {"kind": "character", "id": who["_id"]}
-    if outermost not in (mine, {"kind": "location", "id": who["location"]["id"]}):
-        raise OutOfReach(f"{container['name']} is not in reach", item_id=container_id)
-    return [container, *around], outermost
 
 
 def _carrier(who: Character, outermost: Holder) -> Character | None:

@@ -6,7 +6,7 @@ from typing import cast
 
 from squinney.errors import Invalid
 from squinney.game import rules
-from squinney.game.actions.draft import Draft, holder
+from squinney.game.actions.draft import Draft
 from squinney.game.documents import DEEPEST, MOST_IN_CONTAINER, MOST_QTY, Character, Entry, Holder, Item
 from squinney.game.errors import IntoItself, NoSpace, NotMadeForThat, TooHeavy
 from squinney.game.records import height_of
@@ -77,7 +77,7 @@ class Transfer:
 
     def to_room(self, location_id: str) -> None:
         """It lies on the floor."""
-        self._item["holder"] = holder("location", location_id)
+        self._item["holder"] = rules.holder("location", location_id)
         self._draft.room(location_id).list_entry(rules.entry_of(self._item))
 
     def to_character(self, character: Character, *, may_join: bool = True) -> None:
@@ -86,16 +86,13 @@ class Transfer:
         alike = [one for one in character["inventory"] if may_join and stack and one.get("stack") == stack]
         for entry in alike:
             if entry["qty"] + self._qty <= MOST_QTY:
-                self._join(entry)
+                self.onto(entry)
                 return
-        self._item["holder"] = holder("character", character["_id"])
+        self._item["holder"] = rules.holder("character", character["_id"])
         character["inventory"] = [*character["inventory"], self._entry]
 
     def onto(self, entry: Entry) -> None:
         """It lies on that stack."""
-        self._join(entry)
-
-    def _join(self, entry: Entry) -> None:
         stack = self._draft.item(self._draft.records.item(entry["id"]))
         if stack["qty"] != entry["qty"]:
             raise Stale("the stack changed while it was read")
@@ -122,7 +119,7 @@ class Transfer:
         if len(chain) + height_of(self._entry) > DEEPEST:
             raise NoSpace(f"bags go into bags {DEEPEST} deep, and no deeper", limit=DEEPEST)
         self._weigh(chain, outermost, carrier, 1)
-        self._item["holder"] = holder("item", container["_id"])
+        self._item["holder"] = rules.holder("item", container["_id"])
         if carrier is not None:
             listed = rules.entry_with(carrier["inventory"], container["_id"])
             if listed is None:
@@ -131,7 +128,7 @@ class Transfer:
 
     def _weigh(self, chain: list[Item], outermost: Holder, carrier: Character | None, sign: int) -> None:
         """Every container around it gains or loses its weight: so a change inside one is seen by all who hold it."""
-        weight = sign * rules.weight_of(self._entry_item())
+        weight = sign * self._entry["weight"]
         more = sign * rules.size_of(self._item) if self._whole or sign > 0 else 0
         for depth, stored in enumerate(chain):
             container = self._draft.item(stored)
@@ -149,6 +146,3 @@ class Transfer:
                 entry["count"] = entry.get("count", 0) + direct
             if carrier is None and depth == len(chain) - 1:
                 self._draft.room(str(outermost["id"])).change_entry(container["_id"], weight=weight, count=direct)
-
-    def _entry_item(self) -> Item:
-        return cast(Item, {**self._item, "qty": self._qty})

@@ -11,10 +11,9 @@ from squinney.game.actions.action import Action
 from squinney.game.actions.draft import Draft
 from squinney.game.documents import HANDS, MOST_VITAL, Character, Event, Item
 from squinney.game.errors import InUse, NotMadeForThat, OutOfReach
+from squinney.game.new_documents import checked_intrinsics
 from squinney.mongo.connect import operation
 from squinney.transactions import Key, Stale
-
-INTRINSICS = ("strength", "dexterity", "intelligence", "charisma")
 
 
 class Using(Action):
@@ -132,11 +131,9 @@ class Using(Action):
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `Invalid`, `UnknownCharacter`, `Busy`, `KeyReused`, `StillRunning`, `Unavailable`.
         """
-        more = dict(intrinsics or {})
-        for name, value in {"health": health, "mana": mana, **more}.items():
+        for name, value in {"health": health, "mana": mana}.items():
             checks.integer(value, name, least=-MOST_VITAL, most=MOST_VITAL)
-        if unknown := set(more) - set(INTRINSICS):
-            raise Invalid(f"intrinsics are {', '.join(INTRINSICS)}, not {min(unknown)}", field="intrinsics")
+        more = checked_intrinsics(intrinsics or {}, least=-MOST_VITAL, most=MOST_VITAL)
 
         def plan(draft: Draft) -> Event:
             who = draft.character(draft.records.character(character))

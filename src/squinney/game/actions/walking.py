@@ -6,7 +6,7 @@ from squinney import checks
 from squinney.game import rules
 from squinney.game.actions.action import Action
 from squinney.game.actions.draft import Draft
-from squinney.game.documents import MOST_LISTED, MOST_SEEN, Event
+from squinney.game.documents import MOST_SEEN, Event
 from squinney.game.errors import NoExit, UnknownLocation
 from squinney.mongo.connect import operation
 from squinney.transactions import Key
@@ -58,11 +58,8 @@ def _moved(draft: Draft, character_id: str, direction: str) -> Event:
         raise NoExit(f"the way {rules.way(direction)} leads nowhere", direction=direction) from None
     draft.room(here["_id"]).guard = {f"exits.{direction}": target}
     if here["_id"] != target:
-        person = {"id": who["_id"], "name": who["name"], "kind": who["kind"]}
-        draft.room(here["_id"]).add("$pull", "players", {"id": who["_id"]})
-        draft.room(here["_id"]).add("$inc", "player_count", -1)
-        draft.room(target).add("$push", "players", {"$each": [person], "$slice": MOST_LISTED})
-        draft.room(target).add("$inc", "player_count", 1)
+        draft.room(here["_id"]).unlist_person(who)
+        draft.room(target).list_person(who)
     arrived = draft.room(target).applied_to(there)
     draft.set_own(who, set={"location": {**rules.copy_of(arrived), "version": there["version"] + 1}})
     if target not in who.get("seen", []):

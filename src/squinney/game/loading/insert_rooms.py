@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
 from squinney.errors import SquinneyError
 from squinney.game import queries, rules
-from squinney.game.actions.draft import holder
 from squinney.game.documents import (
     CHARACTERS,
     DEEPEST,
@@ -114,7 +113,7 @@ class _Maker:
         items: list[Document] = []
         entries = [rules.entry_of(one) for one in self._held("location", room_id, items)]
         people = [one for person_id in self._people[room_id] if (one := self._person(person_id, items))]
-        room["players"] = [_listed(one) for one in people][:MOST_LISTED]
+        room["players"] = [rules.person_of(one) for one in people][:MOST_LISTED]
         room["inventory"] = entries[:MOST_LISTED]
         room["player_count"], room["thing_count"] = len(people), len(entries)
         for one in people:
@@ -170,7 +169,7 @@ class _Maker:
             except SquinneyError as error:
                 self._tell(thing_id, error)
                 continue
-            thing["holder"] = holder("item" if kind == "container" else kind, place)
+            thing["holder"] = rules.holder("item" if kind == "container" else kind, place)
             items += [thing, *inside]
             found.append(thing)
         return found
@@ -206,7 +205,3 @@ def _carry(carrier: Document, thing: Document) -> None:
     after["things"] = carrier["things"] + rules.size_of(thing)
     rules.require_can_carry(carrier, after)
     carrier.update(load=after["load"], things=after["things"])
-
-
-def _listed(character: Document) -> Any:
-    return {"id": character["_id"], "name": character["name"], "kind": character["kind"]}

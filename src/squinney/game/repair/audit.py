@@ -1,8 +1,8 @@
 """What can be wrong in a world, found and mended. Holders say where things are; lists and counts follow from them.
 
-What is plainly right is found by the hundred (`quick_check`). Each other document is read with all that it rests on, and
-once more at the end: where anything of it changes meanwhile, or a run has it in hand, it is looked at again. So beside
-players who act, nothing is taken for wrong that is only under way.
+What is plainly right is found by the hundred (`quick_check`). Each other document is read with all that it rests on,
+and once more at the end: where anything of it changes meanwhile, or a run has it in hand, it is looked at again. So
+beside players who act, nothing is taken for wrong that is only under way.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _look_at_room(db: Db, room: Document) -> Iterator[Finding]:
     )
     if wrong:
         right = {
-            "players": [{"id": one["_id"], "name": one["name"], "kind": one["kind"]} for one in people][:MOST_LISTED],
+            "players": [rules.person_of(one) for one in people][:MOST_LISTED],
             "player_count": len(people),
             "inventory": list(entries.values())[:MOST_LISTED],
             "thing_count": len(things),

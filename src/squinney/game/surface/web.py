@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -41,7 +41,6 @@ WRITES_NEED = "member"
 
 TheWorld = Annotated[World, Depends(service("game", "world", World))]
 Text = Annotated[str, Form(max_length=1_000)]
-Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 FIRST_GOLD = 40
 MOST_CHARACTERS = 10

@@ -80,7 +80,6 @@ document.addEventListener("submit", async (event) => {
     location.reload();
   } finally {
     delete form.dataset.busy;
-    delete form.dataset.sent;
   }
 });
 

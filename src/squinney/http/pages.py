@@ -19,6 +19,7 @@ from squinney.clock import utcnow
 from squinney.errors import SquinneyError
 from squinney.http import problems
 from squinney.http.permissions import SAFE_METHODS
+from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
 from squinney.system import System
@@ -109,9 +110,12 @@ def way_back(request: Request) -> str:
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form.
 
+    One that shows an `error` has its status.
     Below its content comes what `app.state.beside` makes of the request and the values, if there is such a function.
     """
-    visitor = visitor_of(request)
+    visitor, error = visitor_of(request), values.get("error")
+    if isinstance(error, SquinneyError):
+        status = status_of(error)
     beside = getattr(request.app.state, "beside", None)
     environment: Environment = request.app.state.pages
     page = environment.get_template(template).render(
@@ -125,7 +129,6 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
         **values,
     )
     headers = {"Cache-Control": "no-store"}
-    error = values.get("error")
     if isinstance(error, SquinneyError):
         problems.learn(request, error)
         headers.update(problems.waiting_headers(status, error.details))

@@ -14,7 +14,6 @@ from squinney.errors import Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import assembled, service
 from squinney.http.pages import render
 from squinney.http.permissions import signed_in
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.identity import ROLES, Keys, People
 from squinney.service import doctor
@@ -59,13 +58,11 @@ def show_keys(request: Request, keys: AllKeys, cursor: str | None = None) -> Res
     return _keys_page(request, keys, cursor=cursor)
 
 
-def _keys_page(
-    request: Request, keys: Keys, *, cursor: str | None = None, status: int = 200, **values: Any
-) -> Response:
+def _keys_page(request: Request, keys: Keys, *, cursor: str | None = None, **values: Any) -> Response:
     names = [system.name for system in request.app.state.assembled.systems]
     scopes = [f"{name}:{level}" for name in ["*", *names] for level in LEVELS]
     shown = {"error": None, "shown": None, "page": keys.all(cursor=cursor), "scopes": scopes, "typed": {}, **values}
-    return render(request, "admin/keys.html", status=status, now=utcnow(), **shown)
+    return render(request, "admin/keys.html", now=utcnow(), **shown)
 
 
 @router.post("/keys", response_class=HTMLResponse)
@@ -75,7 +72,7 @@ def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[li
         _, shown = keys.create(name, scopes, created_by=signed_in(request)["_id"])
     except Invalid as error:
         typed = {"name": name, "scopes": scopes}
-        return _keys_page(request, keys, status=status_of(error), error=error, typed=typed)
+        return _keys_page(request, keys, error=error, typed=typed)
     return _keys_page(request, keys, shown=shown)
 
 

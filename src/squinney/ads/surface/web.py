@@ -21,7 +21,6 @@ from squinney.http.charts import Bar, bar_chart
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import render
 from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
 
@@ -66,7 +65,6 @@ def _index(request: Request, network: AdNetwork, *, error: SquinneyError | None 
     return render(
         request,
         "ads/index.html",
-        status=status_of(error) if error else 200,
         page=page,
         money=network.money(one["_id"] for one in page.items),
         thousand=THOUSAND,
@@ -182,7 +180,6 @@ def _campaign(
     return render(
         request,
         "ads/campaign.html",
-        status=status_of(error) if error else 200,
         campaign=campaign,
         money=network.money([campaign_id])[campaign_id],
         thousand=THOUSAND,
@@ -317,9 +314,8 @@ def show_why(
     except SquinneyError as refused:
         error = refused
     asked = {"site": site, "zone": zone, "user": user, "keywords": keywords}
-    status = status_of(error) if error else 200
     shown, more = candidates[:MOST_CANDIDATES], len(candidates[MOST_CANDIDATES:])
-    return render(request, "ads/why.html", status=status, candidates=shown, more=more, asked=asked, error=error)
+    return render(request, "ads/why.html", candidates=shown, more=more, asked=asked, error=error)
 
 
 @router.get("/seen/{serve_id}")

@@ -46,7 +46,6 @@ from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled
 from squinney.http.pages import render, whole
 from squinney.http.permissions import needs
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
@@ -104,7 +103,6 @@ def browse(
     return render(
         request,
         "commerce/index.html",
-        status=status_of(listing["error"]) if listing["error"] else 200,
         inside=inside,
         crumbs=breadcrumbs(inside) if inside else [],
         children=whole(tree.children(category or None, limit=MOST_CHILDREN).items, slug=str, name=str)[0],
@@ -174,7 +172,6 @@ def _product(
     return render(
         request,
         "commerce/product.html",
-        status=status_of(error) if error else 200,
         product=product,
         labelled=labelled(product.get("details", {})),
         available=stock["qty"] if stock else 0,
@@ -297,7 +294,6 @@ def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: S
     return render(
         request,
         "commerce/cart.html",
-        status=status_of(error) if error else 200,
         cart=cart,
         total=total(lines),
         levels=whole_levels(inventory, [line["sku"] for line in lines]),

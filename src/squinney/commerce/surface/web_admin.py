@@ -19,7 +19,6 @@ from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, In
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.pages import render, way_back
 from squinney.http.permissions import needs
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
@@ -68,7 +67,6 @@ def _admin(
     return render(
         request,
         "commerce/admin.html",
-        status=status_of(error) if error else 200,
         page=Page(products, page.next),
         damaged=damaged + damaged_orders,
         levels=whole_levels(inventory, [product["_id"] for product in products]),

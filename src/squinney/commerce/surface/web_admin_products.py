@@ -18,7 +18,6 @@ from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, In
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
 from squinney.errors import Conflict, SquinneyError
 from squinney.http.pages import render, whole
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key, Stale
@@ -119,7 +118,6 @@ def _form(
     return render(
         request,
         "commerce/product_form.html",
-        status=status_of(error) if error else 200,
         typed=typed,
         product=product,
         stock=stock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -15,7 +15,6 @@ from squinney.errors import Invalid, LimitReached, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render as render_page
 from squinney.http.permissions import needs
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.roles import may_act_as
 from squinney.transactions import Busy, Key
@@ -48,8 +47,8 @@ def _again(
 ) -> Response:
     """The form as it was typed."""
     back = f"/site{tree.path_of(node)}#comments"
-    about = {"node": node, "text": as_typed(text), "hidden": hidden, "back": back, "error": error}
-    return render_page(request, "content/comment.html", status=status_of(error), **about)
+    about: dict[str, Any] = {"node": node, "text": as_typed(text), "hidden": hidden, "back": back, "error": error}
+    return render_page(request, "content/comment.html", **about)
 
 
 @router.post("/comments/{node_id}/edit")

@@ -21,7 +21,6 @@ from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.http.dependencies import processes_of, service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
-from squinney.http.statuses import status_of
 from squinney.http.threads import COMPUTING, UPLOADS
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
@@ -63,8 +62,7 @@ def show_new(request: Request, tree: Tree, parent: str = "", type: str = "") -> 
 
 def _new(request: Request, above: Node | None, typed: dict[str, str], error: SquinneyError | None = None) -> Response:
     types = [name for name in TYPES if name in WRITTEN]
-    status = status_of(error) if error else 200
-    return render_page(request, "content/new.html", status=status, above=above, typed=typed, types=types, error=error)
+    return render_page(request, "content/new.html", above=above, typed=typed, types=types, error=error)
 
 
 @router.post("/new", response_class=HTMLResponse)
@@ -114,10 +112,7 @@ def _edit(
     request: Request, node_id: str, typed: dict[str, str], session: str, error: SquinneyError | None = None
 ) -> Response:
     """The form as it was typed: what is wrong with it is no reason to type it again."""
-    status = status_of(error) if error else 200
-    return render_page(
-        request, "content/edit.html", status=status, node_id=node_id, typed=typed, session=session, error=error
-    )
+    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, session=session, error=error)
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)

@@ -22,7 +22,6 @@ from squinney.game.surface.live import close_live, listen
 from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key
@@ -78,7 +77,6 @@ def _index(request: Request, world: World, *, error: SquinneyError | None = None
     return render(
         request,
         "game/index.html",
-        status=status_of(error) if error else 200,
         characters=world.owned_by(person["_id"], limit=MOST_CHARACTERS).items if person else [],
         start=start,
         classes=list(CLASSES),
@@ -145,7 +143,6 @@ def _screen(
     return render(
         request,
         template,
-        status=status_of(error) if error else 200,
         me=me,
         room=room,
         people=people,

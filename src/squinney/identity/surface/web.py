@@ -12,7 +12,6 @@ from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
 from squinney.http.dependencies import address_of, service
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.permissions import needs, signed_in
-from squinney.http.statuses import status_of
 from squinney.http.threads import PASSWORDS
 from squinney.http.visitor import visitor_of
 from squinney.identity import Invitations, People, Person, Sessions, SignInRefused
@@ -43,10 +42,7 @@ def sign_in(
     try:
         person = people.sign_in(login, password, address=address_of(request.scope))
     except REFUSALS as error:
-        status = status_of(error)
-        return render(
-            request, "identity/sign_in.html", status=status, next=_own_path(next), error=error, login=login[:100]
-        )
+        return render(request, "identity/sign_in.html", next=_own_path(next), error=error, login=login[:100])
     return _welcome(request, sessions, person, next)
 
 
@@ -75,7 +71,7 @@ def sign_up(
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
         page = "identity/sign_up.html"
-        return render(request, page, status=status_of(error), next=_own_path(next), error=error, typed=typed)
+        return render(request, page, next=_own_path(next), error=error, typed=typed)
     return _welcome(request, sessions, person, next)
 
 
@@ -113,7 +109,7 @@ def accept(
         typed = {"login": login[:100], "name": name[:100]}
         page = "identity/welcome.html"
         role = links.role_of(token)
-        return render(request, page, status=status_of(error), role=role, token=token, error=error, typed=typed)
+        return render(request, page, role=role, token=token, error=error, typed=typed)
     return _welcome(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
 
 
@@ -133,9 +129,9 @@ def change_password(request: Request, people: Everybody, sessions: Signed, old: 
         changed = people.set_password(person["_id"], new)
     except SignInRefused:
         wrong = SignInRefused("the present password is wrong")
-        return render(request, "identity/account.html", status=status_of(wrong), error=wrong)
+        return render(request, "identity/account.html", error=wrong)
     except REFUSALS as error:
-        return render(request, "identity/account.html", status=status_of(error), error=error)
+        return render(request, "identity/account.html", error=error)
     visitor_of(request).sign_in(changed, sessions.start(changed))
     visitor_of(request).flash("Your password is changed; all other sessions have ended.")
     return RedirectResponse("/account", status_code=303)

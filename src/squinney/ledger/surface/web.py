@@ -13,7 +13,6 @@ from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render, whole
 from squinney.http.permissions import is_admin, needs, signed_in
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
 from squinney.patterns import money
@@ -45,7 +44,6 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
     return render(
         request,
         "ledger/index.html",
-        status=status_of(error) if error else 200,
         page=Page(accounts, page.next),
         damaged=damaged,
         totals=_totals(request, ledger, accounts),
@@ -140,7 +138,6 @@ def _account(
     return render(
         request,
         "ledger/account.html",
-        status=status_of(error) if error else 200,
         account=account,
         page=Page(entries, page.next),
         damaged=damaged,

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from squinney.http.dependencies import service
 from squinney.http.pages import render
 from squinney.http.permissions import SignInNeeded
-from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns.paging import Page
 from squinney.social import Network as SocialNetwork
@@ -75,11 +74,9 @@ def me_of(request: Request) -> str:
 def page_of(
     request: Request, network: SocialNetwork, template: str, me: User | None, *, counts: bool = True, **values: Any
 ) -> Response:
-    error = values.get("error")
     return render(
         request,
         f"social/{template}.html",
-        status=status_of(error) if error else 200,
         me=me,
         unseen=network.unseen(me["id"]) if me and counts else 0,
         linked=linked,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from squinney.commerce.shapes import CART, LINE, ORDER, STOCK, lacks
+from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
+from squinney.mongo.shapes import lacks
 from squinney.transactions import AT_REST, visible
 
 STALLED_SECONDS = 15 * 60  # `settle-payments` has asked sixty times by then
 
 DAMAGED_LINES: list[Document] = [
-    {"items": {"$not": {"$type": "array"}}},
     {"items": {"$elemMatch": {"$not": {"$type": "object"}}}},
     {"items": {"$elemMatch": {"$or": lacks(LINE)}}},
 ]
 DAMAGED_CART: Document = {"$or": [*lacks(CART), *DAMAGED_LINES]}
-DAMAGED_ORDER: Document = {"$or": [*lacks(ORDER), *DAMAGED_LINES]}  # a total follows from the rest
+DAMAGED_ORDER: Document = {"$or": [*lacks(ORDER), *DAMAGED_LINES]}
 DAMAGED_STOCK: Document = {"$or": lacks(STOCK)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from squinney.http.permissions import SAFE_METHODS
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 from squinney.patterns import money
+from squinney.patterns.paging import Page
 from squinney.system import System
 
 T = TypeVar("T")
@@ -75,20 +76,10 @@ def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: 
     return environment
 
 
-def whole(documents: Iterable[T], **shapes: type) -> tuple[list[T], int]:
-    """The documents whose fields are of these types, and how many others there are: one that is damaged ends no page.
-
-    `pricing__retail` is the field `retail` of the field `pricing`.
-    """
-    given = list(documents)
-    kept = [one for one in given if all(isinstance(_field(one, name), shape) for name, shape in shapes.items())]
-    return kept, len(given) - len(kept)
-
-
-def _field(document: Any, name: str) -> Any:
-    for part in name.split("__"):
-        document = document.get(part) if isinstance(document, dict) else None
-    return document
+def whole_page(page: Page[T], is_whole: Callable[[T], bool]) -> tuple[Page[T], int]:
+    """The page without items that are damaged, and how many these are: one of them ends no list."""
+    kept = [item for item in page.items if is_whole(item)]
+    return Page(kept, page.next), len(page.items) - len(kept)
 
 
 def way_back(request: Request) -> str:

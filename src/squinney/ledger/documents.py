@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
 from squinney.mongo.schema import Collection, Index
+from squinney.mongo.shapes import Shape
 
 # Far below int64, so that any number of transfers prepared at the same moment cannot overflow it when they finish.
 MOST_AMOUNT = 10**15
@@ -49,6 +50,10 @@ class Transfer(TypedDict):
     at: datetime
     memo: str
 
+
+# What stored ones must have to be shown.
+ACCOUNT: Shape = {"name": str, "currency": str, "balance": int, "opened_at": datetime}
+ENTRY: Shape = {"amount": int, "currency": str, "at": datetime, "memo": str}
 
 _MONEY = {"bsonType": ["int", "long"]}
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from squinney.ledger import documents
 from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
+from squinney.mongo.shapes import lacks
 from squinney.transactions import AT_REST, visible
 
 ACCOUNT = Query(
@@ -156,12 +158,6 @@ def _missing(part: Part) -> list[Document]:
 
 
 MISSING = problem_query("ledger.missing", "entries", _missing, {"part": ("a", "b")})
-_WHOLE: Document = {
-    "name": {"$type": "string"},
-    "currency": {"$type": "string"},
-    "balance": {"$type": ["int", "long"]},
-    "opened_at": {"$type": "date"},
-}
 IMPOSSIBLE = Query(
     "ledger.impossible",
     "accounts",
@@ -173,10 +169,9 @@ IMPOSSIBLE = Query(
 MALFORMED = Query(
     "ledger.malformed",
     "accounts",
-    where=lambda: visible({"$nor": [_WHOLE]}),
+    where=lambda: visible({"$or": lacks(documents.ACCOUNT)}),
     routing="broadcast",
     reason="find_problems() reads everything",
 )
 
 QUERIES: list[Query | Pipeline] = [ACCOUNT, SOME_ACCOUNTS, ACCOUNTS, ACCOUNTS_OF, STATEMENT, TOTAL]
-CHECKS: list[Query | Pipeline] = [ACCOUNT_IDS, UNLIKE_ENTRIES, UNBALANCED, MISSING, IMPOSSIBLE, MALFORMED]

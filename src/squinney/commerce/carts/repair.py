@@ -16,10 +16,11 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce.carts import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.shapes import CART, LINE, fits
+from squinney.commerce.shapes import CART, LINE
 from squinney.mongo.problems import Check, Problem, found, mend, problems
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
+from squinney.mongo.shapes import fits
 from squinney.transactions import AT_REST, drop_orphans
 
 MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
@@ -90,13 +91,9 @@ def _may_have_order(payment: Document) -> bool:
     return completed and not payment["order"]
 
 
-def _is_whole(line: object) -> bool:
-    return isinstance(line, dict) and fits(line, LINE)
-
-
 def _only_lines_are_damaged(cart: Document) -> bool:
     """Nobody has paid yet, and everything else is as it should be."""
-    return "items" in cart and cart.get("status") == "active" and fits(cart, CART)
+    return "items" in cart and cart.get("status") == "active" and fits({**cart, "items": []}, CART)
 
 
 def _damaged(what: str) -> Callable[[Document], str]:
@@ -145,7 +142,7 @@ def _set_items(db: Db, cart: Document) -> int:
 
 def _drop_damaged_lines(db: Db, cart: Document) -> int:
     """The lines that can be read; what was reserved for the others goes back by the checks that follow."""
-    lines = [line for line in cart["items"] if _is_whole(line)] if isinstance(cart["items"], list) else []
+    lines = [line for line in cart["items"] if fits(line, LINE)] if isinstance(cart["items"], list) else []
     return _set_cart(db, cart, {"items": lines})
 
 

@@ -2,64 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 from squinney.commerce import Inventory
 from squinney.commerce.carts.documents import Stock
 from squinney.commerce.catalog.products import damage_of
-from squinney.commerce.shapes import LINE
+from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
 from squinney.errors import Conflict
-from squinney.http.pages import whole
+from squinney.mongo.shapes import Shape, fits
 
-T = TypeVar("T")
-
-ORDER: dict[str, type] = {"_id": str, "items": list, "total": int, "currency": str, "status": str}
-ORDER["placed_at"] = datetime
-CART: dict[str, type] = {"items": list, "currency": str, "status": str}
+CATEGORY: Shape = {"slug": str, "name": str, "ancestors": list}
+MOVEMENT: Shape = {"at": datetime, "qty": int, "kind": str, "reason": str}
 
 
-def whole_products(products: Iterable[T]) -> tuple[list[T], int]:
-    """Those that can be shown, and how many cannot."""
-    given = list(products)
-    kept = [product for product in given if damage_of(product) is None]
-    return kept, len(given) - len(kept)
+def is_product(product: Any) -> bool:
+    """Whether it can be shown."""
+    return damage_of(product) is None
 
 
-def whole_orders(orders: Iterable[T]) -> tuple[list[T], int]:
-    """Those that can be shown, and how many cannot."""
-    given = list(orders)
-    kept = [order for order in given if _has_lines(order, ORDER)]
-    return kept, len(given) - len(kept)
+def is_order(order: Any) -> bool:
+    """Whether it can be shown."""
+    return fits(order, {**ORDER, "total": int}) and _has_lines(order)
 
 
-def require_product(product: Any) -> None:
+def is_cart(cart: Any) -> bool:
+    """Whether it can be shown."""
+    return fits(cart, CART) and _has_lines(cart)
+
+
+def _has_lines(document: Any) -> bool:
+    return all(fits(line, LINE) for line in document["items"])
+
+
+def is_category(category: Any) -> bool:
+    """Whether it can be shown, with the way to it."""
+    return fits(category, CATEGORY)
+
+
+IS_WHOLE: Mapping[str, Callable[[Any], bool]] = {"product": is_product, "order": is_order, "cart": is_cart}
+
+
+def require_whole(what: Literal["product", "order", "cart"], document: Any) -> None:
     """Raises: `Conflict` where it cannot be shown."""
-    if damage_of(product):
-        raise _damaged("product", product)
-
-
-def require_order(order: Any) -> None:
-    """Raises: `Conflict` where it cannot be shown."""
-    if not _has_lines(order, ORDER):
-        raise _damaged("order", order)
-
-
-def require_cart(cart: Any) -> None:
-    """Raises: `Conflict` where it cannot be shown."""
-    if not _has_lines(cart, CART):
-        raise _damaged("cart", cart)
+    if not IS_WHOLE[what](document):
+        raise Conflict(f"{what} {document.get('_id')} is damaged: `squinney doctor` tells more")
 
 
 def whole_levels(inventory: Inventory, skus: list[str]) -> dict[str, Stock]:
     """The stock of several SKUs, without what cannot be read."""
-    return {level["_id"]: level for level in whole(inventory.levels(skus).values(), qty=int, carted=int, sold=int)[0]}
-
-
-def _has_lines(document: Any, shape: dict[str, type]) -> bool:
-    return bool(whole([document], **shape)[0]) and not whole(document["items"], **LINE)[1]
-
-
-def _damaged(what: str, document: Any) -> Conflict:
-    return Conflict(f"{what} {document.get('_id')} is damaged: `squinney doctor` tells more")
+    return {sku: level for sku, level in inventory.levels(skus).items() if fits(level, STOCK)}

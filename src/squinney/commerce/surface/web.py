@@ -19,20 +19,12 @@ from squinney.commerce import (
     UnknownCart,
     UnknownOrder,
     breadcrumbs,
-    gateway_for,
 )
 from squinney.commerce.carts.documents import Cart
 from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
 from squinney.commerce.surface import web_admin
-from squinney.commerce.surface.damage import (
-    require_cart,
-    require_order,
-    require_product,
-    whole_levels,
-    whole_orders,
-    whole_products,
-)
+from squinney.commerce.surface.damage import is_category, is_order, is_product, require_whole, whole_levels
 from squinney.commerce.surface.dependencies import (
     CartsDep,
     CatalogDep,
@@ -44,11 +36,10 @@ from squinney.commerce.surface.dependencies import (
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled
-from squinney.http.pages import render, whole
-from squinney.http.permissions import needs
+from squinney.http.pages import render, whole_page
+from squinney.http.permissions import needs, signed_in
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
-from squinney.patterns.paging import Page
 from squinney.roles import may_act_as
 from squinney.system import Assembled
 from squinney.transactions import Key
@@ -105,7 +96,7 @@ def browse(
         "commerce/index.html",
         inside=inside,
         crumbs=breadcrumbs(inside) if inside else [],
-        children=whole(tree.children(category or None, limit=MOST_CHILDREN).items, slug=str, name=str)[0],
+        children=whole_page(tree.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
         chosen=chosen,
         sort=sort,
         sorts=ORDERS,
@@ -133,9 +124,8 @@ def _listing(
         order = sort if sort in SORTS and "words" not in chosen else None
         page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = counts.facets(by=["type", "genre"], most=12, **filters)
-    products, damaged = whole_products(page.items)
-    page = Page(products, page.next)
-    levels = whole_levels(inventory, [product["_id"] for product in products])
+    page, damaged = whole_page(page, is_product)
+    levels = whole_levels(inventory, [product["_id"] for product in page.items])
     return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
 
@@ -164,11 +154,11 @@ def _product(
     *,
     error: SquinneyError | None = None,
 ) -> Response:
-    require_product(catalog.get(sku))  # before what is stored in it is looked up
+    require_whole("product", catalog.get(sku))  # before what is stored in it is looked up
     product = catalog.get_with_categories(sku)
     stock = whole_levels(inventory, [sku]).get(sku)
     cart = _cart(request, carts)
-    trails = [breadcrumbs(category) for category in whole(product["categories"], slug=str, name=str, ancestors=list)[0]]
+    trails = [breadcrumbs(category) for category in product["categories"] if is_category(category)]
     return render(
         request,
         "commerce/product.html",
@@ -205,7 +195,7 @@ def _cart_of_browser(request: Request, carts: Carts) -> Cart | None:
     cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
     if not cart or cart.get("customer") not in (None, _customer(request)):
         return None
-    require_cart(cart)
+    require_whole("cart", cart)
     return cart
 
 
@@ -262,7 +252,7 @@ def add_item(
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
         product = catalog.get(sku)
-        require_product(product)
+        require_whole("product", product)
         cart = _own_cart(request, carts, product["pricing"]["currency"], key)
         carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
     except SquinneyError as error:
@@ -337,7 +327,7 @@ def _to_order(order_id: str) -> Response:
 
 
 def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
-    if card != "declined" or not isinstance(gateway_for(systems.db), TestGateway):
+    if card != "declined" or not isinstance(carts.payments, TestGateway):
         return carts
     return Carts(systems.db, payments=TestGateway(systems.db, "decline"), transactions=systems.transactions)
 
@@ -350,10 +340,8 @@ def show_orders(
     request: Request, orders: OrdersDep, cursor: Annotated[str | None, Query(max_length=20_000)] = None
 ) -> Response:
     """The visitor's own orders."""
-    person = visitor_of(request).person
-    page = orders.by_customer(person["_id"] if person else "", cursor=cursor, limit=25)
-    kept, damaged = whole_orders(page.items)
-    return render(request, "commerce/orders.html", page=Page(kept, page.next), damaged=damaged)
+    page, damaged = whole_page(orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order)
+    return render(request, "commerce/orders.html", page=page, damaged=damaged)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
@@ -363,5 +351,5 @@ def show_order(request: Request, orders: OrdersDep, order_id: str) -> Response:
     strangers = order.get("customer") not in (None, _customer(request))
     if strangers and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
-    require_order(order)
+    require_whole("order", order)
     return render(request, "commerce/order.html", order=order, own=not strangers)

@@ -14,10 +14,10 @@ from starlette.responses import Response
 from squinney.commerce import Catalog, Categories, Inventory, Orders, UnknownOrder
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.surface import web_admin_products
-from squinney.commerce.surface.damage import whole_levels, whole_orders, whole_products
+from squinney.commerce.surface.damage import is_order, is_product, whole_levels
 from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep, OrdersDep
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.pages import render, way_back
+from squinney.http.pages import render, way_back, whole_page
 from squinney.http.permissions import needs
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
@@ -36,43 +36,37 @@ FORMS_ON = ("/shop/admin", "/shop/admin/products/edit")
 FORMS_BELOW = "/shop/orders/"
 
 
+Shop = tuple[Catalog, Categories, Inventory, Orders]
+
+
+async def _shop(catalog: CatalogDep, tree: CategoriesDep, inventory: InventoryDep, orders: OrdersDep) -> Shop:
+    return catalog, tree, inventory, orders
+
+
+ShopDep = Annotated[Shop, Depends(_shop)]
+
+
 @router.get("", response_class=HTMLResponse)
-def show_admin(
-    request: Request,
-    catalog: CatalogDep,
-    tree: CategoriesDep,
-    inventory: InventoryDep,
-    orders: OrdersDep,
-    words: Word = "",
-    cursor: Cursor = None,
-) -> Response:
+def show_admin(request: Request, shop: ShopDep, words: Word = "", cursor: Cursor = None) -> Response:
     """Stock by title, or of what was searched for by words or SKU; the tree, and the newest orders."""
-    return _admin(request, catalog, tree, inventory, orders, words=words.strip(), cursor=cursor)
+    return _admin(request, shop, words=words.strip(), cursor=cursor)
 
 
 def _admin(
-    request: Request,
-    catalog: Catalog,
-    tree: Categories,
-    inventory: Inventory,
-    orders: Orders,
-    *,
-    words: str = "",
-    cursor: str | None = None,
-    error: SquinneyError | None = None,
+    request: Request, shop: Shop, *, words: str = "", cursor: str | None = None, error: SquinneyError | None = None
 ) -> Response:
-    page = _found(catalog, words, cursor)
-    products, damaged = whole_products(page.items)
-    newest, damaged_orders = whole_orders(orders.all(limit=10).items)
+    catalog, tree, inventory, orders = shop
+    page, damaged = whole_page(_found(catalog, words, cursor), is_product)
+    newest, damaged_orders = whole_page(orders.all(limit=10), is_order)
     return render(
         request,
         "commerce/admin.html",
-        page=Page(products, page.next),
+        page=page,
         damaged=damaged + damaged_orders,
-        levels=whole_levels(inventory, [product["_id"] for product in products]),
+        levels=whole_levels(inventory, [product["_id"] for product in page.items]),
         words=words,
         **_upper(tree.tree()),
-        orders=newest,
+        orders=newest.items,
         key=new_id(),
         error=error,
     )
@@ -100,11 +94,11 @@ def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
     return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
-def _done_or_error(request: Request, services: Any, change: Callable[[], object], done: str) -> Response:
+def _done_or_error(request: Request, shop: Shop, change: Callable[[], object], done: str) -> Response:
     try:
         change()
     except SquinneyError as error:
-        return _admin(request, *services, error=error)
+        return _admin(request, shop, error=error)
     visitor_of(request).flash(done)
     return RedirectResponse(_sent_from(request), status_code=303)
 
@@ -115,18 +109,9 @@ def _sent_from(request: Request) -> str:
     return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else "/shop/admin"
 
 
-async def _services(
-    catalog: CatalogDep, tree: CategoriesDep, inventory: InventoryDep, orders: OrdersDep
-) -> tuple[Any, ...]:
-    return catalog, tree, inventory, orders
-
-
-Services = Annotated[Any, Depends(_services)]
-
-
 @router.post("/stock", response_class=HTMLResponse)
 def change_stock(
-    request: Request, services: Services, inventory: InventoryDep, sku: Text, units: Text, key: Text, reason: Text = ""
+    request: Request, shop: ShopDep, inventory: InventoryDep, sku: Text, units: Text, key: Text, reason: Text = ""
 ) -> Response:
     """Receive units; with a minus sign, and a reason, write some off."""
 
@@ -138,40 +123,40 @@ def change_stock(
         else:
             inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
 
-    return _done_or_error(request, services, change, f"{units} of {sku} booked.")
+    return _done_or_error(request, shop, change, f"{units} of {sku} booked.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
 def add_category(
-    request: Request, services: Services, tree: CategoriesDep, name: Text, key: Text, parent: Text = ""
+    request: Request, shop: ShopDep, tree: CategoriesDep, name: Text, key: Text, parent: Text = ""
 ) -> Response:
     """Add a category; a form sent twice adds one."""
     add = partial(tree.add, name, parent=parent or None, key=Key(key, "web"))
-    return _done_or_error(request, services, add, f"“{name}” is added.")
+    return _done_or_error(request, shop, add, f"“{name}” is added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
 def move_category(
-    request: Request, services: Services, tree: CategoriesDep, slug: Text, parent: Text = "", position: Text = ""
+    request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, parent: Text = "", position: Text = ""
 ) -> Response:
     """Move a category: by the form, or dragged."""
     number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_error(request, services, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
+    return _done_or_error(request, shop, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
-def rename_category(request: Request, services: Services, tree: CategoriesDep, slug: Text, name: Text) -> Response:
+def rename_category(request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, name: Text) -> Response:
     """Rename a category."""
-    return _done_or_error(request, services, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
+    return _done_or_error(request, shop, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
 def remove_category(
-    request: Request, services: Services, tree: CategoriesDep, slug: Text, children: Text = "refuse"
+    request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, children: Text = "refuse"
 ) -> Response:
     """Remove a category."""
     remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
-    return _done_or_error(request, services, remove, f"“{slug}” is removed.")
+    return _done_or_error(request, shop, remove, f"“{slug}” is removed.")
 
 
 @router.get("/orders", response_class=HTMLResponse)
@@ -183,11 +168,11 @@ def find_orders(request: Request, orders: OrdersDep, find: Word = "", cursor: Cu
     except (UnknownOrder, Invalid):
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
         page = orders.by_customer(wanted, **paged) if wanted else orders.all(**paged)
-    kept, damaged = whole_orders(page.items)
-    return render(request, "commerce/all_orders.html", page=Page(kept, page.next), damaged=damaged, find=wanted)
+    page, damaged = whole_page(page, is_order)
+    return render(request, "commerce/all_orders.html", page=page, damaged=damaged, find=wanted)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
-def cancel_order(request: Request, services: Services, orders: OrdersDep, order_id: Text) -> Response:
+def cancel_order(request: Request, shop: ShopDep, orders: OrdersDep, order_id: Text) -> Response:
     """Cancel an order: refund and restock."""
-    return _done_or_error(request, services, lambda: orders.cancel(order_id), "The order is cancelled.")
+    return _done_or_error(request, shop, lambda: orders.cancel(order_id), "The order is cancelled.")

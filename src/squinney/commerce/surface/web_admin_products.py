@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 from urllib.parse import quote
 
@@ -13,12 +12,13 @@ from starlette.responses import Response
 from squinney.commerce import Catalog, Categories, Inventory
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.products import TYPES
-from squinney.commerce.surface.damage import require_product, whole_levels
+from squinney.commerce.surface.damage import MOVEMENT, require_whole, whole_levels
 from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
 from squinney.errors import Conflict, SquinneyError
-from squinney.http.pages import render, whole
+from squinney.http.pages import render
 from squinney.http.visitor import visitor_of
+from squinney.mongo.shapes import fits
 from squinney.patterns.ids import new_id
 from squinney.transactions import Key, Stale
 
@@ -92,7 +92,7 @@ def remove(request: Request, catalog: CatalogDep, inventory: InventoryDep, sku: 
 
 
 def _product(catalog: Catalog, sku: str) -> Product:
-    require_product(catalog.get(sku))  # before what is stored in it is looked up
+    require_whole("product", catalog.get(sku))  # before what is stored in it is looked up
     return catalog.get_with_categories(sku)
 
 
@@ -114,14 +114,13 @@ def _form(
 ) -> Response:
     stock = whole_levels(inventory, [typed.sku]).get(typed.sku) if inventory else None
     movements = inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if inventory else []
-    shown = whole(movements, at=datetime, qty=int, kind=str, reason=str)[0]
     return render(
         request,
         "commerce/product_form.html",
         typed=typed,
         product=product,
         stock=stock,
-        movements=shown,
+        movements=[movement for movement in movements if fits(movement, MOVEMENT)],
         types=list(TYPES),
         key=new_id(),
         error=error,

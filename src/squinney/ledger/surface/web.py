@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, Query, Request
@@ -11,13 +10,14 @@ from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
 from squinney.http.dependencies import service
-from squinney.http.pages import render, whole
+from squinney.http.pages import render, whole_page
 from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
+from squinney.ledger.documents import ACCOUNT, ENTRY
+from squinney.mongo.shapes import fits
 from squinney.patterns import money
 from squinney.patterns.ids import new_id
-from squinney.patterns.paging import Page
 from squinney.transactions import Key, KeyReused
 
 router = APIRouter(prefix="/ledger")
@@ -40,13 +40,13 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         page = ledger.all(cursor=cursor, limit=50)
     else:
         page = ledger.owned_by(signed_in(request)["_id"], cursor=cursor, limit=50)
-    accounts, damaged = whole(page.items, name=str, currency=str, balance=int, opened_at=datetime)
+    page, damaged = whole_page(page, lambda account: fits(account, ACCOUNT))
     return render(
         request,
         "ledger/index.html",
-        page=Page(accounts, page.next),
+        page=page,
         damaged=damaged,
-        totals=_totals(request, ledger, accounts),
+        totals=_totals(request, ledger, page.items),
         error=error,
         is_admin=is_admin(request),
         shows_all=page.next is None and cursor is None,
@@ -131,17 +131,17 @@ def _account(
     error: SquinneyError | None = None,
 ) -> Response:
     account = _own(request, ledger, account_id)
-    page = ledger.statement(account_id, cursor=cursor, limit=25)
-    if not whole([account], name=str, currency=str, balance=int, opened_at=datetime)[0]:
+    if not fits(account, ACCOUNT):
         raise Conflict(f"account {account_id} is damaged: `squinney doctor` tells more", account_id=account_id)
-    entries, damaged = whole(page.items, amount=int, currency=str, at=datetime, memo=str)
+    statement = ledger.statement(account_id, cursor=cursor, limit=25)
+    page, damaged = whole_page(statement, lambda entry: fits(entry, ENTRY))
     return render(
         request,
         "ledger/account.html",
         account=account,
-        page=Page(entries, page.next),
+        page=page,
         damaged=damaged,
-        names=ledger.names(entry["other_id"] for entry in entries if isinstance(entry.get("other_id"), str)),
+        names=ledger.names(entry["other_id"] for entry in page.items if isinstance(entry.get("other_id"), str)),
         cursor=cursor,
         is_admin=is_admin(request),
         error=error,

@@ -29,7 +29,9 @@ from squinney.commerce import (
     UnknownProduct,
     WrongCurrency,
 )
-from squinney.commerce.surface.dependencies import CartsDep, CatalogDep, CategoriesDep, InventoryDep, OrdersDep
+from squinney.commerce.carts.documents import CartStatus
+from squinney.commerce.categories.categories import Children
+from squinney.commerce.surface.dependencies import ShopDep
 from squinney.commerce.surface.filters import Filters, Text
 from squinney.commerce.surface.models import (
     Adjustment,
@@ -73,8 +75,7 @@ Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "pr
 
 @router.get("/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def find_products(
-    catalog: CatalogDep,
-    tree: CategoriesDep,
+    shop: ShopDep,
     signed: Signing,
     filters: Filters,
     sort: Sort | Literal["relevance"] | None = None,
@@ -82,19 +83,14 @@ def find_products(
     limit: Limit = 50,
 ) -> Any:
     """Products that match all filters, in the order asked for."""
-    filters = _with_category_id(tree, filters)
-    return signed_page(catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
+    filters = _with_category_id(shop.categories, filters)
+    return signed_page(shop.catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
-def count_facets(
-    catalog: CatalogDep,
-    tree: CategoriesDep,
-    filters: Filters,
-    by: Annotated[list[Facet], Query(min_length=1, max_length=7)],
-) -> Any:
+def count_facets(shop: ShopDep, filters: Filters, by: Annotated[list[Facet], Query(min_length=1, max_length=7)]) -> Any:
     """How many products match, and how many have each value."""
-    return catalog.facets(by=by, **_with_category_id(tree, filters))
+    return shop.catalog.facets(by=by, **_with_category_id(shop.categories, filters))
 
 
 def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, Any]:
@@ -111,42 +107,42 @@ def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, An
 @router.post(
     "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
 )
-def add_product(catalog: CatalogDep, body: NewProduct, key: IdempotencyKey) -> Any:
+def add_product(shop: ShopDep, body: NewProduct, key: IdempotencyKey) -> Any:
     """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
-    return catalog.add(body.product(), key=key)
+    return shop.catalog.add(body.product(), key=key)
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
-def get_product(catalog: CatalogDep, sku: str) -> Any:
+def get_product(shop: ShopDep, sku: str) -> Any:
     """One product with its categories."""
-    return catalog.get_with_categories(sku)
+    return shop.catalog.get_with_categories(sku)
 
 
 @router.patch("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct, Stale, Busy))
-def patch_product(catalog: CatalogDep, sku: str, body: ProductPatch) -> Any:
+def patch_product(shop: ShopDep, sku: str, body: ProductPatch) -> Any:
     """Change some fields of a product."""
-    return catalog.patch(sku, body.changes, expected_version=body.expected_version)
+    return shop.catalog.patch(sku, body.changes, expected_version=body.expected_version)
 
 
 @router.delete("/products/{sku:path}", status_code=204, responses=responses(UnknownProduct, ProductReserved, Busy))
-def remove_product(catalog: CatalogDep, sku: str) -> None:
+def remove_product(shop: ShopDep, sku: str) -> None:
     """Remove a product that is in no cart."""
-    catalog.remove(sku)
+    shop.catalog.remove(sku)
 
 
 # ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
 
 
 @router.get("/stock/{sku:path}/movements", response_model=page_of(MovementModel), responses=responses(UnknownProduct))
-def list_movements(inventory: InventoryDep, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_movements(shop: ShopDep, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
-    return signed_page(inventory.movements(sku, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.inventory.movements(sku, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
-def get_stock(inventory: InventoryDep, sku: str) -> Any:
+def get_stock(shop: ShopDep, sku: str) -> Any:
     """What there is of a SKU."""
-    return inventory.level(sku)
+    return shop.inventory.level(sku)
 
 
 @router.post(
@@ -154,9 +150,9 @@ def get_stock(inventory: InventoryDep, sku: str) -> Any:
     response_model=StockModel,
     responses=responses(UnknownProduct, KeyReused, StillRunning, Busy),
 )
-def receive_stock(inventory: InventoryDep, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
+def receive_stock(shop: ShopDep, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
     """Add units that arrived."""
-    return inventory.receive(sku, body.qty, reason=body.reason, key=key)
+    return shop.inventory.receive(sku, body.qty, reason=body.reason, key=key)
 
 
 @router.post(
@@ -164,9 +160,9 @@ def receive_stock(inventory: InventoryDep, sku: str, body: Receipt, key: Idempot
     response_model=StockModel,
     responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
 )
-def adjust_stock(inventory: InventoryDep, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
+def adjust_stock(shop: ShopDep, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
     """Correct the count."""
-    return inventory.adjust(sku, body.delta, body.reason, key=key)
+    return shop.inventory.adjust(sku, body.delta, body.reason, key=key)
 
 
 # ---- categories ----
@@ -174,10 +170,10 @@ def adjust_stock(inventory: InventoryDep, sku: str, body: Adjustment, key: Idemp
 
 @router.get("/categories", response_model=page_of(CategoryModel), responses=responses(UnknownCategory))
 def list_categories(
-    tree: CategoriesDep, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
+    shop: ShopDep, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """The categories below one, or the roots, in their order."""
-    return signed_page(tree.children(parent, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.categories.children(parent, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -186,20 +182,20 @@ def list_categories(
     response_model=CategoryModel,
     responses=responses(UnknownCategory, SlugTaken, DepthLimit, KeyReused, Busy),
 )
-def add_category(tree: CategoriesDep, body: NewCategory, key: IdempotencyKey) -> Any:
+def add_category(shop: ShopDep, body: NewCategory, key: IdempotencyKey) -> Any:
     """Add a category as the last child of its parent."""
-    return tree.add(body.name, body.slug, body.parent, key=key)
+    return shop.categories.add(body.name, body.slug, body.parent, key=key)
 
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
-def get_category(tree: CategoriesDep, slug: str) -> Any:
+def get_category(shop: ShopDep, slug: str) -> Any:
     """One category with its ancestors, nearest first."""
-    return tree.get(slug)
+    return shop.categories.get(slug)
 
 
 @router.get("/categories/{slug}/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def list_subtree(
-    catalog: CatalogDep,
+    shop: ShopDep,
     signed: Signing,
     slug: str,
     type: Text = None,
@@ -208,7 +204,7 @@ def list_subtree(
     limit: Limit = 50,
 ) -> Any:
     """The products in a category or anywhere below it."""
-    return signed_page(catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -216,23 +212,25 @@ def list_subtree(
     response_model=CategoryModel,
     responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
 )
-def move_category(tree: CategoriesDep, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
+def move_category(shop: ShopDep, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
     """Put a category, with everything below it, elsewhere."""
-    return tree.move(slug, body.parent, body.position, key=key)
+    return shop.categories.move(slug, body.parent, body.position, key=key)
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
-def change_category(tree: CategoriesDep, slug: str, body: CategoryPatch) -> Any:
+def change_category(shop: ShopDep, slug: str, body: CategoryPatch) -> Any:
     """Give a category another name, or another slug."""
-    return tree.rename(slug, body.name) if body.name is not None else tree.change_slug(slug, str(body.slug))
+    if body.name is not None:
+        return shop.categories.rename(slug, body.name)
+    return shop.categories.change_slug(slug, str(body.slug))
 
 
 @router.delete(
     "/categories/{slug}", response_model=Removed, responses=responses(UnknownCategory, CategoryNotEmpty, Busy)
 )
-def remove_category(tree: CategoriesDep, slug: str, children: Literal["refuse", "lift", "cascade"] = "refuse") -> Any:
+def remove_category(shop: ShopDep, slug: str, children: Children = "refuse") -> Any:
     """Remove a category."""
-    return {"removed": tree.remove(slug, children=children)}
+    return {"removed": shop.categories.remove(slug, children=children)}
 
 
 # ---- carts ----
@@ -242,26 +240,22 @@ LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, Inadequate
 
 @router.get("/carts", response_model=page_of(CartModel), responses=responses())
 def list_carts(
-    carts: CartsDep,
-    signed: Signing,
-    status: Literal["active", "pending", "complete", "expiring", "expired"] = "active",
-    cursor: Cursor = None,
-    limit: Limit = 50,
+    shop: ShopDep, signed: Signing, status: CartStatus = "active", cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """Carts in a status, the longest untouched first."""
-    return signed_page(carts.all(status, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.carts.all(status, cursor=cursor, limit=limit), signed)
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
-def new_cart(carts: CartsDep, body: NewCart, key: IdempotencyKey) -> Any:
+def new_cart(shop: ShopDep, body: NewCart, key: IdempotencyKey) -> Any:
     """An empty cart."""
-    return carts.new(currency=body.currency, customer=body.customer, key=key)
+    return shop.carts.new(currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
-def get_cart(carts: CartsDep, cart_id: str) -> Any:
+def get_cart(shop: ShopDep, cart_id: str) -> Any:
     """One cart."""
-    return carts.get(cart_id)
+    return shop.carts.get(cart_id)
 
 
 @router.post(
@@ -269,9 +263,9 @@ def get_cart(carts: CartsDep, cart_id: str) -> Any:
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency, KeyReused, StillRunning, Busy),
 )
-def add_item(carts: CartsDep, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
+def add_item(shop: ShopDep, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
     """Reserve units of a product for the cart."""
-    return carts.add_item(cart_id, body.sku, body.qty, key=key)
+    return shop.carts.add_item(cart_id, body.sku, body.qty, key=key)
 
 
 @router.put(
@@ -279,9 +273,9 @@ def add_item(carts: CartsDep, cart_id: str, body: LineModel, key: IdempotencyKey
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def set_quantity(carts: CartsDep, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
+def set_quantity(shop: ShopDep, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line say so many; 0 removes it."""
-    return carts.set_quantity(cart_id, sku, body.qty, key=key)
+    return shop.carts.set_quantity(cart_id, sku, body.qty, key=key)
 
 
 @router.delete(
@@ -289,15 +283,15 @@ def set_quantity(carts: CartsDep, cart_id: str, sku: str, body: Quantity, key: I
     response_model=CartModel,
     responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
 )
-def remove_item(carts: CartsDep, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
+def remove_item(shop: ShopDep, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Give a line's goods back."""
-    return carts.remove_item(cart_id, sku, key=key)
+    return shop.carts.remove_item(cart_id, sku, key=key)
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
-def abandon_cart(carts: CartsDep, cart_id: str) -> Any:
+def abandon_cart(shop: ShopDep, cart_id: str) -> Any:
     """Give everything back and end the cart."""
-    return carts.abandon(cart_id)
+    return shop.carts.abandon(cart_id)
 
 
 @router.post(
@@ -307,9 +301,9 @@ def abandon_cart(carts: CartsDep, cart_id: str) -> Any:
         UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
     ),
 )
-def check_out(carts: CartsDep, cart_id: str, idempotency_key: NeededKey) -> Any:
+def check_out(shop: ShopDep, cart_id: str, idempotency_key: NeededKey) -> Any:
     """Charge for the cart and make its order, once per key: the same key again gives the same order."""
-    return carts.checkout(cart_id, key=idempotency_key)
+    return shop.carts.checkout(cart_id, key=idempotency_key)
 
 
 @router.post(
@@ -317,9 +311,9 @@ def check_out(carts: CartsDep, cart_id: str, idempotency_key: NeededKey) -> Any:
     response_model=PaymentModel,
     responses=responses(UnknownPayment, PaymentUnsettled, Busy),
 )
-def settle_payment(carts: CartsDep, payment_id: str) -> Any:
+def settle_payment(shop: ShopDep, payment_id: str) -> Any:
     """Ask the provider how a payment stands, and act on it; for its webhook, also after a refund there."""
-    return carts.settle(payment_id)
+    return shop.carts.settle(payment_id)
 
 
 # ---- orders ----
@@ -328,13 +322,11 @@ EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused,
 
 
 @router.get("/orders", response_model=page_of(OrderModel), responses=responses())
-def list_orders(
-    orders: OrdersDep, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50
-) -> Any:
+def list_orders(shop: ShopDep, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Orders, newest first: a customer's, or all."""
     if customer is None:
-        return signed_page(orders.all(cursor=cursor, limit=limit), signed)
-    return signed_page(orders.by_customer(customer, cursor=cursor, limit=limit), signed)
+        return signed_page(shop.orders.all(cursor=cursor, limit=limit), signed)
+    return signed_page(shop.orders.by_customer(customer, cursor=cursor, limit=limit), signed)
 
 
 @router.post(
@@ -343,22 +335,22 @@ def list_orders(
     response_model=OrderModel,
     responses=responses(OrderLimit, KeyReused, StillRunning, Busy),
 )
-def place_order(orders: OrdersDep, body: NewOrder, key: IdempotencyKey) -> Any:
+def place_order(shop: ShopDep, body: NewOrder, key: IdempotencyKey) -> Any:
     """Make an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]
-    return orders.place(lines, currency=body.currency, customer=body.customer, key=key)
+    return shop.orders.place(lines, currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/orders/{order_id}", response_model=OrderModel, responses=responses(UnknownOrder))
-def get_order(orders: OrdersDep, order_id: str) -> Any:
+def get_order(shop: ShopDep, order_id: str) -> Any:
     """One order."""
-    return orders.get(order_id)
+    return shop.orders.get(order_id)
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
-def add_order_line(orders: OrdersDep, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
+def add_order_line(shop: ShopDep, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
     """Add a line, or to the line that is there."""
-    return orders.add_or_increase(
+    return shop.orders.add_or_increase(
         order_id,
         body.sku,
         body.price,
@@ -372,17 +364,17 @@ def add_order_line(orders: OrdersDep, order_id: str, body: OrderLineChange, key:
 @router.put(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def set_order_quantity(orders: OrdersDep, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
+def set_order_quantity(shop: ShopDep, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line of the order say so many."""
-    return orders.set_quantity(order_id, sku, body.qty, key=key)
+    return shop.orders.set_quantity(order_id, sku, body.qty, key=key)
 
 
 @router.delete(
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
-def remove_order_line(orders: OrdersDep, order_id: str, sku: str, key: IdempotencyKey) -> Any:
+def remove_order_line(shop: ShopDep, order_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Take a line out of the order."""
-    return orders.remove_item(order_id, sku, key=key)
+    return shop.orders.remove_item(order_id, sku, key=key)
 
 
 @router.post(
@@ -390,12 +382,12 @@ def remove_order_line(orders: OrdersDep, order_id: str, sku: str, key: Idempoten
     response_model=OrderModel,
     responses=responses(UnknownOrder, OrderFixed, PaymentUnsettled, Busy),
 )
-def cancel_order(orders: OrdersDep, order_id: str) -> Any:
+def cancel_order(shop: ShopDep, order_id: str) -> Any:
     """Cancel an order: refund it and restock its goods."""
-    return orders.cancel(order_id)
+    return shop.orders.cancel(order_id)
 
 
 @router.delete("/orders/{order_id}", status_code=204, responses=responses(UnknownOrder, OrderFixed))
-def delete_order(orders: OrdersDep, order_id: str) -> None:
+def delete_order(shop: ShopDep, order_id: str) -> None:
     """Forget an order that is cancelled, or that nobody paid for."""
-    orders.delete(order_id)
+    shop.orders.delete(order_id)

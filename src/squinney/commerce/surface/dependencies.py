@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 
 from squinney.commerce import Carts, Catalog, Categories, FacetCache, Inventory, Orders
-from squinney.http.dependencies import service
 
-CatalogDep = Annotated[Catalog, Depends(service("commerce", "catalog", Catalog))]
-CategoriesDep = Annotated[Categories, Depends(service("commerce", "categories", Categories))]
-InventoryDep = Annotated[Inventory, Depends(service("commerce", "inventory", Inventory))]
-CartsDep = Annotated[Carts, Depends(service("commerce", "carts", Carts))]
-OrdersDep = Annotated[Orders, Depends(service("commerce", "orders", Orders))]
-FacetsDep = Annotated[FacetCache, Depends(service("commerce", "facets", FacetCache))]
+
+@dataclass(frozen=True)
+class Shop:
+    """What `system.py` builds, once per process."""
+
+    catalog: Catalog
+    facets: FacetCache
+    categories: Categories
+    inventory: Inventory
+    carts: Carts
+    orders: Orders
+
+
+async def _shop(request: Request) -> Shop:
+    return Shop(**request.app.state.assembled.services["commerce"])
+
+
+ShopDep = Annotated[Shop, Depends(_shop)]

@@ -9,30 +9,13 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import (
-    CartClosed,
-    Carts,
-    Catalog,
-    FacetCache,
-    Inventory,
-    TestGateway,
-    UnknownCart,
-    UnknownOrder,
-    breadcrumbs,
-)
+from squinney.commerce import CartClosed, Carts, TestGateway, UnknownCart, UnknownOrder, breadcrumbs
 from squinney.commerce.carts.documents import Cart
 from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
 from squinney.commerce.surface import web_admin
 from squinney.commerce.surface.damage import is_category, is_order, is_product, require_whole, whole_levels
-from squinney.commerce.surface.dependencies import (
-    CartsDep,
-    CatalogDep,
-    CategoriesDep,
-    FacetsDep,
-    InventoryDep,
-    OrdersDep,
-)
+from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled
@@ -50,6 +33,7 @@ WRITES_NEED = "visitor"
 
 Text = Annotated[str, Form(max_length=200)]
 Word = Annotated[str, Query(max_length=200)]
+Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
@@ -71,24 +55,21 @@ ORDERS = {
 @router.get("", response_class=HTMLResponse)
 def browse(
     request: Request,
-    catalog: CatalogDep,
-    tree: CategoriesDep,
-    inventory: InventoryDep,
-    counts: FacetsDep,
+    shop: ShopDep,
     category: Word = "",
     type: Word = "",
     genre: Word = "",
     words: Word = "",
     sort: Word = "",
-    cursor: Annotated[str | None, Query(max_length=20_000)] = None,
+    cursor: Cursor = None,
 ) -> Response:
     """The tree, a search, facets, and a page of products."""
     chosen = {"category": category, "type": type, "genre": genre, "words": words}
     chosen = {name: value for name, value in chosen.items() if value}
-    inside = tree.get(category) if category else None
+    inside = shop.categories.get(category) if category else None
     listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}}
     try:
-        listing = _listing(catalog, inventory, counts, inside, chosen, sort, cursor)
+        listing = _listing(shop, inside, chosen, sort, cursor)
     except SquinneyError as error:
         listing["error"] = error
     return render(
@@ -96,7 +77,7 @@ def browse(
         "commerce/index.html",
         inside=inside,
         crumbs=breadcrumbs(inside) if inside else [],
-        children=whole_page(tree.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
+        children=whole_page(shop.categories.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
         chosen=chosen,
         sort=sort,
         sorts=ORDERS,
@@ -105,27 +86,19 @@ def browse(
     )
 
 
-def _listing(
-    catalog: Catalog,
-    inventory: Inventory,
-    counts: FacetCache,
-    inside: Any,
-    chosen: dict[str, str],
-    sort: str,
-    cursor: str | None,
-) -> dict[str, Any]:
+def _listing(shop: Shop, inside: Any, chosen: dict[str, str], sort: str, cursor: str | None) -> dict[str, Any]:
     """The products, then what is counted beside them: they are shown also where that cannot be had."""
     if inside and chosen.keys() <= {"category", "type"}:
         kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
-        page = catalog.subtree(inside["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
-        facets = counts.subtree_facets(inside["slug"], by=["type"], most=12, type=kind)
+        page = shop.catalog.subtree(inside["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
+        facets = shop.facets.subtree_facets(inside["slug"], by=["type"], most=12, type=kind)
     else:
         filters = {**chosen, "category": inside["_id"]} if inside else chosen
         order = sort if sort in SORTS and "words" not in chosen else None
-        page = catalog.find(**filters, sort=order, cursor=cursor, limit=24)
-        facets = counts.facets(by=["type", "genre"], most=12, **filters)
+        page = shop.catalog.find(**filters, sort=order, cursor=cursor, limit=24)
+        facets = shop.facets.facets(by=["type", "genre"], most=12, **filters)
     page, damaged = whole_page(page, is_product)
-    levels = whole_levels(inventory, [product["_id"] for product in page.items])
+    levels = whole_levels(shop.inventory, [product["_id"] for product in page.items])
     return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
 
@@ -140,24 +113,16 @@ def _linker(chosen: dict[str, str], sort: str) -> Any:
 
 
 @router.get("/products/{sku:path}", response_class=HTMLResponse)
-def show_product(request: Request, catalog: CatalogDep, inventory: InventoryDep, carts: CartsDep, sku: str) -> Response:
+def show_product(request: Request, shop: ShopDep, sku: str) -> Response:
     """One product, as its type has it."""
-    return _product(request, catalog, inventory, carts, sku)
+    return _product(request, shop, sku)
 
 
-def _product(
-    request: Request,
-    catalog: Catalog,
-    inventory: Inventory,
-    carts: Carts,
-    sku: str,
-    *,
-    error: SquinneyError | None = None,
-) -> Response:
-    require_whole("product", catalog.get(sku))  # before what is stored in it is looked up
-    product = catalog.get_with_categories(sku)
-    stock = whole_levels(inventory, [sku]).get(sku)
-    cart = _cart(request, carts)
+def _product(request: Request, shop: Shop, sku: str, *, error: SquinneyError | None = None) -> Response:
+    require_whole("product", shop.catalog.get(sku))  # before what is stored in it is looked up
+    product = shop.catalog.get_with_categories(sku)
+    stock = whole_levels(shop.inventory, [sku]).get(sku)
+    cart = _cart(request, shop.carts)
     trails = [breadcrumbs(category) for category in product["categories"] if is_category(category)]
     return render(
         request,
@@ -174,9 +139,9 @@ def _product(
 
 
 @router.get("/stock")
-def live_stock(inventory: InventoryDep, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
+def live_stock(shop: ShopDep, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
     """What is available of each SKU; the pages ask every few seconds."""
-    levels = whole_levels(inventory, sku)
+    levels = whole_levels(shop.inventory, sku)
     available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
     return JSONResponse(available, headers={"Cache-Control": "no-store"})
 
@@ -240,23 +205,15 @@ def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
 
 
 @router.post("/cart/items", response_class=HTMLResponse)
-def add_item(
-    request: Request,
-    catalog: CatalogDep,
-    inventory: InventoryDep,
-    carts: CartsDep,
-    sku: Text,
-    key: Text,
-    qty: Text = "1",
-) -> Response:
+def add_item(request: Request, shop: ShopDep, sku: Text, key: Text, qty: Text = "1") -> Response:
     """Reserve a product, and show the cart; a form sent twice adds once."""
     try:
-        product = catalog.get(sku)
+        product = shop.catalog.get(sku)
         require_whole("product", product)
-        cart = _own_cart(request, carts, product["pricing"]["currency"], key)
-        carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
+        cart = _own_cart(request, shop.carts, product["pricing"]["currency"], key)
+        shop.carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
     except SquinneyError as error:
-        return _product(request, catalog, inventory, carts, sku, error=error)
+        return _product(request, shop, sku, error=error)
     return _keep_cart(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
 
 
@@ -272,51 +229,46 @@ def _cart_id(request: Request, carts: Carts) -> str:
 
 
 @router.get("/cart", response_class=HTMLResponse)
-def show_cart(request: Request, carts: CartsDep, inventory: InventoryDep) -> Response:
+def show_cart(request: Request, shop: ShopDep) -> Response:
     """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
-    cart = _cart_of_browser(request, carts)
-    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, carts, inventory)
+    cart = _cart_of_browser(request, shop.carts)
+    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, shop)
 
 
-def _show_cart(request: Request, carts: Carts, inventory: Inventory, *, error: SquinneyError | None = None) -> Response:
-    cart = _cart(request, carts)
+def _show_cart(request: Request, shop: Shop, *, error: SquinneyError | None = None) -> Response:
+    cart = _cart(request, shop.carts)
     lines = cart["items"] if cart else []
     return render(
         request,
         "commerce/cart.html",
         cart=cart,
         total=total(lines),
-        levels=whole_levels(inventory, [line["sku"] for line in lines]),
+        levels=whole_levels(shop.inventory, [line["sku"] for line in lines]),
         key=new_id(),
-        for_testing=isinstance(carts.payments, TestGateway),
+        for_testing=isinstance(shop.carts.payments, TestGateway),
         error=error,
     )
 
 
 @router.post("/cart/quantity", response_class=HTMLResponse)
-def set_quantity(request: Request, carts: CartsDep, inventory: InventoryDep, sku: Text, qty: Text) -> Response:
+def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Response:
     """Change a line; 0 removes it."""
     try:
-        carts.set_quantity(_cart_id(request, carts), sku, _quantity(qty))
+        shop.carts.set_quantity(_cart_id(request, shop.carts), sku, _quantity(qty))
     except SquinneyError as error:
-        return _show_cart(request, carts, inventory, error=error)
+        return _show_cart(request, shop, error=error)
     return RedirectResponse("/shop/cart", status_code=303)
 
 
 @router.post("/cart/checkout", response_class=HTMLResponse)
 def check_out(
-    request: Request,
-    systems: Annotated[Assembled, Depends(assembled)],
-    carts: CartsDep,
-    inventory: InventoryDep,
-    key: Text,
-    card: Text = "",
+    request: Request, systems: Annotated[Assembled, Depends(assembled)], shop: ShopDep, key: Text, card: Text = ""
 ) -> Response:
     """Pay, and show the order; with the test gateway one may choose to be declined."""
     try:
-        order = _payer(systems, carts, card).checkout(_cart_id(request, carts), key=key)
+        order = _payer(systems, shop.carts, card).checkout(_cart_id(request, shop.carts), key=key)
     except SquinneyError as error:
-        return _show_cart(request, carts, inventory, error=error)
+        return _show_cart(request, shop, error=error)
     return _to_order(order["_id"])
 
 
@@ -336,18 +288,16 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 
 
 @router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
-def show_orders(
-    request: Request, orders: OrdersDep, cursor: Annotated[str | None, Query(max_length=20_000)] = None
-) -> Response:
+def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Response:
     """The visitor's own orders."""
-    page, damaged = whole_page(orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order)
+    page, damaged = whole_page(shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order)
     return render(request, "commerce/orders.html", page=page, damaged=damaged)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
-def show_order(request: Request, orders: OrdersDep, order_id: str) -> Response:
+def show_order(request: Request, shop: ShopDep, order_id: str) -> Response:
     """An order. Whoever knows a guest's order id may look: it is as long as a password."""
-    order = orders.get(order_id)
+    order = shop.orders.get(order_id)
     strangers = order.get("customer") not in (None, _customer(request))
     if strangers and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)

@@ -7,15 +7,15 @@ from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import Catalog, Categories, Inventory, Orders, UnknownOrder
+from squinney.commerce import Catalog, UnknownOrder
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.surface import web_admin_products
 from squinney.commerce.surface.damage import is_order, is_product, whole_levels
-from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep, OrdersDep
+from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.pages import render, way_back, whole_page
 from squinney.http.permissions import needs
@@ -36,16 +36,6 @@ FORMS_ON = ("/shop/admin", "/shop/admin/products/edit")
 FORMS_BELOW = "/shop/orders/"
 
 
-Shop = tuple[Catalog, Categories, Inventory, Orders]
-
-
-async def _shop(catalog: CatalogDep, tree: CategoriesDep, inventory: InventoryDep, orders: OrdersDep) -> Shop:
-    return catalog, tree, inventory, orders
-
-
-ShopDep = Annotated[Shop, Depends(_shop)]
-
-
 @router.get("", response_class=HTMLResponse)
 def show_admin(request: Request, shop: ShopDep, words: Word = "", cursor: Cursor = None) -> Response:
     """Stock by title, or of what was searched for by words or SKU; the tree, and the newest orders."""
@@ -55,17 +45,16 @@ def show_admin(request: Request, shop: ShopDep, words: Word = "", cursor: Cursor
 def _admin(
     request: Request, shop: Shop, *, words: str = "", cursor: str | None = None, error: SquinneyError | None = None
 ) -> Response:
-    catalog, tree, inventory, orders = shop
-    page, damaged = whole_page(_found(catalog, words, cursor), is_product)
-    newest, damaged_orders = whole_page(orders.all(limit=10), is_order)
+    page, damaged = whole_page(_found(shop.catalog, words, cursor), is_product)
+    newest, damaged_orders = whole_page(shop.orders.all(limit=10), is_order)
     return render(
         request,
         "commerce/admin.html",
         page=page,
         damaged=damaged + damaged_orders,
-        levels=whole_levels(inventory, [product["_id"] for product in page.items]),
+        levels=whole_levels(shop.inventory, [product["_id"] for product in page.items]),
         words=words,
-        **_upper(tree.tree()),
+        **_upper(shop.categories.tree()),
         orders=newest.items,
         key=new_id(),
         error=error,
@@ -110,69 +99,63 @@ def _sent_from(request: Request) -> str:
 
 
 @router.post("/stock", response_class=HTMLResponse)
-def change_stock(
-    request: Request, shop: ShopDep, inventory: InventoryDep, sku: Text, units: Text, key: Text, reason: Text = ""
-) -> Response:
+def change_stock(request: Request, shop: ShopDep, sku: Text, units: Text, key: Text, reason: Text = "") -> Response:
     """Receive units; with a minus sign, and a reason, write some off."""
 
     def change() -> None:
         if not units.removeprefix("-").isascii() or not units.removeprefix("-").isdigit() or len(units) > 13:
             raise Invalid("units must be a whole number", field="units")
         if int(units) > 0:
-            inventory.receive(sku, int(units), reason=reason, key=Key(key, "web"))
+            shop.inventory.receive(sku, int(units), reason=reason, key=Key(key, "web"))
         else:
-            inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
+            shop.inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
 
     return _done_or_error(request, shop, change, f"{units} of {sku} booked.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
-def add_category(
-    request: Request, shop: ShopDep, tree: CategoriesDep, name: Text, key: Text, parent: Text = ""
-) -> Response:
+def add_category(request: Request, shop: ShopDep, name: Text, key: Text, parent: Text = "") -> Response:
     """Add a category; a form sent twice adds one."""
-    add = partial(tree.add, name, parent=parent or None, key=Key(key, "web"))
+    add = partial(shop.categories.add, name, parent=parent or None, key=Key(key, "web"))
     return _done_or_error(request, shop, add, f"“{name}” is added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
-def move_category(
-    request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, parent: Text = "", position: Text = ""
-) -> Response:
+def move_category(request: Request, shop: ShopDep, slug: Text, parent: Text = "", position: Text = "") -> Response:
     """Move a category: by the form, or dragged."""
     number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
-    return _done_or_error(request, shop, lambda: tree.move(slug, parent or None, number), f"“{slug}” is moved.")
+    move = partial(shop.categories.move, slug, parent or None, number)
+    return _done_or_error(request, shop, move, f"“{slug}” is moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
-def rename_category(request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, name: Text) -> Response:
+def rename_category(request: Request, shop: ShopDep, slug: Text, name: Text) -> Response:
     """Rename a category."""
-    return _done_or_error(request, shop, lambda: tree.rename(slug, name), f"“{slug}” is called “{name}” now.")
+    rename = partial(shop.categories.rename, slug, name)
+    return _done_or_error(request, shop, rename, f"“{slug}” is called “{name}” now.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
-def remove_category(
-    request: Request, shop: ShopDep, tree: CategoriesDep, slug: Text, children: Text = "refuse"
-) -> Response:
+def remove_category(request: Request, shop: ShopDep, slug: Text, children: Text = "refuse") -> Response:
     """Remove a category."""
-    remove = partial(tree.remove, slug, children=children)  # type: ignore[arg-type]
+    remove = partial(shop.categories.remove, slug, children=children)  # type: ignore[arg-type]
     return _done_or_error(request, shop, remove, f"“{slug}” is removed.")
 
 
 @router.get("/orders", response_class=HTMLResponse)
-def find_orders(request: Request, orders: OrdersDep, find: Word = "", cursor: Cursor = None) -> Response:
+def find_orders(request: Request, shop: ShopDep, find: Word = "", cursor: Cursor = None) -> Response:
     """All orders, the newest first; or the one of an id, or those of a customer."""
     wanted = find.strip()
     try:
-        return RedirectResponse(f"/shop/orders/{quote(orders.get(wanted)['_id'])}", status_code=303)
+        return RedirectResponse(f"/shop/orders/{quote(shop.orders.get(wanted)['_id'])}", status_code=303)
     except (UnknownOrder, Invalid):
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
-        page = orders.by_customer(wanted, **paged) if wanted else orders.all(**paged)
+        page = shop.orders.by_customer(wanted, **paged) if wanted else shop.orders.all(**paged)
     page, damaged = whole_page(page, is_order)
     return render(request, "commerce/all_orders.html", page=page, damaged=damaged, find=wanted)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
-def cancel_order(request: Request, shop: ShopDep, orders: OrdersDep, order_id: Text) -> Response:
+def cancel_order(request: Request, shop: ShopDep, order_id: Text) -> Response:
     """Cancel an order: refund and restock."""
-    return _done_or_error(request, shop, lambda: orders.cancel(order_id), "The order is cancelled.")
+    return _done_or_error(request, shop, partial(shop.orders.cancel, order_id), "The order is cancelled.")

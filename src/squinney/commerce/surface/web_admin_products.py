@@ -9,11 +9,10 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.commerce import Catalog, Categories, Inventory
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.products import TYPES
 from squinney.commerce.surface.damage import MOVEMENT, require_whole, whole_levels
-from squinney.commerce.surface.dependencies import CatalogDep, CategoriesDep, InventoryDep
+from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
 from squinney.errors import Conflict, SquinneyError
 from squinney.http.pages import render
@@ -37,10 +36,10 @@ def show_new(request: Request) -> Response:
 
 
 @router.post("/new", response_class=HTMLResponse)
-def add(request: Request, catalog: CatalogDep, tree: CategoriesDep, typed: Typed, key: Text) -> Response:
+def add(request: Request, shop: ShopDep, typed: Typed, key: Text) -> Response:
     """Add a product; a form sent twice adds one."""
     try:
-        product = catalog.add(product_of(typed, _category_ids(tree, typed), {}), key=Key(key, "web"))
+        product = shop.catalog.add(product_of(typed, _category_ids(shop, typed), {}), key=Key(key, "web"))
     except SquinneyError as error:
         return _form(request, typed, error=error)
     visitor_of(request).flash(f"“{product['title']}” is added. Receive some, and it can be sold.")
@@ -48,56 +47,50 @@ def add(request: Request, catalog: CatalogDep, tree: CategoriesDep, typed: Typed
 
 
 @router.get("/edit", response_class=HTMLResponse)
-def show_edit(request: Request, catalog: CatalogDep, inventory: InventoryDep, sku: Sku) -> Response:
+def show_edit(request: Request, shop: ShopDep, sku: Sku) -> Response:
     """A product's form, with its stock and why that changed."""
-    product = _product(catalog, sku)
-    return _form(request, form_for(product), product=product, inventory=inventory)
+    product = _product(shop, sku)
+    return _form(request, form_for(product), product, shop)
 
 
 @router.post("/edit", response_class=HTMLResponse)
 def change(
-    request: Request,
-    catalog: CatalogDep,
-    tree: CategoriesDep,
-    inventory: InventoryDep,
-    typed: Typed,
-    sku: Sku,
-    version: Annotated[int, Form(ge=1, le=10**12)],
+    request: Request, shop: ShopDep, typed: Typed, sku: Sku, version: Annotated[int, Form(ge=1, le=10**12)]
 ) -> Response:
     """Change a product, unless somebody else did meanwhile."""
-    product = _product(catalog, sku)
+    product = _product(shop, sku)
     typed.sku = sku
     try:
-        changed = product_of(typed, _category_ids(tree, typed), product)
-        catalog.replace(sku, changed, expected_version=version)
+        changed = product_of(typed, _category_ids(shop, typed), product)
+        shop.catalog.replace(sku, changed, expected_version=version)
     except Stale:
         told = Conflict("somebody else has changed it meanwhile; saving again puts yours in its place")
-        return _form(request, typed, product=product, inventory=inventory, error=told)
+        return _form(request, typed, product, shop, error=told)
     except SquinneyError as error:
-        return _form(request, typed, product=product, inventory=inventory, error=error)
+        return _form(request, typed, product, shop, error=error)
     visitor_of(request).flash(f"“{changed['title']}” is saved.")
     return _to_product(sku)
 
 
 @router.post("/remove", response_class=HTMLResponse)
-def remove(request: Request, catalog: CatalogDep, inventory: InventoryDep, sku: Text) -> Response:
+def remove(request: Request, shop: ShopDep, sku: Text) -> Response:
     """Remove a product that is in no cart."""
-    product = _product(catalog, sku)
+    product = _product(shop, sku)
     try:
-        catalog.remove(sku)
+        shop.catalog.remove(sku)
     except SquinneyError as error:
-        return _form(request, form_for(product), product=product, inventory=inventory, error=error)
+        return _form(request, form_for(product), product, shop, error=error)
     visitor_of(request).flash(f"“{product['title']}” is removed.")
     return RedirectResponse("/shop/admin", status_code=303)
 
 
-def _product(catalog: Catalog, sku: str) -> Product:
-    require_whole("product", catalog.get(sku))  # before what is stored in it is looked up
-    return catalog.get_with_categories(sku)
+def _product(shop: Shop, sku: str) -> Product:
+    require_whole("product", shop.catalog.get(sku))  # before what is stored in it is looked up
+    return shop.catalog.get_with_categories(sku)
 
 
-def _category_ids(tree: Categories, typed: ProductForm) -> list[str]:
-    return [tree.get(slug.strip())["_id"] for slug in typed.categories.split(",") if slug.strip()]
+def _category_ids(shop: Shop, typed: ProductForm) -> list[str]:
+    return [shop.categories.get(slug.strip())["_id"] for slug in typed.categories.split(",") if slug.strip()]
 
 
 def _to_product(sku: str) -> Response:
@@ -107,13 +100,13 @@ def _to_product(sku: str) -> Response:
 def _form(
     request: Request,
     typed: ProductForm,
-    *,
     product: Product | None = None,
-    inventory: Inventory | None = None,
+    shop: Shop | None = None,
+    *,
     error: SquinneyError | None = None,
 ) -> Response:
-    stock = whole_levels(inventory, [typed.sku]).get(typed.sku) if inventory else None
-    movements = inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if inventory else []
+    stock = whole_levels(shop.inventory, [typed.sku]).get(typed.sku) if shop else None
+    movements = shop.inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if shop else []
     return render(
         request,
         "commerce/product_form.html",

@@ -15,10 +15,10 @@ from tests.systems.commerce.conftest import product, skus
 from squinney import transactions
 from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
 from squinney.commerce.catalog import subtree
-from squinney.commerce.catalog.search import SORTS, Filters, combinations, in_categories, search_for
+from squinney.commerce.catalog.search import SORTS, Filters, behind, combinations, in_categories, query_for
 from squinney.errors import Invalid
 from squinney.mongo import schema
-from squinney.mongo.queries import stages
+from squinney.mongo.queries import Query, stages
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
 from squinney.testing.commands import Commands
@@ -67,9 +67,9 @@ def name_of(combination: tuple[Filters, str]) -> str:
     return "+".join(sorted(filters.given())) + f" by {sort}"
 
 
-def explained(db: Db, where: Document, sort: list[tuple[str, int]]) -> Document:
+def explained(db: Db, query: Query) -> Document:
     """The server's plan for a page."""
-    command = {"find": "products", "filter": where, "sort": dict(sort), "limit": 51}
+    command = {"find": "products", "filter": query(), "sort": dict(query.sort), "limit": 51}
     return db.command({"explain": command, "verbosity": "executionStats"})
 
 
@@ -78,14 +78,14 @@ def test_each_combination_is_served_in_order_by_an_index(full: Catalog, combinat
     filters, sort = combination
     db = full._db
     given = {name: getattr(filters, name) for name in filters.given()}
-    search = search_for(filters, sort)
+    query = query_for(filters, sort)
     first = full.find(**given, sort=sort, limit=50)
-    everything = list(db["products"].find(search.where).sort(search.sort))
+    everything = list(query.find(db))
     assert first.items == everything[:50]
     assert len(everything) > 60, "the example must have a second page"
-    deep = paging.cursor_after(search.sort, everything[len(everything) * 3 // 4])
-    for page_of in (search, search.behind(deep)):
-        plan = explained(db, page_of.where, search.sort)
+    deep = paging.cursor_after(query.sort, everything[len(everything) * 3 // 4])
+    for page_of in (query, behind(query, deep)):
+        plan = explained(db, page_of)
         assert stages(plan["queryPlanner"]["winningPlan"]).isdisjoint({"SORT", "COLLSCAN"})
         examined = plan["executionStats"]["totalDocsExamined"]
         assert examined <= 10 * max(plan["executionStats"]["nReturned"], 1), examined
@@ -345,7 +345,7 @@ def test_every_query_below_a_category_is_served_in_order(shelves: Catalog) -> No
     for sort, (field, _) in SORTS.items():
         for value in (None, "x", 5, datetime(1960, 1, 1, tzinfo=UTC)):
             for one in subtree.behind(in_categories(ids, sort), {field: value, "_id": "p5"}):
-                assert "SORT" not in stages(one.query().explain(shelves._db)), (sort, value, one)
+                assert "SORT" not in stages(one.explain(shelves._db)), (sort, value, one)
 
 
 def test_a_cursor_of_another_type_of_value_finds_nothing(shelves: Catalog) -> None:

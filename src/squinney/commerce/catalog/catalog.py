@@ -27,11 +27,8 @@ from squinney.mongo.connect import operation, seconds_left
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import attributes, paging
-from squinney.patterns.attributes import Range, Value
 from squinney.patterns.paging import Page
 from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, Transactions, Tries, once
-
-Properties = Mapping[str, Value | Range]
 
 
 class Catalog:
@@ -220,7 +217,7 @@ class Catalog:
         wanted = _filters(filters)
         if wanted.words is not None:
             return self._find_words(wanted, sort, cursor, limit)
-        return paging.page(self._reading, search.search_for(wanted, sort).behind(cursor).query(), limit=limit)
+        return paging.page(self._reading, search.behind(search.query_for(wanted, sort), cursor), limit=limit)
 
     def _find_words(self, wanted: Filters, sort: str | None, cursor: str | None, limit: int) -> Page[Product]:
         checks.integer(limit, "limit", least=1, most=200)
@@ -239,7 +236,7 @@ class Catalog:
         Raises: `Invalid`, as `find` and for a field that cannot be counted.
         """
         wanted = _filters(filters)
-        where = search.words_filter(wanted, None) if wanted.words is not None else search.search_for(wanted, None).where
+        where = search.words_filter(wanted, None) if wanted.words is not None else search.query_for(wanted, None)()
         return self._counted(where, by, most, up_to)
 
     def _counted(self, where: Document, by: Sequence[str], most: int, up_to: int | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ in one index, or a sort in memory, is refused and says what there is instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from squinney import checks
@@ -64,52 +64,42 @@ class Filters:
         return {name for name in self.__dataclass_fields__ if getattr(self, name) not in (None, {})}
 
 
-@dataclass(frozen=True)
-class Search:
-    """A filter with an order that an index serves."""
-
-    anchor: str
-    where: Document
-    sort: list[tuple[str, int]]
-    hint: str = ""
-
-    def behind(self, cursor: str | None) -> Search:
-        """What comes behind a cursor. The filter goes into each branch, so that each finds the index that serves it.
-
-        Raises: `Invalid` for a cursor that is none of ours.
-        """
-        if cursor is None:
-            return self
-        after = paging.after(self.sort, cursor)
-        branches = [{"$and": [self.where, branch]} for branch in after.get("$or", [after])]
-        return Search(self.anchor, {"$or": branches}, self.sort)
-
-    def query(self, name: str = "") -> Query:
-        """The query, for paging and for `explain`."""
-        return Query(
-            f"commerce.find-by-{name or self.anchor or 'nothing'}",
-            "products",
-            where=lambda: self.where,
-            sort=self.sort,
-            routing="broadcast",
-            reason="browsing reads the products of all shards, a page at a time",
-            hint=self.hint,
-        )
+# ---- from filters to a query ----
 
 
-# ---- from filters to a search ----
+def _browsing(name: str, where: Document, sort: str, hint: str = "") -> Query:
+    field, direction = SORTS[sort]
+    return Query(
+        f"commerce.find-by-{name} sorted by {sort}",
+        "products",
+        where=lambda: where,
+        sort=[(field, direction), ("_id", direction)],
+        routing="broadcast",
+        reason="browsing reads the products of all shards, a page at a time",
+        hint=hint,
+    )
 
 
-def search_for(filters: Filters, sort: str | None) -> Search:
-    """The search that serves the filters in the order asked for.
+def behind(query: Query, cursor: str | None) -> Query:
+    """What comes behind a cursor. The filter goes into each branch, so that each finds the index that serves it.
+
+    Raises: `Invalid` for a cursor that is none of ours.
+    """
+    if cursor is None:
+        return query
+    after = paging.after(query.sort, cursor)
+    branches = [{"$and": [query(), branch]} for branch in after.get("$or", [after])]
+    return replace(query, where=lambda: {"$or": branches})
+
+
+def query_for(filters: Filters, sort: str | None) -> Query:
+    """The query that serves the filters in the order asked for.
 
     Raises: `Invalid` naming the choices, for a combination that no index serves.
     """
-    anchor = _anchor(filters)
-    range_ = _range(filters)
-    field, direction = SORTS[_sort(anchor, range_, sort)]
+    wanted = _sort(_anchor(filters), _range(filters), sort)
     where = {**_equalities(filters), **_range_condition(filters)}
-    return Search(anchor, where, [(field, direction), ("_id", direction)])
+    return _browsing("-and-".join(sorted(filters.given())) or "nothing", where, wanted)
 
 
 def _anchor(filters: Filters) -> str:
@@ -293,26 +283,19 @@ def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
     filters = Filters(**{name: EXAMPLES[name] for name in names})
     for sort in SORTS:
         try:
-            search_for(filters, sort)
+            query_for(filters, sort)
         except Invalid:
             continue
         yield filters, sort
 
 
-def _name(filters: Filters, sort: str) -> str:
-    return (
-        "-and-".join(sorted(filters.given())) + f" sorted by {sort}" if filters.given() else f"nothing sorted by {sort}"
-    )
-
-
-def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Search:
-    """The search for products in any of these categories, of which there may be a hundred.
+def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Query:
+    """The query for products in any of these categories, of which there may be a hundred.
 
     It names its index: where few products are found, the server may find it cheaper to sort them in memory.
     """
-    field, direction = SORTS[sort]
     where = {"category_ids": {"$in": category_ids}, **more}
-    return Search("category", where, [(field, direction), ("_id", direction)], _index("category", field).name)
+    return _browsing("categories", where, sort, _index("category", SORTS[sort][0]).name)
 
 
 EVERY_PRODUCT = Query(
@@ -333,8 +316,8 @@ OUTDATED = Query(
 )
 
 QUERIES: list[Query | Pipeline] = [
-    *(in_categories(["c3", "c4"], sort).query(f"categories sorted by {sort}") for sort in SORTS),
-    *(search_for(filters, sort).query(_name(filters, sort)) for filters, sort in combinations()),
+    *(in_categories(["c3", "c4"], sort) for sort in SORTS),
+    *(query_for(filters, sort) for filters, sort in combinations()),
     WORDS,
     COUNT_FACETS,
     OUTDATED,

@@ -11,10 +11,10 @@ from typing import Any
 from squinney import checks
 from squinney.commerce.catalog import search
 from squinney.commerce.catalog.documents import Product
-from squinney.commerce.catalog.search import Search
 from squinney.commerce.categories import queries
 from squinney.commerce.errors import UnknownCategory
 from squinney.errors import Invalid
+from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
 from squinney.patterns.paging import Page
@@ -68,25 +68,26 @@ def _in_categories(
     db: Db, ids: list[str], kind: str | None, sort: str, last: Document | None, limit: int
 ) -> Iterator[Product]:
     """Chained: what comes behind the ties is only asked for where they are too few."""
-    searches = behind(search.in_categories(ids, sort, _of_type(kind)), last)
-    return chain.from_iterable(one.query().find(db).batch_size(limit + 2) for one in searches)
+    asked = behind(search.in_categories(ids, sort, _of_type(kind)), last)
+    return chain.from_iterable(query.find(db).batch_size(limit + 2) for query in asked)
 
 
-def behind(found: Search, last: Document | None) -> list[Search]:
+def behind(query: Query, last: Document | None) -> list[Query]:
     """What comes behind the last page's end: first what ties with it, then the rest, each from its place in the index.
 
     Ties are in order of the id alone: the server would sort them in memory if it were asked for the tied field too.
     Products without the field are least, which `$lt` leaves out and `$not` does not.
     """
     if last is None:
-        return [found]
-    field, direction = found.sort[0]
+        return [query]
+    field, direction = query.sort[0]
     value, side = last[field], "$gt" if direction > 0 else "$lt"
-    ties = replace(found, where={**found.where, field: value, "_id": {side: last["_id"]}}, sort=[("_id", direction)])
+    tied = {**query(), field: value, "_id": {side: last["_id"]}}
+    ties = replace(query, where=lambda: tied, sort=[("_id", direction)])
     if value is None and direction < 0:
         return [ties]
     beyond = {"$ne": None} if value is None else {"$gt": value} if direction > 0 else {"$not": {"$gte": value}}
-    return [ties, replace(found, where={**found.where, field: beyond})]
+    return [ties, replace(query, where=lambda: {**query(), field: beyond})]
 
 
 def _sort_key(product: Mapping[str, Any], field: str) -> SortKey:

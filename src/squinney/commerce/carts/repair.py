@@ -122,7 +122,7 @@ def _drop_reservation(db: Db, held: Document) -> int:
     if order:
         sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
         with suppress(DuplicateKeyError):  # it is there already
-            db["movements"].insert_one(dict(rules.sold_movement(cart_id, sku, sold, order["placed_at"])))
+            db["movements"].insert_one(dict(rules.order_movement(cart_id, sku, "sold", -sold, order["placed_at"])))
     return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
 
 

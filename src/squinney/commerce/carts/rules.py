@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
 from squinney.commerce.documents import MOST_LINES, MOST_QTY, MOST_TOTAL
@@ -201,13 +201,13 @@ def sale_steps(cart: Cart, at: datetime) -> list[Step]:
     for line in cart["items"]:
         steps.append(sell_step(line["sku"], line["qty"]))
         steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], 0, at))
-        steps.append(movement_step(sold_movement(cart["_id"], line["sku"], line["qty"], at)))
+        steps.append(movement_step(order_movement(cart["_id"], line["sku"], "sold", -line["qty"], at)))
     return steps
 
 
-def sold_movement(order_id: str, sku: str, qty: int, at: datetime) -> Movement:
-    """The history line of a sale, under an id that makes it one of a kind."""
-    return {"_id": f"{order_id}:{sku}:sold", "sku": sku, "kind": "sold", "qty": -qty, "reason": order_id, "at": at}
+def order_movement(order_id: str, sku: str, kind: Literal["sold", "restocked"], qty: int, at: datetime) -> Movement:
+    """The history line of an order, under an id that makes it one of a kind."""
+    return {"_id": f"{order_id}:{sku}:{kind}", "sku": sku, "kind": kind, "qty": qty, "reason": order_id, "at": at}
 
 
 def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Step]:
@@ -216,7 +216,7 @@ def retake_steps(order_id: str, items: Sequence[Line], at: datetime) -> list[Ste
     for line in items:
         sku, qty = line["sku"], line["qty"]
         steps.append(stock_step(sku, qty, "qty", "sold", short_of(sku, qty)))
-        steps.append(movement_step(sold_movement(order_id, sku, qty, at)))
+        steps.append(movement_step(order_movement(order_id, sku, "sold", -qty, at)))
     return steps
 
 

@@ -24,8 +24,6 @@ from squinney.transactions import Key
 
 Children = Literal["refuse", "lift", "cascade"]
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
-
-
 READABLE = {"name", "slug", "parent"}
 
 
@@ -161,7 +159,8 @@ class Categories:
             checks.integer(position, "position", least=0, most=10**9)
 
         def change(session: ClientSession) -> Category:
-            node, above = self._two(slug, new_parent, session)
+            node = self._get(slug, session)
+            above = None if new_parent is None else self._get(new_parent, session)
             CATEGORY_TREE.refuse_cycle(node["_id"], above)
             ancestors = CATEGORY_TREE.under(above)
             deepest = self._deepest(node, session) - len(node["ancestors"]) + len(ancestors)
@@ -230,9 +229,6 @@ class Categories:
             raise UnknownCategory(f"there is no category {slug}", slug=slug)
         return cast(Category, found)
 
-    def _two(self, slug: str, parent: str | None, session: ClientSession) -> tuple[Category, Category | None]:
-        return self._get(slug, session), None if parent is None else self._get(parent, session)
-
     def _count(self, parent_id: str | None, session: ClientSession, *, but: str = "") -> int:
         """How many children there are, by the last one's position: they are numbered without gaps."""
         where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": but}}
@@ -261,11 +257,9 @@ class Categories:
         return slot
 
     def _shift(
-        self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, but: str | None = None
+        self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, but: str = ""
     ) -> None:
-        where: Document = {"parent": parent_id, "position": position}
-        if but is not None:
-            where["_id"] = {"$ne": but}
+        where = {"parent": parent_id, "position": position, "_id": {"$ne": but}}
         self._db["categories"].update_many(where, {"$inc": {"position": by}}, session=session)
 
     def _rewrite(self, node: Category, change: Mapping[str, Any], session: ClientSession) -> Category:

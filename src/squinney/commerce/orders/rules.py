@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from squinney.commerce.carts.documents import Cart, Movement, Payment
-from squinney.commerce.carts.rules import movement_step, stock_step
+from squinney.commerce.carts.documents import Cart, Payment
+from squinney.commerce.carts.rules import movement_step, order_movement, stock_step
 from squinney.commerce.orders.documents import Order, OrderLine
 from squinney.commerce.orders.payments import Attempt
 from squinney.transactions import Stale, Step
@@ -19,15 +19,7 @@ def restock_steps(order: Order, at: datetime) -> list[Step]:
     for line in order["items"]:
         sku, qty = line["sku"], line["qty"]
         steps.append(stock_step(sku, qty, "sold", "qty", lambda _: Stale("the stock says that less was sold")))
-        movement: Movement = {
-            "_id": f"{order['_id']}:{sku}:restocked",
-            "sku": sku,
-            "kind": "restocked",
-            "qty": qty,
-            "reason": order["_id"],
-            "at": at,
-        }
-        steps.append(movement_step(movement))
+        steps.append(movement_step(order_movement(order["_id"], sku, "restocked", qty, at)))
     return steps
 
 

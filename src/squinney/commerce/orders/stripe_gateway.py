@@ -17,18 +17,8 @@ import stripe
 from squinney.commerce.orders.payments import Attempt, Charge, ChargeState
 from squinney.patterns.money import decimals
 
-# What each status of a PaymentIntent means for an attempt. A card that was refused leaves `requires_payment_method`.
-STATES: dict[str, ChargeState] = {
-    "succeeded": "captured",
-    "canceled": "cancelled",
-    "requires_payment_method": "open",
-    "requires_confirmation": "open",
-    "requires_action": "open",
-    "requires_capture": "open",
-    "processing": "open",
-}
-
-
+# The statuses of a PaymentIntent that end an attempt. All others leave it open, also that of a card that was refused.
+STATES: dict[str, ChargeState] = {"succeeded": "captured", "canceled": "cancelled"}
 # Where Stripe counts in other units than ISO 4217, and so than we do: https://docs.stripe.com/currencies
 DECIMALS = {"ISK": 2, "UGX": 2, "MGA": 0}
 

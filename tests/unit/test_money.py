@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from squinney.errors import Invalid
 from squinney.patterns.money import parsed, shown
 
 SHOWN = [
@@ -29,15 +30,18 @@ def test_what_is_shown_can_be_typed(amount: int, currency: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "abc", "-1", "1.234", "1e5", "1.2.3", "١٢", "0x10", "1.-5", "nan", "+1", "9" * 5_000]
 )
-def test_what_is_no_amount_is_none(text: str) -> None:
-    assert parsed(text, "EUR") is None
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="price must be a number"):
+        parsed(text, "EUR", "price")
 
 
 @pytest.mark.parametrize("text", ["12,50", "1,5", "1,2345", ",123", "1,,234", "1234,567", "1.2,5"])
 def test_a_comma_that_parts_no_thousands_is_no_amount(text: str) -> None:
-    assert parsed(text, "EUR") is None
+    with pytest.raises(Invalid):
+        parsed(text, "EUR")
 
 
 def test_a_currency_without_decimals_takes_none() -> None:
-    assert parsed("5.0", "JPY") is None
+    with pytest.raises(Invalid):
+        parsed("5.0", "JPY")
     assert parsed("5", "JPY") == 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from squinney.errors import Invalid
+
 # ISO 4217: currencies without two decimals.
 DECIMALS = {
     **dict.fromkeys(["BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV"], 0),
@@ -27,13 +29,15 @@ def shown(amount: int, currency: str) -> str:
     return f"{sign}{whole:,}{fraction} {currency}"
 
 
-def parsed(text: str, currency: str) -> int | None:
-    """Minor units from what a person typed (`12.50`, `1,234.5`); None where it is no such amount.
+def parsed(text: str, currency: str, field: str = "amount") -> int:
+    """Minor units from what a person typed: `12.50`, `1,234.5`.
 
     Commas part thousands and nothing else: `12,50` is not taken for a hundred times as much.
+
+    Raises: `Invalid` naming the field.
     """
     typed = AMOUNT.fullmatch(text.strip())
     digits = decimals(currency)
     if typed is None or len(part := typed["part"] or "") > digits:
-        return None
+        raise Invalid(f"{field} must be a number like 12.50, with the decimals of {currency[:3]}", field=field)
     return int(typed["whole"].replace(",", "") + part.ljust(digits, "0"))

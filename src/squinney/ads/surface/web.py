@@ -100,10 +100,10 @@ def make_campaign(request: Request, network: Network, form: Annotated[CampaignFo
         network.create_campaign(
             form.name,
             form.advertiser,
-            pricing={"model": form.model, "bid": _amount(form.bid, "bid")},
+            pricing={"model": form.model, "bid": money.parsed(form.bid, "EUR", "bid")},
             budget={
-                "total": _amount(form.total, "budget"),
-                "daily": _amount(form.daily, "budget of a day") if form.daily else None,
+                "total": money.parsed(form.total, "EUR", "budget"),
+                "daily": money.parsed(form.daily, "EUR", "budget of a day") if form.daily else None,
                 "pacing": form.pacing,
             },
             cap=_cap(form),
@@ -149,13 +149,6 @@ def _listed(text: str) -> list[str]:
 def _refuse_too_many(request: Request, network: AdNetwork) -> None:
     if not is_admin(request) and len(network.owned_by(signed_in(request)["_id"], limit=MOST_OWN).items) >= MOST_OWN:
         raise LimitReached(f"a member has at most {MOST_OWN} campaigns", limit=MOST_OWN)
-
-
-def _amount(text: str, field: str) -> int:
-    amount = money.parsed(text, "EUR")
-    if amount is None:
-        raise Invalid(f"{field} must be a number like 12.50", field=field)
-    return amount
 
 
 @router.get("/campaigns/{campaign_id:path}", response_class=HTMLResponse, dependencies=[needs("member")])

@@ -60,8 +60,8 @@ def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, 
 
     Raises: `Invalid` naming the field.
     """
-    retail = _amount(form.price, form.currency, "price")
-    full = _amount(form.list_price, form.currency, "list price") if form.list_price else retail
+    retail = money.parsed(form.price, form.currency, "price")
+    full = money.parsed(form.list_price, form.currency, "list price") if form.list_price else retail
     properties = attributes.mapping(before.get("properties", []))
     return {
         **{name: before[name] for name in ("asin", "shipping") if name in before},
@@ -75,13 +75,6 @@ def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, 
         "details": from_lines(form.details, before.get("details", {}), "details"),
         "properties": from_lines(form.properties, properties, "properties"),
     }
-
-
-def _amount(text: str, currency: str, field: str) -> int:
-    amount = money.parsed(text, currency)
-    if amount is None:
-        raise Invalid(f"{field} must be an amount such as 12.50, with the decimals of {currency}", field=field)
-    return amount
 
 
 def as_lines(values: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.errors import Conflict, Forbidden, Invalid, SquinneyError
+from squinney.errors import Conflict, Forbidden, SquinneyError
 from squinney.http.dependencies import service
 from squinney.http.pages import render, whole_page
 from squinney.http.permissions import is_admin, needs, signed_in
@@ -82,7 +82,7 @@ def open_account(
 ) -> Response:
     """Open an account and show it; a form sent twice opens one."""
     try:
-        amount = _amount(opening, currency, "opening")
+        amount = money.parsed(opening, currency, "opening")
         if amount and not is_admin(request):
             raise Forbidden("only an admin puts money in from outside", field="opening")
         owner = signed_in(request)["_id"]
@@ -100,20 +100,13 @@ def transfer(
 ) -> Response:
     """Move money and show where it came from; a form sent twice moves it once."""
     try:
-        minor = _amount(amount, _own(request, ledger, src)["currency"], "amount")
+        minor = money.parsed(amount, _own(request, ledger, src)["currency"])
         done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{signed_in(request)['_id']}"))
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
     visitor_of(request).flash(f"{money.shown(done['amount'], done['currency'])} has been moved.")
     return RedirectResponse(f"/ledger/{src}", status_code=303)
-
-
-def _amount(text: str, currency: str, field: str) -> int:
-    amount = money.parsed(text, currency)
-    if amount is None:
-        raise Invalid(f"{field} must be a number like 12.50", field=field)
-    return amount
 
 
 @router.get("/{account_id}", response_class=HTMLResponse, dependencies=[needs("member")])
@@ -142,7 +135,6 @@ def _account(
         page=page,
         damaged=damaged,
         names=ledger.names(entry["other_id"] for entry in page.items if isinstance(entry.get("other_id"), str)),
-        cursor=cursor,
         is_admin=is_admin(request),
         error=error,
     )

@@ -45,7 +45,7 @@ def _paid(db: Db) -> Any:
 
 def _refund_at_provider(db: Db, mode: Mode, payment: Any) -> None:
     db["test_charges"].update_one({}, {"$set": {"state": "refunded"}})
-    orders(db, mode).refunded_at_provider(payment)
+    orders(db, mode).record_refund(payment)
 
 
 def _given_back_or_not(db: Db, payment: Any) -> None:
@@ -161,7 +161,7 @@ CASES = [
         modes=["native"],
         covers=["transactions.once"],
     ),
-    Case("Orders.refunded_at_provider", "commerce", _paid, _refund_at_provider, _given_back_or_not, age=age),
+    Case("Orders.record_refund", "commerce", _paid, _refund_at_provider, _given_back_or_not, age=age),
     _edited("set_quantity", lambda o, order_id: o.set_quantity(order_id, "x", 5), 16, 25),
     _edited("remove_item", lambda o, order_id: o.remove_item(order_id, "y"), 16, 6),
     Case("Orders.delete", "commerce", _placed, _delete, _deleted_or_not, modes=["native"]),

@@ -117,7 +117,7 @@ class Carts:
 
         def plan() -> Plan:
             cart, line = self._cart_and_line(cart_id, sku)
-            return self._quantity_plan(cart, line, line["qty"] + qty)
+            return rules.quantity_plan(cart, line, line["qty"] + qty, self._clock())
 
         return self._run("add", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 
@@ -144,7 +144,7 @@ class Carts:
 
         def plan() -> Plan:
             cart = self.get(cart_id)
-            return self._quantity_plan(cart, rules.line_of(cart, sku), qty)
+            return rules.quantity_plan(cart, rules.line_of(cart, sku), qty, self._clock())
 
         return self._run("set", plan, {"cart": cart_id, "sku": sku, "qty": qty}, key)
 
@@ -157,10 +157,6 @@ class Carts:
         Raises: as `set_quantity`.
         """
         return self.set_quantity(cart_id, sku, 0, key=key)
-
-    def _quantity_plan(self, cart: Cart, line: Line, qty: int) -> Plan:
-        steps, changed = rules.quantity_steps(cart, line, qty, self._clock())
-        return Plan(steps, result=changed)
 
     def _run(self, kind: str, plan: Callable[[], Plan], arguments: dict[str, object], key: str | Key | None) -> Cart:
         outcome = self._transactions.run(f"cart {kind}", plan, key=key, arguments=arguments)

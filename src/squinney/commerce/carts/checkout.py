@@ -35,7 +35,7 @@ from squinney.commerce.errors import (
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.orders.payments import Charge, PaymentGateway
-from squinney.commerce.orders.rules import attempt_of
+from squinney.commerce.orders.rules import attempt_of, order_for
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -203,7 +203,7 @@ class Checkout:
         if charge.state in ("declined", "cancelled", "refunded") and payment["state"] == "started":
             self._reopen(payment, charge)
         if charge.state == "refunded" and payment["state"] == "captured":
-            self._orders.refunded_at_provider(payment)
+            self._orders.record_refund(payment)
         return self._payment(payment["_id"])
 
     @operation()
@@ -255,7 +255,7 @@ class Checkout:
                 rules.cart_step(cart, complete),
                 rules.payment_step(payment, _ending(charge)),
                 *goods,
-                self._orders.step_for(cart, payment, at),
+                Step("orders", cart["_id"], insert=order_for(cart, payment, at)),
             ]
         )
 

@@ -20,7 +20,7 @@ from squinney.commerce.errors import (
 )
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Document
-from squinney.transactions import Stale, Step
+from squinney.transactions import Plan, Stale, Step
 
 Refusal = Callable[[Document | None], SquinneyError]
 MOST_SHOWN = 20
@@ -169,8 +169,8 @@ def movement_step(movement: Movement) -> Step:
     return Step("movements", movement["_id"], insert=movement, route={"sku": movement["sku"]})
 
 
-def quantity_steps(cart: Cart, line: Line, qty: int, at: datetime) -> tuple[list[Step], Cart]:
-    """Set one line of an active cart to `qty`; also the cart as it is then.
+def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
+    """Set one line of an active cart to `qty`; the result is the cart as it is then.
 
     Raises: `CartClosed`, `CartLimit`.
     """
@@ -182,7 +182,7 @@ def quantity_steps(cart: Cart, line: Line, qty: int, at: datetime) -> tuple[list
     if more:
         steps.append(reserve_step(line["sku"], more) if more > 0 else return_step(line["sku"], -more))
         steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], qty, at))
-    return steps, {**cart, "items": items, "last_modified": at, "version": cart["version"] + 1}
+    return Plan(steps, result={**cart, "items": items, "last_modified": at, "version": cart["version"] + 1})
 
 
 def give_back_steps(reservations: Sequence[Mapping[str, Any]], at: datetime) -> list[Step]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, cast
 
 from pymongo.client_session import ClientSession
@@ -28,9 +27,9 @@ from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
 
-# The status of a paid order while its payment is in a state from which the money may go back.
 log = logging.getLogger(__name__)
 
+# The status of a paid order while its payment is in a state from which the money may go back.
 ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
 
 
@@ -86,10 +85,6 @@ class Orders:
         arguments = {"items": lines, "currency": currency, "customer": customer}
         outcome = self._transactions.run("place order", plan, key=key, arguments=arguments)
         return cast(Order, outcome.result)
-
-    def step_for(self, cart: Cart, payment: Payment, at: datetime) -> Step:
-        """The step that makes a paid cart's order, for the run that completes the cart."""
-        return Step("orders", cart["_id"], insert=rules.order_for(cart, payment, at))
 
     @operation()
     def from_cart(self, cart_id: str) -> Order:
@@ -278,7 +273,7 @@ class Orders:
         payment = self._owed(payment["_id"])
         if payment["amount"] and payment["state"] == "refunding":
             self._give_back(payment, payments or self._gateway)
-        self._refunded(payment)
+        self.record_refund(payment)
 
     @operation(reads_only=True)
     def _owed(self, payment_id: str) -> Payment:
@@ -296,17 +291,15 @@ class Orders:
         if charge is None or charge.state != "refunded":
             raise _unrefunded(payment)
 
-    def refunded_at_provider(self, payment: Payment) -> None:
-        """Cancel and restock the order of a captured payment that somebody gave back at the provider.
+    @operation()
+    def record_refund(self, payment: Payment) -> None:
+        """Put on record that a payment was given back, by us or at the provider: its order is cancelled and restocked.
 
         Atomic: one run over payment, order and stock.
         After a crash: it happened or it did not; in two-phase mode, what `recover-transactions` settles.
         Raises: `UnknownPayment`, `Busy`, `Unavailable`.
         """
-        self._refunded(payment)
 
-    @operation()
-    def _refunded(self, payment: Payment) -> None:
         def plan() -> Plan:
             found = self._payment(payment["_id"])
             order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from squinney.commerce.carts import repair as stock_repair
+from squinney.commerce.carts import repair as cart_repair
 from squinney.commerce.catalog import repair as catalog_repair
 from squinney.commerce.categories import repair as tree_repair
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem
+from squinney.mongo.problems import Problem, mend, problems
 from squinney.mongo.schema import Db
-from squinney.transactions import Transactions, find_orphans, find_stuck
+from squinney.transactions import Transactions, drop_orphans, find_orphans, find_stuck
+
+MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
+CHECKS = [*cart_repair.CHECKS, *tree_repair.CHECKS, *catalog_repair.CHECKS]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -21,10 +24,9 @@ def find_problems(db: Db) -> Iterator[Problem]:
     """
     db = pinned(db)
     yield from find_stuck(db)
-    yield from stock_repair.find_problems(db)
     yield from tree_repair.find_problems(db)
-    yield from catalog_repair.find_problems(db)
-    yield from find_orphans(db, stock_repair.MARKED)  # after the rest, or a run that ends just now would show
+    yield from problems(db, CHECKS)
+    yield from find_orphans(db, MARKED)  # after the rest, or a run that ends just now would show
 
 
 def repair(db: Db) -> Counter[str]:
@@ -34,8 +36,5 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     db = pinned(db)
-    done = Transactions(db).recover()
-    done.update(stock_repair.repair(db))
-    done.update(tree_repair.repair(db))
-    done.update(catalog_repair.repair(db))
-    return +done
+    done = Transactions(db).recover() + drop_orphans(db, MARKED) + tree_repair.repair(db)
+    return done + mend(db, CHECKS)

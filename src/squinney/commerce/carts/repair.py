@@ -6,7 +6,6 @@ follow from both. An order's total follows from its lines.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -17,23 +16,11 @@ from squinney.commerce.carts import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.shapes import CART, LINE
-from squinney.mongo.problems import Check, Problem, found, mend, problems
+from squinney.mongo.problems import Check, found
 from squinney.mongo.queries import Pipeline
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.shapes import fits
-from squinney.transactions import AT_REST, drop_orphans
-
-MARKED = ("stock", "movements", "carts", "reservations", "payments", "orders", "products")
-
-
-def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant; each check is of one moment."""
-    return problems(db, CHECKS)
-
-
-def repair(db: Db) -> Counter[str]:
-    """Mend what can be mended, each document by itself, only where it is still as it was found."""
-    return drop_orphans(db, MARKED) + mend(db, CHECKS)
+from squinney.transactions import AT_REST
 
 
 def right_figures(stock: Document) -> Document:

@@ -13,12 +13,12 @@ from squinney.commerce import problem_queries as queries
 from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.commerce.categories.queries import TREE
 from squinney.commerce.categories.tree import change_tree, take_from_products
-from squinney.mongo.problems import Check, Problem, malformed, mend, problems
+from squinney.mongo.problems import Check, Problem, malformed
 from squinney.mongo.schema import Db, Document
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant; the tree is read as of one moment, and so is each check."""
+    """What is wrong with the tree, read as of one moment; the `CHECKS` are not of the tree alone."""
     with db.client.start_session(snapshot=True) as session:
         nodes = list(TREE.find(db, session=session))
     yield from (malformed("categories", node, error) for node, error in _unreadable(nodes))
@@ -33,7 +33,6 @@ def find_problems(db: Db) -> Iterator[Problem]:
             yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
     for node, position in _renumbered(nodes):
         yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
-    yield from problems(db, CHECKS)
 
 
 def _unreadable(nodes: Iterable[Document]) -> list[tuple[Document, Exception]]:
@@ -68,12 +67,11 @@ def _renumbered(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
 
 
 def repair(db: Db) -> Counter[str]:
-    """Rebuild ancestors from the parent pointers, number siblings anew, and drop references to what is gone.
+    """Rebuild ancestors from the parent pointers, and number siblings anew.
 
-    Atomic: the tree in one transaction; each other update by itself.
+    Atomic: one transaction.
     """
-    done = Counter(change_tree(db, lambda session: _repair_tree(db, session)))
-    return done + mend(db, CHECKS)
+    return Counter(change_tree(db, lambda session: _repair_tree(db, session)))
 
 
 def _reopen_stock(db: Db, stock: Document) -> int:

@@ -36,6 +36,11 @@ class Proof:
         """The proof that a system's `proof.py` makes."""
         return cls(module.prepare, module.work, module.settle, module.progress, module.check)
 
+    @staticmethod
+    def transactions(db: Db, mode: Mode) -> Transactions:
+        """For its workers: short deadlines, so that what a killed one left is settled within seconds."""
+        return Transactions(db, mode, timeout_seconds=2, margin_seconds=0.5, tombs_for_seconds=5)
+
 
 @dataclass(frozen=True)
 class System:

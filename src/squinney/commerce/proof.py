@@ -19,12 +19,12 @@ from squinney.commerce.orders.payments import Behaviour, TestGateway
 from squinney.commerce.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
-from squinney.transactions import Mode, Transactions
+from squinney.system import Proof
+from squinney.transactions import Mode
 
 SKUS = ["a", "b", "c", "d", "e"]
 UNITS = 100
 THREADS = 8
-TIMEOUT_SECONDS = 2.0
 STALLED_SECONDS = 3.0
 SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
 FEWEST_CATEGORIES, MOST_CATEGORIES = 10, 40
@@ -41,14 +41,9 @@ def prepare(db: Db) -> None:
     Categories(db).add_paths([[f"n{top}", f"n{top}{below}"] for top in range(4) for below in range(4)])
 
 
-def transactions(db: Db, mode: Mode) -> Transactions:
-    """Short deadlines, so that what a killed worker left is settled within seconds."""
-    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
-
-
 def carts_for(db: Db, mode: Mode, behaviour: Behaviour = "capture") -> Carts:
     """Carts with a provider that behaves as told."""
-    return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
+    return Carts(db, payments=TestGateway(db, behaviour), transactions=Proof.transactions(db, mode))
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
@@ -89,7 +84,7 @@ def _act(db: Db, mode: Mode, chance: random.Random, own: list[str]) -> object:
         lambda: carts.return_orphans(1),
         lambda: carts.settle_payments(STALLED_SECONDS),
         lambda: _cancel_one(db, mode, chance),
-        lambda: Inventory(db, transactions=transactions(db, mode)).adjust(sku, chance.choice([-1, 1]), "counted"),
+        lambda: Inventory(db, transactions=Proof.transactions(db, mode)).adjust(sku, chance.choice([-1, 1]), "counted"),
         lambda: _rearrange(db, chance),
     ]
     return chance.choice(kinds)()
@@ -102,7 +97,7 @@ def _check_out(carts: Carts, cart_id: str, own: list[str]) -> object:
 
 
 def _cancel_one(db: Db, mode: Mode, chance: random.Random) -> object:
-    orders = Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
+    orders = Orders(db, payments=TestGateway(db), transactions=Proof.transactions(db, mode))
     placed = list(db["orders"].find({"status": "placed"}, {"_id": 1}, limit=20))
     return orders.cancel(chance.choice(placed)["_id"]) if placed else None
 
@@ -123,13 +118,14 @@ def _rearrange(db: Db, chance: random.Random) -> object:
     return chance.choice(kinds)()
 
 
-def settle(db: Db) -> Counter[str]:
+def settle(db: Db, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
     """What the background jobs do."""
-    done = transactions(db, "auto").recover()
+    done = Proof.transactions(db, "auto").recover()
     carts = carts_for(db, "auto")
     jobs: list[Callable[[], Counter[str]]] = [
-        lambda: carts.settle_payments(STALLED_SECONDS),
+        lambda: carts.settle_payments(stalled_seconds),
         lambda: carts.expire_carts(20),
+        lambda: carts.return_orphans(0),
     ]
     for job in jobs:
         try:
@@ -180,14 +176,7 @@ def _finish(db: Db) -> None:
     """Let the jobs run until nothing is open."""
     until = time.monotonic() + SETTLED_WITHIN_SECONDS
     while time.monotonic() < until:
-        transactions(db, "auto").recover()
-        carts = carts_for(db, "auto")
-        try:
-            carts.settle_payments(0)
-            carts.expire_carts(10**6)
-            carts.return_orphans(0)
-        except SquinneyError:
-            pass
+        settle(db, 0)
         if not _is_open(db):
             return
         time.sleep(0.3)

@@ -22,7 +22,8 @@ from squinney.content.proof_checks import promises
 from squinney.content.sweep import sweep_uploads
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Key, Mode, Transactions
+from squinney.system import Proof
+from squinney.transactions import Key, Mode
 
 EDITOR: Author = {"_id": "proof", "name": "Proof"}
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")
@@ -31,7 +32,6 @@ PAGES = 90
 PICTURES = 30
 THREADS = 3
 CHUNK_BYTES = 4_096
-TIMEOUT_SECONDS = 2.0
 STALLED_SECONDS = 5.0
 
 
@@ -44,11 +44,6 @@ def prepare(db: Db) -> None:
         Comments(db, STRATEGIES[number % 3]).convert(node, STRATEGIES[number % 3])
     for number in range(PICTURES):
         crew.photos.upload(_picture(crew.chance), folders[number % 2], f"f{number}", author=EDITOR)
-
-
-def transactions(db: Db, mode: Mode) -> Transactions:
-    """Short deadlines, so that what a killed worker left is settled within seconds."""
-    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
@@ -67,7 +62,7 @@ class _Crew:
     def __init__(self, db: Db, mode: Mode, seed: int) -> None:
         self._db = db
         self.chance = random.Random(seed)
-        runs = transactions(db, mode)
+        runs = Proof.transactions(db, mode)
         self.nodes = Nodes(db, transactions=runs)
         self.photos = Photos(db, nodes=self.nodes, transactions=runs, chunk_bytes=CHUNK_BYTES)
         self.comments = Comments(db, transactions=runs)
@@ -172,7 +167,7 @@ def _digest(body: bytes) -> str:
 
 def settle(db: Db) -> Counter[str]:
     """What the background jobs do."""
-    done = transactions(db, "auto").recover()
+    done = Proof.transactions(db, "auto").recover()
     try:
         done.update(sweep_uploads(db, stalled_seconds=STALLED_SECONDS))
     except SquinneyError:  # a killed worker's native transaction still holds something; the next round gets it

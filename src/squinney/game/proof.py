@@ -18,6 +18,7 @@ from squinney.game.repair import find_problems
 from squinney.game.world import World
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
+from squinney.system import Proof
 from squinney.transactions import Mode, Transactions
 
 ROOMS = 20
@@ -25,7 +26,6 @@ PEOPLE = 200
 KEEPERS = 5
 THINGS = 5  # of each kind, in each room
 GOLD = 500
-TIMEOUT_SECONDS = 2.0
 REFUSED = (Conflict, Invalid, LimitReached, NotFound)
 Act = Callable[..., object]  # takes the idempotency key
 Choice = Callable[[World, random.Random, str], Act]
@@ -65,14 +65,9 @@ def _all_pieces(db: Db) -> int:
     return sum(item["qty"] for item in db[ITEMS].find({}, {"qty": 1}))
 
 
-def transactions(db: Db, mode: Mode) -> Transactions:
-    """Short deadlines, so that what a killed worker left is settled within seconds."""
-    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
-
-
 def work(db: Db, mode: Mode, seed: int) -> None:
     """Act at random, sometimes twice with the same key, for ever; what was acknowledged is on record."""
-    world = World(db, transactions=transactions(db, mode))
+    world = World(db, transactions=Proof.transactions(db, mode))
     chance = random.Random(seed)
     while True:
         key = new_id()
@@ -182,7 +177,7 @@ CHOICES += [_buy, _sell, _split, _say]
 
 def settle(db: Db) -> Counter[str]:
     """What the background job does."""
-    return transactions(db, "auto").recover()
+    return Proof.transactions(db, "auto").recover()
 
 
 def progress(db: Db) -> int:

@@ -10,12 +10,12 @@ from squinney.errors import Conflict, Unavailable
 from squinney.ledger.accounts import Accounts
 from squinney.ledger.repair import find_problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import Mode, Transactions
+from squinney.system import Proof
+from squinney.transactions import Mode
 
 # Many, because a worker killed inside a native transaction holds its two until the server ends the transaction.
 ACCOUNTS = 200
 OPENING = 1_000_000
-TIMEOUT_SECONDS = 2.0
 
 
 def prepare(db: Db) -> None:
@@ -25,14 +25,9 @@ def prepare(db: Db) -> None:
         accounts.open("EUR", OPENING, name=f"proof {number}")
 
 
-def transactions(db: Db, mode: Mode) -> Transactions:
-    """Short deadlines, so that what a killed worker left is settled within seconds."""
-    return Transactions(db, mode, timeout_seconds=TIMEOUT_SECONDS, margin_seconds=0.5, tombs_for_seconds=5)
-
-
 def work(db: Db, mode: Mode, seed: int) -> None:
     """Move money at random, sometimes twice with the same key, for ever; each intent is on record first."""
-    accounts = Accounts(db, transactions=transactions(db, mode))
+    accounts = Accounts(db, transactions=Proof.transactions(db, mode))
     chance = random.Random(seed)
     ids = [account["_id"] for account in db["accounts"].find({}, {"_id": 1})]
     while True:
@@ -53,7 +48,7 @@ def _try(db: Db, accounts: Accounts, intent: Document) -> None:
 
 def settle(db: Db) -> Counter[str]:
     """What the background job does."""
-    return transactions(db, "auto").recover()
+    return Proof.transactions(db, "auto").recover()
 
 
 def progress(db: Db) -> int:

@@ -38,7 +38,6 @@ ORDER_COLLECTIONS = [
         indexes=[
             Index([("customer", 1), ("placed_at", -1), ("_id", -1)], why="by_customer(), newest first"),
             Index([("placed_at", -1), ("_id", -1)], why="all(), newest first"),
-            Index([("status", 1), ("placed_at", 1)], why="find_problems() looks for cancellations left half done"),
         ],
         shard_key={"_id": "hashed"},
         validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": _WHOLE}}},

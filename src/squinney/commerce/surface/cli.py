@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -26,6 +26,7 @@ from squinney.http.commands import (
     Cursor,
     Json,
     KeyOption,
+    Limit,
     console,
     errors,
     listed,
@@ -74,21 +75,10 @@ def _lines(file: Path, *, quiet: bool) -> Iterator[Iterator[bytes]]:
     if not file.is_file():
         raise Invalid(f"there is no file {file}", field="file")
     try:
-        with file.open("rb") as raw, _bar(quiet) as bar:
-            yield _counted(raw, file, bar)
+        with _bar(quiet) as bar, bar.open(file, "rb", description="importing") as raw:
+            yield iter(gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw)
     except (OSError, EOFError, zlib.error) as error:
         raise Invalid(f"{file} cannot be read to its end: {error}", field="file") from error
-
-
-def _counted(raw: IO[bytes], file: Path, bar: Progress) -> Iterator[bytes]:
-    size = file.stat().st_size
-    task = bar.add_task("importing", total=size)
-    source: IO[bytes] = gzip.open(raw) if file.suffix == ".gz" else raw  # type: ignore[assignment]  # noqa: SIM115
-    for number, line in enumerate(source):
-        if number % 500 == 0:
-            bar.update(task, completed=raw.tell())
-        yield line
-    bar.update(task, completed=size)
 
 
 def _bar(quiet: bool) -> Progress:
@@ -180,7 +170,7 @@ def carts(
     context: typer.Context,
     status: Annotated[str, typer.Option(help="active, pending, complete, expiring or expired.")] = "active",
     cursor: Cursor = None,
-    limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
+    limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
     """List carts in a status, the longest untouched first."""

@@ -11,13 +11,12 @@ from squinney.commerce import breadcrumbs
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, print_json, ready, say, show, show_page
+from squinney.http.commands import Cursor, Json, Limit, print_json, ready, say, show, show_page
 from squinney.patterns.money import shown
 from squinney.system import Assembled
 
 app = typer.Typer()
 
-Limit = Annotated[int, typer.Option(help="How many.", min=1, max=200)]
 Slug = Annotated[str, typer.Argument(help="The category's slug.")]
 
 

@@ -124,8 +124,8 @@ class Catalog:
         while True:
             found = self._primary(sku)
             version = found["version"]
-            if expected_version not in (None, version):
-                raise Stale(f"product {sku} has version {version}", sku=sku, version=version)
+            if expected_version is not None:
+                self._require_version(found, expected_version)
             named = {**found, "properties": attributes.mapping(found.get("properties", []))}
             stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
             self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))

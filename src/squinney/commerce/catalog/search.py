@@ -198,16 +198,13 @@ WORDS = Pipeline(
 
 # ---- facets ----
 
+COUNTED = {"brand": "brand", **ARRAYS, "properties": "properties"}
 FACETS: Mapping[str, list[Document]] = {
     "type": [{"$sortByCount": "$type"}],
-    "brand": [{"$match": {"brand": {"$ne": None}}}, {"$sortByCount": "$brand"}],
-    "category": [{"$unwind": "$category_ids"}, {"$sortByCount": "$category_ids"}],
-    "genre": [{"$unwind": "$details.genre"}, {"$sortByCount": "$details.genre"}],
-    "actor": [{"$unwind": "$details.actor"}, {"$sortByCount": "$details.actor"}],
-    "properties": [{"$unwind": "$properties"}, {"$sortByCount": "$properties"}],
-    "price": [{"$bucketAuto": {"groupBy": "$pricing.retail", "buckets": 5}}],
+    # Each value of an array, and a value that is no array; a product without one is left out.
+    **{name: [{"$unwind": f"${path}"}, {"$sortByCount": f"${path}"}] for name, path in COUNTED.items()},
+    "price": [{"$bucketAuto": {"groupBy": f"${PRICE}", "buckets": 5}}],
 }
-SHOWN = ["type", "brand", "category_ids", "details.genre", "details.actor", "properties", "pricing.retail"]
 
 
 def _facets(where: Document, by: Sequence[str], most: int, up_to: int | None) -> list[Document]:
@@ -215,7 +212,7 @@ def _facets(where: Document, by: Sequence[str], most: int, up_to: int | None) ->
     return [
         {"$match": where or {TITLE: {"$gte": ""}}},
         *([{"$limit": up_to}] if up_to else []),
-        {"$project": dict.fromkeys(SHOWN, 1)},
+        {"$project": dict.fromkeys(["type", *COUNTED.values(), PRICE], 1)},
         {"$facet": {**counted, "total": [{"$count": "count"}]}},
     ]
 

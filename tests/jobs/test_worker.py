@@ -28,7 +28,7 @@ from squinney.patterns import leases
 from squinney.patterns.jobs import Job
 from squinney.patterns.leases import Leases
 from squinney.service.jobs import Worker, statuses
-from squinney.service.jobs.keeper import Keeper
+from squinney.service.jobs.holding import holding
 
 
 @pytest.fixture
@@ -239,21 +239,20 @@ def test_a_worker_outlives_what_the_server_refuses(own_db: Db, failing: Any, com
 
 def test_a_lease_is_renewed_again_after_the_server_refused_once(own_db: Db, failing: Any) -> None:
     schema.apply(own_db, assembly.CORE_COLLECTIONS)
-    keeper = Keeper(Leases(own_db), seconds=0.6)
-    with keeper.holding("l") as mine, failing(["update"], errorCode=11601, mode={"times": 1}):
+    held = holding(Leases(own_db), "l", seconds=0.6)
+    with held as mine, failing(["update"], errorCode=11601, mode={"times": 1}):
         assert mine
         before = mine.sure_until
         wait_for(lambda: mine.sure_until > before)
 
 
-def test_leases_are_kept_by_a_thread_that_ends_with_the_last_of_them(ready: Db) -> None:
-    keeper = Keeper(Leases(ready), seconds=0.3)
+def test_a_lease_is_kept_by_a_thread_that_ends_with_it(ready: Db) -> None:
     before = set(threading.enumerate())
     for _ in range(2):
-        with keeper.holding("l") as mine:
+        with holding(Leases(ready), "l", seconds=0.3) as mine:
             assert mine
             wait_for(lambda mine=mine, first=mine.sure_until: mine.sure_until > first)
-        wait_for(lambda: not [one for one in set(threading.enumerate()) - before if one.name == "squinney-leases"])
+        wait_for(lambda: not [one for one in set(threading.enumerate()) - before if one.name == "squinney-lease"])
 
 
 # ---- processes: killed in the middle, and with clocks that differ ----
@@ -282,7 +281,6 @@ def run(db):
     return job.run(db)
 worker = Worker(db, [type(job)(job.name, job.every_seconds, run)], holder="doomed", lease_seconds=2)
 worker.enrol()
-worker._keeper._stop.set()
 worker.run(job_name)
 """
 

@@ -6,7 +6,7 @@ from tests.mutants.guard import guards_of
 
 _lease = guards_of("squinney.patterns.leases", "tests/patterns/test_leases.py")
 _clock = guards_of("squinney.mongo.connect", "tests/patterns/test_leases.py")
-_keeper = guards_of("squinney.service.jobs.keeper", "tests/jobs/test_worker.py")
+_held = guards_of("squinney.service.jobs.holding", "tests/jobs/test_worker.py")
 _worker = guards_of("squinney.service.jobs.worker", "tests/jobs/test_worker.py")
 _job = guards_of("squinney.patterns.jobs", "tests/jobs/test_worker.py")
 
@@ -78,19 +78,19 @@ GUARDS = [
         '"startDate": __import__("datetime").datetime.fromtimestamp(__import__("time").time(), None)',
         "test_the_deadline_is_the_servers_whatever_clock_a_holder_has",
     ),
-    _keeper(
+    _held(
         "leases are renewed",
-        "                self._renew(lease)\n",
-        "                pass\n",
+        "    renewing.start()\n",
+        "",
         "test_a_long_job_keeps_its_lease",
     ),
-    _keeper(
+    _held(
         "a lease is released when its work has ended",
-        "            self._leases.release(lease)\n",
+        "            leases.release(lease)\n",
         "            pass\n",
         "test_many_workers_run_a_job_once_at_a_time",
     ),
-    _keeper(
+    _held(
         "a refused renewal is not the last",
         'except (SquinneyError, PyMongoError) as error:\n            log.warning("lease %s could not be renewed',
         'except SquinneyError as error:\n            log.warning("lease %s could not be renewed',

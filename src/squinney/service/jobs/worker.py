@@ -20,7 +20,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import jobs as records
 from squinney.patterns.jobs import Job
 from squinney.patterns.leases import Lease, Leases
-from squinney.service.jobs.keeper import Keeper
+from squinney.service.jobs.holding import holding
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Worker:
         self._db = pinned(db)
         self._jobs = {job.name: job for job in jobs}
         self._leases = Leases(db, holder=holder)
-        self._keeper = Keeper(self._leases, seconds=lease_seconds)
+        self._lease_seconds = lease_seconds
         self._look_every_seconds = look_every_seconds
         self._observe = observe
         self._running: dict[str, threading.Thread] = {}
@@ -77,7 +77,6 @@ class Worker:
             threads = list(self._running.values())
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
-        self._keeper.close()
         return not any(thread.is_alive() for thread in threads)
 
     def work(self) -> None:
@@ -139,7 +138,7 @@ class Worker:
         job = self._jobs.get(name)
         if job is None:
             raise NotFound(f"there is no job {name}", job=name)
-        with self._keeper.holding(records.lease_of(name)) as lease:
+        with holding(self._leases, records.lease_of(name), seconds=self._lease_seconds) as lease:
             if lease is None or not self._claim(name, lease, even_if_not_due=even_if_not_due):
                 return None
             return self._run(job, lease)

@@ -52,7 +52,7 @@ def encoder(source: str, fields: Fields = None, site: str = "") -> Encode:
     begin_hash = zlib.crc32(start)
     text, number = partial(_text, fields), partial(_number, fields)
     minutes = _Seen(_minute)
-    visitors = _Seen(_elements(_VISITOR, text(b"host"), text(b"user", absent=(b"-",))))
+    visitors = _Seen(_elements(_VISITOR, text(b"host", absent=(b"-",)), text(b"user", absent=(b"-",))))
     requests = _Seen(
         _elements(_REQUEST, text(b"method"), text(b"path"), text(b"query", absent=(None,)), text(b"protocol"))
     )

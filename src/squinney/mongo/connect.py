@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,14 +107,15 @@ def connect(settings: Settings) -> Connection:
     Raises: Invalid for a URI or server that cannot be used, Unavailable where it does not answer, NoServer where the
     embedded one cannot run.
     """
-    if settings.uri:
-        return _checked(Connection(*_open(settings.uri, settings)))
-    embedded = _start_embedded(settings)
-    try:
-        return _checked(Connection(*_open(embedded.uri, settings), embedded))
-    except BaseException:
-        embedded.stop()
-        raise
+    embedded: Embedded | None = None
+    with ExitStack() as opened:
+        if not (uri := settings.uri):
+            embedded = opened.enter_context(_start_embedded(settings))
+            uri = embedded.uri
+        client = opened.enter_context(client_for(uri))
+        check_server(client)
+        opened.pop_all()  # they stay open
+    return Connection(client, client[settings.database], embedded)
 
 
 def _start_embedded(settings: Settings) -> Embedded:
@@ -122,20 +124,6 @@ def _start_embedded(settings: Settings) -> Embedded:
     from squinney.mongo.embedded import Embedded, default_folder  # needs file locks, which other systems lack
 
     return Embedded.start(settings.data_folder or default_folder(), mongod=settings.mongod)
-
-
-def _open(uri: str, settings: Settings) -> tuple[MongoClient[Document], Db]:
-    client = client_for(uri)
-    return client, client[settings.database]
-
-
-def _checked(connection: Connection) -> Connection:
-    try:
-        check_server(connection.client)
-    except BaseException:
-        connection.client.close()
-        raise
-    return connection
 
 
 def client_for(uri: str, **options: Any) -> MongoClient[Document]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pymongo import IndexModel
 from pymongo.database import Database
-from pymongo.errors import CollectionInvalid, OperationFailure
+from pymongo.errors import OperationFailure
 
 from squinney.errors import Conflict
 
@@ -23,6 +23,7 @@ DriftKind = Literal[
 
 INDEX_OPTIONS_CONFLICT = (85, 86)
 DUPLICATE_KEY = 11000
+NAMESPACE_EXISTS = 48
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,9 @@ def _create(db: Db, collection: Collection) -> None:
     if collection.validator:
         options["validator"] = dict(collection.validator)
     try:
-        db.create_collection(collection.name, **options)
-    except CollectionInvalid:  # another process was faster
-        pass
+        db.create_collection(collection.name, check_exists=False, **options)
     except OperationFailure as error:
-        if error.code != 48:  # NamespaceExists
+        if error.code != NAMESPACE_EXISTS:  # another process was faster
             raise
 
 

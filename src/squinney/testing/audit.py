@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
-from squinney.testing.commands import Commands
+from squinney.testing.commands import Commands, watched
 from squinney.testing.plans import explainable, explained_fault, shape_of
 
 
@@ -43,6 +43,5 @@ class Audit:
 @contextmanager
 def audited(uri: str, name: str) -> Iterator[Audit]:
     """The database of that name, watched."""
-    commands = Commands()
-    with client_for(uri, event_listeners=[commands]) as client, client_for(uri) as unwatched:
-        yield Audit(client[name], unwatched[name], commands)
+    with watched(uri, name) as (db, commands), client_for(uri) as unwatched:
+        yield Audit(db, unwatched[name], commands)

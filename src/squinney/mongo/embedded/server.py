@@ -29,9 +29,6 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 from squinney.errors import NoServer
 from squinney.mongo.embedded import binary, process
 from squinney.mongo.embedded import folders as data_folders
-from squinney.mongo.embedded.folders import default_folder
-
-__all__ = ["Embedded", "default_folder"]
 
 SET_NAME = "squinney"
 CACHE_GIGABYTES = "0.25"

@@ -19,9 +19,9 @@ from pymongo.errors import BulkWriteError
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.mongo.connect import operation
+from squinney.mongo.paths import value_at
 from squinney.mongo.pinned import CODEC, pinned
 from squinney.mongo.schema import Collection, Document
-from squinney.patterns.paths import value_at
 from squinney.patterns.polymorphic import Types, Unreadable, newest_version
 
 COLLECTIONS = [Collection("migrations", shard_key={"_id": "hashed"})]

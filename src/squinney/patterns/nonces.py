@@ -15,8 +15,8 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from squinney.errors import Conflict, NotFound
+from squinney.mongo.paths import value_at
 from squinney.mongo.schema import Document
-from squinney.patterns.paths import value_at
 
 Update = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Base = Callable[[str], Any]

@@ -29,9 +29,9 @@ from pymongo.client_session import ClientSession
 
 from squinney import checks
 from squinney.errors import Invalid
+from squinney.mongo.paths import value_at
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paths import value_at
 
 T = TypeVar("T")
 U = TypeVar("U")

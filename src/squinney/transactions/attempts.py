@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
 from typing import TypeVar
 
@@ -13,17 +14,16 @@ from pymongo import ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.errors import ConnectionFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
-from pymongo.write_concern import WriteConcern
 
 from squinney.errors import Unavailable
 from squinney.mongo.connect import ended_by_the_server, operation, seconds_left
+from squinney.mongo.pinned import MAJORITY_WRITE
 from squinney.mongo.schema import Db
 from squinney.transactions.errors import Busy
 
 T = TypeVar("T")
 
 SNAPSHOT = ReadConcern("snapshot")
-MAJORITY = WriteConcern("majority", j=True)
 ABORT_SECONDS = 1
 SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for undoing what it holds and saying so
 
@@ -57,7 +57,7 @@ def may_try_again(error: PyMongoError) -> bool:
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     """Begin, do the work, and commit; what `work` raises aborts it."""
-    _begin(session)
+    session.start_transaction(SNAPSHOT, MAJORITY_WRITE, ReadPreference.PRIMARY)
     try:
         result = work(session)
     except BaseException:
@@ -67,18 +67,19 @@ def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     return result
 
 
-def rehearse(db: Db, work: Callable[[ClientSession], T]) -> T:
-    """Do the work and take it back: it tells whether the server would do it."""
-    with db.client.start_session() as session:
-        _begin(session)
-        try:
-            return work(session)
-        finally:
-            Context().run(_abort, session)
+class _TakenBack(Exception):
+    """The rehearsal went well, and ends."""
 
 
-def _begin(session: ClientSession) -> None:
-    session.start_transaction(SNAPSHOT, MAJORITY, ReadPreference.PRIMARY)
+def rehearse(db: Db, work: Callable[[ClientSession], object]) -> None:
+    """As `in_transaction`, but take the work back: whether the server would do it."""
+
+    def and_take_back(session: ClientSession) -> None:
+        work(session)
+        raise _TakenBack
+
+    with suppress(_TakenBack):
+        in_transaction(db, and_take_back)
 
 
 def _abort(session: ClientSession) -> None:

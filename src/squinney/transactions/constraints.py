@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from squinney.mongo.schema import Collection, Db, Direction
@@ -34,30 +34,20 @@ class Constraints:
         """Whether the steps change or hand on unique values, or go where the two modes would differ.
 
         In two phases such a value could be lost to another between the decision and the write, or be held by the very
-        document that gives it up; in one transaction neither can happen.
+        document that gives it up, and shared gives could pass what a validator allows; in one transaction none of these
+        can happen.
         """
-        return any(self._needs_native([step for step in steps if step.name == name]) for name in _names(steps))
+        names = {step.name for step in steps}
+        return any(self._needs_native(name, [step for step in steps if step.name == name]) for name in names)
 
-    def _needs_native(self, steps: Sequence[Step]) -> bool:
-        known = self._of(steps[0].name)
-        unique = known.unique
-        if not known.plain or any(
-            meet(path, held) for step in steps for path in changed_paths(step.update) for held in unique
-        ):
+    def _needs_native(self, name: str, steps: Sequence[Step]) -> bool:
+        known = self._of(name)
+        if not known.plain or any(_may_be_refused(step, known.validator) for step in steps):
             return True
-        return bool(unique) and {"insert", "delete"} <= {step.does for step in steps}
-
-    def established(self, steps: Sequence[Step]) -> list[Step]:
-        """The steps, of which only those stay shared whose gives the server cannot refuse."""
-        return [_alone(step) if self._may_refuse(step) else step for step in steps]
-
-    def _may_refuse(self, step: Step) -> bool:
-        if not step.shared or not isinstance(step.collection, Collection):
-            return False
-        if any(amount > LARGEST_SHARED for amount in map(abs, (step.give or {}).get("$inc", {}).values())):
+        changed = {path for step in steps for path in changed_paths(step.update)}
+        if any(meet(path, held) for path in changed for held in known.unique):
             return True
-        validator, directions = self._of(step.name).validator, step.collection.escrow
-        return not all(_tolerates(validator, path, directions[path]) for path in changed_paths(step.update))
+        return bool(known.unique) and {"insert", "delete"} <= {step.does for step in steps}
 
     def _of(self, name: str) -> _Known:
         known = self._known.get(name)
@@ -79,24 +69,20 @@ class Constraints:
         return _Known(time.monotonic() + FRESH_SECONDS, plain, frozenset(unique), options.get("validator", {}))
 
 
-def _names(steps: Sequence[Step]) -> Iterable[str]:
-    return dict.fromkeys(step.name for step in steps)
-
-
-def _alone(step: Step) -> Step:
-    return replace(step, shared=False, may_overshoot=False, guard=step.condition)
+def _may_be_refused(step: Step, validator: Mapping[str, Any]) -> bool:
+    """Whether the server could refuse a shared give, because of what others give meanwhile."""
+    if not step.shared or not isinstance(step.collection, Collection):
+        return False
+    if any(amount > LARGEST_SHARED for amount in map(abs, (step.give or {}).get("$inc", {}).values())):
+        return True
+    directions = step.collection.escrow
+    return not all(_tolerates(validator, path, directions[path]) for path in changed_paths(step.update))
 
 
 def _tolerates(validator: Mapping[str, Any], path: str, direction: Direction) -> bool:
     """Whether it asks only for a whole number; and for a floor, which guards see to, that it is not too small."""
     schema = validator.get("$jsonSchema", {})
-    if not {"$jsonSchema"}.issuperset(validator) or not {
-        "required",
-        "properties",
-        "bsonType",
-        "title",
-        "description",
-    }.issuperset(schema):
+    if validator.keys() - {"$jsonSchema"} or schema.keys() - HARMLESS - {"required", "properties"}:
         return False
     asked = schema.get("properties", {}).get(path.split(".")[0], {})
     kinds = asked.get("bsonType", "number")

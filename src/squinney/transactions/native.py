@@ -14,13 +14,13 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 
 from squinney.mongo.connect import is_away
-from squinney.mongo.schema import Db, Document
-from squinney.transactions import attempts, group_commit, records, verdicts
+from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
+from squinney.transactions import group_commit, records, verdicts
 from squinney.transactions.attempts import Tries, may_try_again
 from squinney.transactions.errors import WriteRefused
 from squinney.transactions.group_commit import Apart, Run, Send
 from squinney.transactions.records import KeyRecord, Outcome
-from squinney.transactions.steps import Plan, Step, array_filters_for, native_filter, native_update
+from squinney.transactions.steps import Plan, Step, native_write
 
 WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
 MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
@@ -50,7 +50,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
     """
     txn = ObjectId()
     record = records.finished(kind, txn, key, plan.result, keep_keys_seconds) if key else None
-    mine = Run(record, [(step.name, step.does, _write(step)) for step in plan.steps], plan.documents)
+    mine = Run(record, [(step.name, step.does, native_write(step)) for step in plan.steps], plan.documents)
     queue = group_commit.queue_of(db)
     send: Send = partial(_send_batched, db)
     tries, lonely = Tries(until - time.monotonic()), 0
@@ -73,23 +73,6 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
             if not may_try_again(error):
                 raise
             tries.pause(error)
-
-
-def rehearse(db: Db, steps: Sequence[Step]) -> None:
-    """Raise what refuses the steps now, if anything does, by doing them in a transaction that is taken back."""
-    lonely = 0
-    while True:
-        try:
-            attempts.rehearse(db, partial(_send_singly, db, steps))
-            return
-        except Unmatched as unmatched:
-            lonely = _refuse_if_decided(db, unmatched, lonely)
-            if not lonely:
-                return
-        except PyMongoError as error:
-            if not may_try_again(error):
-                raise
-            return
 
 
 def _refuse_if_decided(db: Db, unmatched: Unmatched, lonely: int) -> int:
@@ -126,18 +109,10 @@ def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
 
 def _send_one_by_one(db: Db, steps: Sequence[Step], runs: Sequence[Run], session: ClientSession) -> None:
     insert_records(db, [run.record for run in runs if run.record], session)
-    _send_singly(db, steps, session)
-
-
-def _send_singly(db: Db, steps: Sequence[Step], session: ClientSession) -> None:
     for step in steps:
-        answer = _sent(db, step.name, step.does, [_write(step)], session, step.id)
-        for report in answer.get("writeErrors", ()):
-            if report["code"] == verdicts.DUPLICATE_KEY:
-                raise Unmatched(step, report)
-            raise _refused(step.name, step.does, step.id, report["errmsg"])
+        answer = _sent(db, step.name, step.does, [native_write(step)], session, step.id)
         if answer["n"] < 1:
-            raise Unmatched(step)
+            raise Unmatched(step, *answer.get("writeErrors", ()))
 
 
 def insert_records(db: Db, writes: Sequence[Document], session: ClientSession) -> None:
@@ -147,28 +122,29 @@ def insert_records(db: Db, writes: Sequence[Document], session: ClientSession) -
     """
     if not writes:
         return
-    answer = _sent(db, records.NAME, "update", list(writes), session, "the key's record")
-    for report in answer.get("writeErrors", ()):
-        if report["code"] == verdicts.DUPLICATE_KEY:
-            raise Repeated
-        raise _refused(records.NAME, "update", "the key's record", report["errmsg"])
+    if _sent(db, records.NAME, "update", list(writes), session, "the key's record").get("writeErrors"):
+        raise Repeated
 
 
 def _sent(
     db: Db, name: str, verb: str, writes: list[Document], session: ClientSession, document_id: Any = None
 ) -> Document:
-    """The server's answer.
+    """The server's answer, in which the only error may be a duplicate key.
 
-    Raises: `WriteRefused` where there is none but an error, which nobody need try again.
+    Raises: `WriteRefused` for another that nobody need try again.
     """
     try:
-        return send(db, name, verb, writes, session)
+        answer = send(db, name, verb, writes, session)
     except DocumentTooLarge as error:
         raise _refused(name, verb, document_id, str(error)) from error
     except OperationFailure as error:
         if may_try_again(error) or is_away(error):
             raise
         raise _refused(name, verb, document_id, str((error.details or {}).get("errmsg", error))) from error
+    for report in answer.get("writeErrors", ()):
+        if report["code"] != DUPLICATE_KEY:
+            raise _refused(name, verb, document_id, report["errmsg"])
+    return answer
 
 
 def _refused(name: str, verb: str, document_id: Any, reason: str) -> WriteRefused:
@@ -179,20 +155,3 @@ def _refused(name: str, verb: str, document_id: Any, reason: str) -> WriteRefuse
 def send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
     """Send one write command. Not the driver's `bulk_write`: what that adds, a transaction has no use for."""
     return db.command({verb: name, WRITES_FIELD[verb]: writes, "ordered": True}, session=session)
-
-
-def _write(step: Step) -> Document:
-    """The step as an element of its command."""
-    if step.insert is not None:
-        return {**step.insert, "_id": step.id}
-    if step.delete:
-        return {"q": native_filter(step), "limit": 1}
-    return update_write(native_filter(step), native_update(step), step.array_filters)
-
-
-def update_write(where: Document, update: Document, array_filters: Sequence[Mapping[str, Any]]) -> Document:
-    """One element of an update command."""
-    write: Document = {"q": where, "u": update}
-    if filters := array_filters_for(update, array_filters):
-        write["arrayFilters"] = filters
-    return write

@@ -13,13 +13,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from bson import ObjectId, json_util
 from bson.codec_options import DatetimeConversion
-from pymongo import ReturnDocument
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError
 
 from squinney import checks
 from squinney.mongo.connect import after
@@ -174,15 +172,3 @@ def earlier_outcome(db: Db, key: KeyRecord | None, session: ClientSession | None
     """
     record = db[NAME].find_one({"_id": key.id}, session=session) if key else None
     return replay(record, key) if key and record else None
-
-
-def upsert(db: Db, where: Document, pipeline: list[Document]) -> Document:
-    """The one record that fits, made if there is none."""
-    for last_try in (False, True):
-        try:
-            found = db[NAME].find_one_and_update(where, pipeline, upsert=True, return_document=ReturnDocument.AFTER)
-            return cast(Document, found)
-        except DuplicateKeyError:  # two upserts met; the second try finds the winner's document
-            if last_try:
-                raise
-    raise AssertionError("unreachable")

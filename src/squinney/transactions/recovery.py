@@ -5,10 +5,12 @@ Whoever ran it does this, and where that process died, `Transactions.recover()`:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from pymongo import DeleteOne, UpdateOne
+from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney.mongo.connect import after, is_away
@@ -18,21 +20,32 @@ from squinney.transactions import records, steps
 
 def finish(db: Db, record: Document, keep_keys_seconds: float) -> None:
     """Give what is still to be given, then close the record. Any number of times, anywhere."""
-    _for_each_collection(db, record, _finish_request)
+    give(db, record)
     _close(db, record, keep_keys_seconds)
 
 
+def give(db: Db, record: Document, session: ClientSession | None = None) -> None:
+    """Let every step do what is left to do and let go of its document, in one update."""
+    _for_each_collection(db, record, _finish_request, session=session)
+
+
 def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
-        return UpdateOne({**stored["place"], "txn_stub": txn}, steps.finish_update(stored, txn))
     if stored["does"] == "delete":
-        return DeleteOne(marked(stored, txn))
-    return _update(marked(stored, txn), steps.finish_update(stored, txn), stored)
+        return DeleteOne(_held(stored, txn))
+    update = steps.merge(stored.get("update", {}), _release(stored, txn))
+    return UpdateOne(_held(stored, txn), update, array_filters=stored.get("array_filters"))
 
 
-def marked(stored: Mapping[str, Any], txn: Any) -> Document:
-    """The document while the run has its marker there: so a repeat matches nothing."""
-    return {**stored["place"], "txns": txn}
+def _held(stored: Mapping[str, Any], txn: Any) -> Document:
+    """The document while the run has its marker there, or its stub: so a repeat matches nothing."""
+    return {**stored["place"], "txn_stub" if stored["does"] == "insert" else "txns": txn}
+
+
+def _release(stored: Mapping[str, Any], txn: Any) -> Document:
+    if stored["does"] == "insert":
+        return {"$unset": {"txn_stub": "", "txn_lock": ""}}
+    marker: Document = {"$pull": {"txns": txn}}
+    return marker if stored["shared"] else {**marker, "$unset": {"txn_lock": ""}}
 
 
 def _close(db: Db, record: Document, keep_keys_seconds: float) -> None:
@@ -51,9 +64,8 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
     own run knows that there is none.
     """
     where = {"_id": record["_id"], "txn": record["txn"]}
-    db[records.NAME].update_one({**where, "state": "new"}, [{"$set": {"state": "rollback", "due_at": "$$NOW"}}])
-    current = db[records.NAME].find_one(where, {"state": 1})
-    if current is None or current["state"] != "rollback":
+    undecided = {**where, "state": {"$in": ["new", "rollback"]}}
+    if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": "$$NOW"}}]).matched_count:
         return
     if tombs_for_seconds:
         _put_tombs(db, record)
@@ -76,21 +88,15 @@ def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:
 
 def _undo_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
     if stored["does"] == "insert":
-        return DeleteOne({**stored["place"], "txn_stub": txn})
-    return _update(marked(stored, txn), steps.undo_update(stored, txn), stored)
+        return DeleteOne(_held(stored, txn))
+    return UpdateOne(_held(stored, txn), steps.merge(stored.get("undo", {}), _release(stored, txn)))
 
 
 def _remember_tombs(db: Db, record: Document, seconds: float) -> None:
     """A record of its own, since the key may be used again at once."""
-    tombs = {
-        "_id": {"tombs": record["txn"]},
-        "txn": record["txn"],
-        "kind": record["kind"],
-        "state": "tombs",
-        "steps": record["steps"],
-    }
-    times = {"at": "$$NOW", "due_at": {"$add": [record["deadline"], int(seconds * 1000)]}}
-    records.upsert(db, {"_id": tombs["_id"]}, [{"$replaceWith": {"$mergeObjects": [{"$literal": tombs}, times]}}])
+    due_at = record["deadline"] + timedelta(seconds=seconds)
+    tombs = {**record, "_id": {"tombs": record["txn"]}, "state": "tombs", "due_at": due_at}
+    db[records.NAME].replace_one({"_id": tombs["_id"]}, tombs, upsert=True)
 
 
 def sweep_tombs(db: Db, record: Document) -> None:
@@ -101,16 +107,18 @@ def sweep_tombs(db: Db, record: Document) -> None:
 
 def _sweep_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
     if stored["does"] == "insert":
-        return DeleteOne({**stored["place"], "txn_stub": txn})
+        return DeleteOne(_held(stored, txn))
     return UpdateOne({**stored["place"], "tombs": txn}, {"$pull": {"tombs": txn}})
 
 
-def _update(where: Document, update: Document, stored: Mapping[str, Any]) -> UpdateOne:
-    filters = steps.array_filters_for(update, stored.get("array_filters") or ())
-    return UpdateOne(where, update, array_filters=filters)
-
-
-def _for_each_collection(db: Db, record: Document, request: Any, *, may_be_refused: bool = False) -> None:
+def _for_each_collection(
+    db: Db,
+    record: Document,
+    request: Callable[[Mapping[str, Any], Any], UpdateOne | DeleteOne | None],
+    *,
+    may_be_refused: bool = False,
+    session: ClientSession | None = None,
+) -> None:
     """One unordered batch per collection: after the decision no step depends on another.
 
     Inserted documents come first, so that a document without a marker agrees with what was inserted beside it.
@@ -121,7 +129,7 @@ def _for_each_collection(db: Db, record: Document, request: Any, *, may_be_refus
             by_collection.setdefault((stored["does"] != "insert", stored["collection"]), []).append(made)
     for (_, name), requests in sorted(by_collection.items(), key=lambda item: item[0]):
         try:
-            db[name].bulk_write(requests, ordered=False)
+            db[name].bulk_write(requests, ordered=False, session=session)
         except BulkWriteError as error:
             if is_away(error) or not may_be_refused:
                 raise

@@ -7,8 +7,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, get_args
 
 from pymongo.errors import PyMongoError
@@ -56,7 +56,9 @@ class Transactions:
         self._mode = mode
         self._constraints = Constraints(self._db)
         self._tombs_for_seconds = tombs_for_seconds
-        self._limits = two_phase.Limits(timeout_seconds, margin_seconds, keep_keys_seconds)
+        self._timeout_seconds = timeout_seconds
+        self._margin_seconds = margin_seconds
+        self._keep_keys_seconds = keep_keys_seconds
 
     def run(
         self,
@@ -81,7 +83,7 @@ class Transactions:
         """
         found = records.key_record(kind, key, arguments)
         mode = prefer if self._mode == "auto" else self._mode
-        with operation(self._limits.timeout_seconds):
+        with operation(self._timeout_seconds):
             until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
             while True:
                 try:
@@ -100,13 +102,10 @@ class Transactions:
             if outcome := records.earlier_outcome(self._db, key):
                 return outcome
             raise
+        run = native.run
         if mode == "two-phase" and not self._constraints.need_native(plan.steps):
-            plan = replace(plan, steps=self._constraints.established(plan.steps))
-            # Nobody waits for it longer than its caller, so recover() need not either.
-            limits = replace(self._limits, timeout_seconds=seconds_left())
-            return two_phase.run(self._db, kind, plan, key, limits, until=until)
-        keep = self._limits.keep_keys_seconds
-        return native.run(self._db, kind, plan, key, until=until, keep_keys_seconds=keep)
+            run = partial(two_phase.run, margin_seconds=self._margin_seconds)
+        return run(self._db, kind, plan, key, until=until, keep_keys_seconds=self._keep_keys_seconds)
 
     def recover(self, *, batch: int = 100) -> Counter[str]:
         """Finish or undo what crashed processes left, as far as it is due; returns counts by outcome.
@@ -134,7 +133,7 @@ class Transactions:
 
     def _settle(self, record: dict[str, Any]) -> str:
         if record["state"] == "commit":
-            recovery.finish(self._db, record, self._limits.keep_keys_seconds)
+            recovery.finish(self._db, record, self._keep_keys_seconds)
             return "finished"
         if record["state"] == "tombs":
             recovery.sweep_tombs(self._db, record)

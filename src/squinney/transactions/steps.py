@@ -26,6 +26,7 @@ from bson.decimal128 import Decimal128
 from bson.regex import Regex
 
 from squinney.errors import Conflict, SquinneyError
+from squinney.mongo.paths import value_at
 from squinney.mongo.schema import Collection, Document
 from squinney.transactions import escrow
 from squinney.transactions.errors import AlreadyExists
@@ -99,6 +100,11 @@ class Step:
         return {"_id": self.id, **self.route}
 
     @property
+    def identity(self) -> tuple[str, bytes]:
+        """Which document it is, as `identity_of`."""
+        return identity_of(self.name, self.id)
+
+    @property
     def does(self) -> str:
         """Insert, delete or update."""
         return "insert" if self.insert is not None else "delete" if self.delete else "update"
@@ -128,7 +134,7 @@ class Plan:
     documents: frozenset[tuple[str, bytes]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "documents", frozenset(identity(step) for step in self.steps))
+        object.__setattr__(self, "documents", frozenset(step.identity for step in self.steps))
         if len(self.documents) < len(self.steps):  # neither mode could say which step comes first
             raise ValueError("an operation has one step per document")
 
@@ -172,14 +178,6 @@ def _names_in(value: Any) -> Iterator[str]:
             yield from _names_in(part)
 
 
-def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """What the document has there; None for nothing."""
-    found: Any = document
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
-
-
 def _require_operators(update: Mapping[str, Any]) -> None:
     if not all(operator.startswith("$") for operator in update):
         raise ValueError("a step's updates are operators only")
@@ -206,13 +204,8 @@ def visible(where: Document) -> Document:
     return {**where, "txn_stub": None}
 
 
-def identity(step: Step) -> tuple[str, bytes]:
-    """What tells one document from another; also the one order in which documents are taken."""
-    return identity_of(step.name, step.id)
-
-
 def identity_of(name: str, document_id: Any) -> tuple[str, bytes]:
-    """The same, where there is no step."""
+    """What tells one document from another; also the one order in which documents are taken."""
     return name, bson.encode({"": _by_value(document_id)}, codec_options=_ANY_UUID)
 
 
@@ -242,14 +235,18 @@ def free_for(step: Step) -> Document:
     return {"txn_lock": None, "$or": [UNMARKED, {"txn_limit": step.limit}]}
 
 
-def native_filter(step: Step) -> Document:
-    """Found, permitted, and not held by a two-phase run that excludes it."""
-    return {**step.place, "$and": [step.condition, free_for(step)]}
-
-
-def native_update(step: Step) -> Document:
-    """Take and give at once. A step that only guards must write too, or the server would see no conflict."""
-    return step.update or {"$inc": {"txn_checks": 1}}
+def native_write(step: Step) -> Document:
+    """The step as an element of its command: take and give at once, where no two-phase run excludes it."""
+    if step.insert is not None:
+        return {**step.insert, "_id": step.id}
+    permitted = {**step.place, "$and": [step.condition, free_for(step)]}
+    if step.delete:
+        return {"q": permitted, "limit": 1}
+    # A step that only guards must write too, or the server would see no conflict.
+    write: Document = {"q": permitted, "u": step.update or {"$inc": {"txn_checks": 1}}}
+    if filters := array_filters_for(step.update, step.array_filters):
+        write["arrayFilters"] = filters
+    return write
 
 
 # ---- what a step sends, in two-phase mode ----
@@ -288,28 +285,9 @@ def stored_form(step: Step) -> Document:
         stored["update"] = dict(update)
     if step.shared and step.take:
         stored["undo"] = escrow.inverse(step.take)
-    if step.array_filters:
-        stored["array_filters"] = [dict(condition) for condition in step.array_filters]
+    if filters := array_filters_for(step.update, step.array_filters):
+        stored["array_filters"] = filters
     return stored
-
-
-def finish_update(stored: Mapping[str, Any], txn: Any) -> Document:
-    """Do what is left to do, and let go of the document, in one update."""
-    return merge(stored.get("update") or {}, _release(stored, txn))
-
-
-def undo_update(stored: Mapping[str, Any], txn: Any) -> Document:
-    """Take back what was taken, and let go of the document, in one update."""
-    return merge(stored.get("undo") or {}, _release(stored, txn))
-
-
-def _release(stored: Mapping[str, Any], txn: Any) -> Document:
-    if stored["does"] == "insert":
-        return {"$unset": {"txn_stub": "", "txn_lock": ""}}
-    release: Document = {"$pull": {"txns": txn}}
-    if not stored["shared"]:
-        release["$unset"] = {"txn_lock": ""}
-    return release
 
 
 def array_filters_for(update: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> list[Any] | None:

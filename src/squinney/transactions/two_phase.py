@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
+from operator import attrgetter
 
 from bson import ObjectId
-from pymongo import UpdateOne
-from pymongo.client_session import ClientSession
+from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 
 from squinney.errors import SquinneyError, Unavailable
-from squinney.mongo.connect import after, is_away, server_now
+from squinney.mongo.connect import after, is_away, seconds_left, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, native, records, recovery, steps, verdicts
 from squinney.transactions.attempts import Tries
@@ -35,79 +34,67 @@ log = logging.getLogger(__name__)
 TOO_LATE = "the operation took longer than it may; nothing was changed"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long things may take, in seconds."""
-
-    timeout_seconds: float
-    margin_seconds: float
-    keep_keys_seconds: float
+class Refused(Exception):
+    """A step's guard does not match, however the undecided runs on its document end."""
 
 
-class Failed(Exception):
-    """A step cannot be prepared. `by_server`: not by its guard or a taken value, but by what it writes."""
-
-    def __init__(self, *, by_server: bool = False) -> None:
-        self.by_server = by_server
-
-
-def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, limits: Limits, *, until: float) -> Outcome:
+def run(
+    db: Db,
+    kind: str,
+    plan: Plan,
+    key: KeyRecord | None,
+    *,
+    until: float,
+    margin_seconds: float,
+    keep_keys_seconds: float,
+) -> Outcome:
     """Begin, prepare, flip, finish.
 
-    Where a step cannot be prepared, everything is rolled back, and a rehearsal in native mode tells the error, so that
-    both modes have the same; if there is none by then, it begins anew. What only the protocol's own fields stand in
-    the way of is done in native mode. An error whose outcome is unknown is not rolled back: `recover()` settles it
-    after the deadline.
+    Where a step cannot be prepared, everything is rolled back and the plan is run in native mode: that tells the error,
+    the same in both modes, or does what by then can be done. An error whose outcome is unknown is not rolled back:
+    `recover()` settles it after the deadline.
     """
-    tries = Tries(until - time.monotonic())
-    while True:
-        txn = ObjectId()
-        try:
-            with _refusals():
-                record = _begin(db, kind, txn, plan, key, limits)
-        except Failed:  # one record cannot hold all the steps
-            return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
-        if key is not None and record["txn"] != txn:
-            return _earlier_outcome(db, record, key, limits)
-        try:
-            _prepare(db, plan.steps, record, until)
-        except Failed as failed:
-            recovery.roll_back(db, record)
-            native.rehearse(db, plan.steps)
-            if failed.by_server:
-                return native.run(db, kind, plan, key, until=until, keep_keys_seconds=limits.keep_keys_seconds)
-            tries.pause()
-            continue
-        except Exception as error:
-            if isinstance(error, PyMongoError) and _outcome_unknown(error):
-                raise
-            recovery.roll_back(db, record)
+    run_natively = partial(native.run, db, kind, plan, key, until=until, keep_keys_seconds=keep_keys_seconds)
+    txn = ObjectId()
+    try:
+        record = _begin(db, kind, txn, plan, key, margin_seconds)
+    except (DocumentTooLarge, OperationFailure) as error:  # one record cannot hold all the steps
+        if not _is_refusal(error):
             raise
-        _flip(db, record)
-        _finish_if_possible(db, record, limits.keep_keys_seconds)
-        return Outcome(txn, plan.result)
+        return run_natively()
+    if key is not None and record["txn"] != txn:
+        return _earlier_outcome(db, record, key, keep_keys_seconds)
+    try:
+        _prepare(db, plan.steps, record, until)
+    except Exception as error:
+        if _outcome_unknown(error):
+            raise
+        recovery.roll_back(db, record)
+        if not _is_refusal(error):
+            raise
+        _require_time(db, record["deadline"])
+        return run_natively()
+    _flip(db, record)
+    _finish_if_possible(db, record, keep_keys_seconds)
+    return Outcome(txn, plan.result)
 
 
-def _outcome_unknown(error: PyMongoError) -> bool:
+def _outcome_unknown(error: Exception) -> bool:
     """Unless the server answered, or nothing was sent: what the driver cannot encode is no `PyMongoError`."""
+    if not isinstance(error, PyMongoError):
+        return False
     return not isinstance(error, OperationFailure) or error.timeout or error.has_error_label("RetryableWriteError")
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """What the server, or the driver for it, refuses is `Failed`; its troubles are not."""
-    try:
-        yield
-    except DocumentTooLarge as error:
-        raise Failed(by_server=True) from error
-    except OperationFailure as error:
-        if is_away(error) or _outcome_unknown(error):
-            raise
-        reports = (error.details or {}).get("writeErrors") or [{"code": error.code}]
-        raise Failed(by_server=all(report["code"] != verdicts.DUPLICATE_KEY for report in reports)) from error
+def _is_refusal(error: Exception) -> bool:
+    """Whether the server, or the driver for it, refuses what was to be written, or a guard does."""
+    if isinstance(error, OperationFailure):
+        return not is_away(error)
+    return isinstance(error, Refused | DocumentTooLarge)
 
 
-def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, limits: Limits) -> Document:
+def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, margin_seconds: float) -> Document:
+    """The record of this run; with a key that has one already, that record as it is."""
     record_id = key.id if key else txn
     record = {
         "_id": record_id,
@@ -119,21 +106,21 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, 
         "state": "new",
         "steps": [steps.stored_form(step) for step in plan.steps],
     }
-    times = {
-        "at": "$$NOW",
-        "deadline": after(limits.timeout_seconds),
-        "due_at": after(limits.timeout_seconds + limits.margin_seconds),
-    }
-    unless_there = {"$cond": [{"$eq": [{"$type": "$state"}, "missing"]}, {"$literal": record}, "$$ROOT"]}
-    with_times = {"$cond": [{"$eq": [{"$type": "$at"}, "missing"]}, times, {}]}
-    pipeline = [{"$replaceWith": {"$mergeObjects": [unless_there, with_times]}}]
-    return records.upsert(db, {"_id": record_id}, pipeline)
+    seconds = seconds_left()  # nobody waits for it longer than its caller, so recover() need not either
+    times = {"at": "$$NOW", "deadline": after(seconds), "due_at": after(seconds + margin_seconds)}
+    whole = {"$mergeObjects": [{"$literal": record}, times]}
+    unless_there = {"$cond": [{"$eq": [{"$type": "$state"}, "missing"]}, whole, "$$ROOT"]}
+    begun = db[records.NAME].find_one_and_update(
+        {"_id": record_id}, [{"$replaceWith": unless_there}], upsert=True, return_document=ReturnDocument.AFTER
+    )
+    assert begun is not None  # an upsert returns what it made
+    return begun
 
 
-def _earlier_outcome(db: Db, record: Document, key: KeyRecord, limits: Limits) -> Outcome:
+def _earlier_outcome(db: Db, record: Document, key: KeyRecord, keep_keys_seconds: float) -> Outcome:
     outcome = records.replay(record, key)
     if record["state"] == "commit":
-        _finish_if_possible(db, record, limits.keep_keys_seconds)
+        _finish_if_possible(db, record, keep_keys_seconds)
     return outcome
 
 
@@ -151,31 +138,28 @@ def _finish_if_possible(db: Db, record: Document, keep_keys_seconds: float) -> N
 def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> None:
     """Everything in one order for all, so that no two runs wait for each other.
 
-    A run that holds documents waits only for the next in that order. What comes without order, a unique value that
-    another may give back, lets go of everything and begins anew.
+    A run that holds documents waits only for the next in that order, and never for a unique value that another may give
+    back.
     """
     txn, deadline = record["txn"], record["deadline"]
-    ordered = sorted(plan, key=steps.identity)
+    ordered = sorted(plan, key=attrgetter("identity"))
     for (name, are_inserts), group in groupby(ordered, key=lambda step: (step.name, step.does == "insert")):
         if are_inserts:
             _insert_stubs(db, name, list(group), txn, deadline)
         else:
             for step in group:
                 _prepare_one(db, step, txn, deadline, until)
-    _establish(db, record, until)
+    _establish(db, record)
 
 
 def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float) -> None:
     where, update = steps.prepare_filter(step, txn, deadline), steps.prepare_update(step, txn)
     tries = Tries(until - time.monotonic())
-    while True:
-        with _refusals():
-            if db[step.name].update_one(where, update).matched_count:
-                return
+    while not db[step.name].update_one(where, update).matched_count:
         try:
             verdicts.refuse_if_decided(db, step)
         except SquinneyError as refusal:
-            raise Failed from refusal
+            raise Refused from refusal
         _require_time(db, deadline)
         tries.pause()
 
@@ -190,43 +174,17 @@ def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadl
         UpdateOne({**step.place, "txn_stub": txn}, steps.insert_update(step, txn, deadline), upsert=True)
         for step in batch
     ]
-    try:
-        with _refusals():
-            db[name].bulk_write(requests)
-    except Failed:
-        _require_time(db, deadline)
-        raise
+    db[name].bulk_write(requests)
 
 
-def _establish(db: Db, record: Document, until: float) -> None:
+def _establish(db: Db, record: Document) -> None:
     """Finish in a transaction that is taken back: what the server would refuse, it must refuse before the decision.
 
     Shared steps need it not: they only add to numbers that have been looked at.
     """
-    batches: dict[str, list[Document]] = {}
-    for stored in record["steps"]:
-        if stored["does"] == "update" and not stored["shared"] and "update" in stored:
-            where, update = recovery.marked(stored, record["txn"]), steps.finish_update(stored, record["txn"])
-            write = native.update_write(where, update, stored.get("array_filters") or ())
-            batches.setdefault(stored["collection"], []).append(write)
-
-    def finish_all(session: ClientSession) -> None:
-        for name, writes in batches.items():
-            answer = native.send(db, name, "update", writes, session)
-            if answer.get("writeErrors") or answer["n"] < len(writes):
-                raise Failed(by_server=True)
-
-    tries = Tries(until - time.monotonic())
-    while batches:
-        try:
-            with _refusals():
-                attempts.rehearse(db, finish_all)
-            return
-        except PyMongoError as error:
-            if not attempts.may_try_again(error):
-                raise
-        _require_time(db, record["deadline"])
-        tries.pause()
+    changes = [step for step in record["steps"] if step["does"] == "update" and not step["shared"] and "update" in step]
+    if changes:
+        attempts.rehearse(db, partial(recovery.give, db, {**record, "steps": changes}))
 
 
 # ---- decide ----

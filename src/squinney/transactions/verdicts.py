@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from squinney.mongo.paths import value_at
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import escrow, records
-from squinney.transactions.steps import AT_REST, Step, identity, identity_of, value_at
-
-DUPLICATE_KEY = 11000
+from squinney.transactions import records
+from squinney.transactions.steps import AT_REST, Step, identity_of
 
 
 def refuse_if_decided(db: Db, step: Step) -> None:
@@ -29,33 +29,25 @@ def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
     """Shared takes that are undone and gives that are done can only help the guard of a shared take: if all of them do
     not, nothing will. A limit that gives may overshoot they can only pass.
     """
-    best = dict(document)
+    at_best: Counter[str] = Counter()
     for txn in document["txns"]:
         record = records.open_run(db, txn)
         if record is None or record["state"] == "tombs":  # it ended just now
             return
-        for path, amount in _what_may_come(record, step):
-            _add(best, path, amount)
-    fits: list[Document] = [{"$documents": [{"$literal": best}]}, {"$match": step.condition}, {"$project": {"_id": 1}}]
-    if not list(db.aggregate(fits)):
+        for change in _what_may_come(record, step):
+            at_best.update(change)
+    taken = (step.take or {}).get("$inc", {})
+    added = ({"$set": {path: {"$add": [f"${path}", n]}}} for path, n in at_best.items() if path in taken)
+    fits: list[Document] = [{"$documents": [{"$literal": document}]}, *added, {"$match": step.condition}]
+    if not list(db.aggregate([*fits, {"$project": {"_id": 1}}])):
         raise step.refusal(document)
 
 
-def _what_may_come(record: Document, step: Step) -> Iterator[tuple[str, Any]]:
-    taken = (step.take or {}).get("$inc", {})
+def _what_may_come(record: Document, step: Step) -> Iterator[dict[str, int]]:
+    helpful = {"new": ("undo", "update"), "commit": ("update",), "rollback": ("undo",)}[record["state"]]
     for stored in record["steps"]:
-        if identity_of(stored["collection"], stored["place"]["_id"]) == identity(step):
-            helpful = {"new": ("undo", "update"), "commit": ("update",), "rollback": ("undo",)}[record["state"]]
-            for name in helpful:
-                yield from ((path, n) for path, n in stored.get(name, {}).get("$inc", {}).items() if path in taken)
-
-
-def _add(document: Document, path: str, amount: Any) -> None:
-    *parents, last = path.split(".")
-    for name in parents:
-        document[name] = dict(document[name])
-        document = document[name]
-    document[last] = escrow.added(document[last], amount)
+        if identity_of(stored["collection"], stored["place"]["_id"]) == step.identity:
+            yield from (stored.get(name, {}).get("$inc", {}) for name in helpful)
 
 
 def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:

@@ -14,11 +14,11 @@ from squinney.commerce.catalog.documents import Product
 from squinney.commerce.categories import queries
 from squinney.commerce.errors import UnknownCategory
 from squinney.errors import Invalid
+from squinney.mongo.paths import value_at
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
 from squinney.patterns.paging import Page
-from squinney.patterns.paths import value_at
 
 CATEGORIES_AT_ONCE = (
     50  # the server merges up to 200 index ranges in order, two for each null; more it would sort in memory

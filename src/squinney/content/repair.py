@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
 from functools import partial
 from typing import cast
 
@@ -69,9 +68,7 @@ def _remove_comments(name: str, db: Db, found: Document) -> int:
 
 def _note_removal(db: Db, found: Document) -> int:
     """A file without an owner is not deleted at once: its upload may have been noted by a reader a moment ago."""
-    step = file_rules.removal_step(
-        "file", found["_id"], server_now(db) + timedelta(seconds=file_rules.KEEP_FILES_SECONDS)
-    )
+    step = file_rules.old_file_step(found["_id"], server_now(db))
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
 

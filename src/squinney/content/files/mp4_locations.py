@@ -7,55 +7,24 @@ index says at which byte each picture is. Only the index itself is held in memor
 from __future__ import annotations
 
 from squinney.content.errors import BadMedia
+from squinney.content.files.blanked_videos import ENDLESS, BlankedVideo
 
 MOST_INDEX_BYTES = 64 << 20
 NOTES = {b"udta", b"meta"}
 NOTES_ABOVE_TRACKS = NOTES | {b"uuid"}
 INDEX = b"moov"
-ENDLESS = 1 << 62
 
 
-class WithoutPlace:
-    """Takes a video piece by piece, and gives it back, as long as it was, without notes and tracks of places."""
-
-    def __init__(self) -> None:
-        self._waiting = bytearray()
-        self._left = 0  # of the box that is on its way
-        self._is_blank = False
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be given back after this piece.
-
-        Raises: `BadMedia` where the index is too large to be looked through.
-        """
-        if len(piece) <= self._left and not self._is_blank:  # most pieces are inside the pictures: no copy
-            self._left -= len(piece)
-            return piece
-        self._waiting += piece
-        done = bytearray()
-        while self._waiting:
-            if self._left:
-                done += self._rest_of_box()
-            elif not self._begin_box(done):
-                break
-        return bytes(done)
+class WithoutPlace(BlankedVideo):
+    """An MP4 video without notes and tracks of places."""
 
     def finish(self) -> bytes:
         """What is left at the end: a box that was cut short, or an index that goes on to the end."""
-        rest, self._waiting = self._waiting, bytearray()
-        if rest[4:8] == INDEX:
-            _blank_notes(rest, _header_bytes(rest), len(rest), NOTES_ABOVE_TRACKS)
-        return bytes(rest)
+        if self._waiting[4:8] == INDEX:
+            _blank_notes(self._waiting, _header_bytes(self._waiting), len(self._waiting), NOTES_ABOVE_TRACKS)
+        return super().finish()
 
-    def _rest_of_box(self) -> bytes:
-        count = min(self._left, len(self._waiting))
-        piece = bytes(count) if self._is_blank else bytes(self._waiting[:count])
-        del self._waiting[:count]
-        self._left -= count
-        return piece
-
-    def _begin_box(self, done: bytearray) -> bool:
-        """Begin the next box, if enough of it is there."""
+    def _begin_part(self, done: bytearray) -> bool:
         header, size = _header_bytes(self._waiting), _size(self._waiting)
         if len(self._waiting) < header:
             return False

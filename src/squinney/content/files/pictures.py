@@ -6,7 +6,7 @@ import io
 import threading
 from typing import IO, Any
 
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 from pymongo.errors import PyMongoError
 
 from squinney.content.errors import BadMedia
@@ -14,19 +14,9 @@ from squinney.content.files import animations, media
 from squinney.content.files.media import Picture
 
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
-ORIENTATION = 0x0112
 RGB = b"RGB "
 STRIP_PIXELS = 4_000_000
-TURNED = {5, 6, 7, 8}
-TRANSPOSITIONS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+ON_ITS_SIDE = {5, 6, 7, 8}
 _AT_ONCE = threading.BoundedSemaphore(2)
 
 
@@ -54,10 +44,10 @@ def _moving(image: Image.Image, frames: int) -> Picture:
 
 def _still(image: Image.Image) -> Picture:
     width, height = image.size
-    orientation = image.getexif().get(ORIENTATION, 1)
+    orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     image.draft("RGB", (2 * media.WEB_SIDE, 2 * media.WEB_SIDE))
-    web = _web(image, TRANSPOSITIONS.get(orientation))
-    if orientation in TURNED:
+    web = _web(image, orientation)
+    if orientation in ON_ITS_SIDE:
         width, height = height, width
     body, type_ = _encoded(web)
     return Picture(width, height, body, type_, web.width, web.height)
@@ -69,13 +59,13 @@ def _too_large(found: str) -> BadMedia:
     )
 
 
-def _web(image: Image.Image, turn: Image.Transpose | None) -> Image.Image:
+def _web(image: Image.Image, orientation: int) -> Image.Image:
     image.load()
     transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     small = _reduced(image, "RGBA" if transparent else "RGB")
     small.thumbnail((media.WEB_SIDE, media.WEB_SIDE))
-    if turn is not None:
-        small = small.transpose(turn)
+    small.getexif()[ExifTags.Base.Orientation] = orientation
+    small = ImageOps.exif_transpose(small)
     profile = image.info.get("icc_profile") or b""
     small.info = {"icc_profile": profile} if profile[16:20] == RGB else {}  # one for greys or inks fits no more
     return small

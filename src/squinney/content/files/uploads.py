@@ -16,6 +16,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
+from squinney.content.files.blanked_videos import BlankedVideo
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.files.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
 from squinney.content.files.mp4_locations import WithoutPlace
@@ -172,7 +173,7 @@ class Receiver:
             self._db[UPLOADS].delete_one({"_id": self.upload_id})
 
 
-def without_place(type_: str) -> WithoutPlace | WithoutNotes | None:
+def without_place(type_: str) -> BlankedVideo | None:
     """What takes the place out of a video of this type."""
     if type_ == MP4:
         return WithoutPlace()

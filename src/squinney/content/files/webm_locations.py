@@ -7,6 +7,7 @@ Such a file is a row of elements, each an id, a size and a body, some with eleme
 from __future__ import annotations
 
 from squinney.content.errors import BadMedia
+from squinney.content.files.blanked_videos import ENDLESS, BlankedVideo
 
 TAGS, ATTACHMENTS = b"\x12\x54\xc3\x67", b"\x19\x41\xa4\x69"
 SEGMENT = b"\x18\x53\x80\x67"  # everything but the head of the file is in it
@@ -14,58 +15,24 @@ VOID = b"\xec"
 LONGEST_ID, LONGEST_SIZE = 4, 8
 
 
-class WithoutNotes:
-    """Takes a video piece by piece, and gives it back, as long as it was, without notes."""
+class WithoutNotes(BlankedVideo):
+    """A WebM video without notes."""
 
-    def __init__(self) -> None:
-        self._waiting = bytearray()
-        self._left = 0  # of the element that is on its way
-        self._is_blank = False
-        self._is_broken = False
-
-    def feed(self, piece: bytes) -> bytes:
-        """What can be given back after this piece.
-
-        Raises: `BadMedia` where notes have no end.
-        """
-        if (len(piece) <= self._left and not self._is_blank) or self._is_broken:  # most are pictures: no copy
-            self._left -= len(piece)
-            return piece
-        self._waiting += piece
-        done = bytearray()
-        while self._waiting and (self._left > 0 or self._begin_element(done)):
-            done += self._rest_of_element()
-        return bytes(done)
-
-    def finish(self) -> bytes:
-        """What is left at the end: an element that was cut short within its head."""
-        rest, self._waiting = bytes(self._waiting), bytearray()
-        return rest
-
-    def _rest_of_element(self) -> bytes:
-        count = min(self._left, len(self._waiting))
-        piece = bytes(count) if self._is_blank else bytes(self._waiting[:count])
-        del self._waiting[:count]
-        self._left -= count
-        return piece
-
-    def _begin_element(self, done: bytearray) -> bool:
-        """Begin the next element, if enough of it is there; one whose size is not known is gone into."""
+    def _begin_part(self, done: bytearray) -> bool:
         id_bytes = _length(self._waiting, 0, LONGEST_ID) or 0
         size_bytes = _length(self._waiting, id_bytes, LONGEST_SIZE) if id_bytes else 0
         head = id_bytes + (size_bytes or 0)
         if size_bytes is None or len(self._waiting) < head:
             return False
         if not size_bytes:  # no element: whatever this is, no player finds notes in it
-            self._is_broken = True
-            self._left, self._is_blank = len(self._waiting), False
+            self._left, self._is_blank = ENDLESS, False
             return True
         kind = bytes(self._waiting[:id_bytes])
         size = _number(self._waiting[id_bytes:head])
         self._is_blank = kind in (TAGS, ATTACHMENTS)
         if self._is_blank and size is None:
             raise BadMedia("the video has notes without an end", field="file")
-        self._left = 0 if size is None or kind == SEGMENT else size
+        self._left = 0 if size is None or kind == SEGMENT else size  # one whose size is not known is gone into
         done += _void(head, self._left) if self._is_blank else self._waiting[:head]
         del self._waiting[:head]
         return True

@@ -7,15 +7,13 @@ from typing import Any
 from squinney.content.comments.documents import COMMENTS, PAGES
 from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
 from squinney.content.nodes.documents import NODES, REVISIONS
-from squinney.mongo.queries import Pipeline
+from squinney.mongo.queries import Pipeline, problem_query
 from squinney.mongo.schema import Document
 from squinney.transactions import AT_REST, visible
 
-WHY = "find_problems() reads everything"
-
 
 def _audit(name: str, collection: str, stages: list[Document]) -> Pipeline:
-    return Pipeline(f"content.{name}", collection, stages=lambda: stages, routing="broadcast", reason=WHY)
+    return problem_query(f"content.{name}", collection, lambda: stages)
 
 
 def _lookup(from_: str, let: Document, match: Document, then: list[Document] | None = None) -> Document:
@@ -40,16 +38,6 @@ WRONG_CHILDREN = _audit(
         {"$match": {"$expr": {"$ne": ["$said", "$found"]}}},
     ],
 )
-WITHOUT_PARENT = _audit(
-    "without-parent",
-    NODES,
-    [
-        {"$match": visible({"metadata.parent_id": {"$ne": None}})},
-        {"$project": {"parent_id": "$metadata.parent_id"}},
-        _lookup(NODES, {"id": "$parent_id"}, {"$eq": ["$_id", "$$id"]}),
-        {"$match": {"found": []}},
-    ],
-)
 WITHOUT_REVISION = _audit(
     "without-revision",
     NODES,
@@ -64,16 +52,20 @@ WITHOUT_REVISION = _audit(
         {"$match": {"found": []}},
     ],
 )
-WITHOUT_FILE = _audit(
-    "without-file",
-    NODES,
-    [
-        {"$match": visible({"metadata.detail.file_id": {"$ne": None}})},
-        {"$project": {"file_id": "$metadata.detail.file_id"}},
-        _lookup(FILES, {"id": "$file_id"}, {"$eq": ["$_id", "$$id"]}),
+
+
+def _dangling(field: str, collection: str) -> list[Document]:
+    """Nodes whose field names a document that is not there."""
+    return [
+        {"$match": visible({field: {"$ne": None}})},
+        {"$project": {"missing": f"${field}"}},
+        _lookup(collection, {"id": "$missing"}, {"$eq": ["$_id", "$$id"]}),
         {"$match": {"found": []}},
-    ],
-)
+    ]
+
+
+WITHOUT_PARENT = _audit("without-parent", NODES, _dangling("metadata.parent_id", NODES))
+WITHOUT_FILE = _audit("without-file", NODES, _dangling("metadata.detail.file_id", FILES))
 
 
 def _unclaimed(id_: Any) -> list[Document]:

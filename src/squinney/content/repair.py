@@ -84,14 +84,14 @@ CHECKS = [
         "node {_id} says {said} children and has {found}",
         _set_children,
     ),
-    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} is below {parent_id}, which is gone"),
+    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} is below {missing}, which is gone"),
     Check(
         "missing-revision",
         problem_queries.WITHOUT_REVISION,
         "node {_id} has no revision of its version {nonce}",
         _write_revision,
     ),
-    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {file_id}, which is gone"),
+    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {missing}, which is gone"),
     Check(
         "orphan-file",
         problem_queries.ORPHAN_FILES,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse
 
-from squinney.content import EditConflict, Nodes, NotEmpty, SlugTaken, UnknownNode
+from squinney.content import EditConflict, NotEmpty, SlugTaken, UnknownNode
 from squinney.content.files import media
 from squinney.content.nodes import render
 from squinney.content.surface import api_assets, api_comments
+from squinney.content.surface.dependencies import Tree
 from squinney.content.surface.models import (
     MAY_CHANGE,
     AccessChange,
@@ -29,9 +30,9 @@ from squinney.content.surface.models import (
 )
 from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden, LimitReached
-from squinney.http.answers import page_of
+from squinney.http.answers import page_of, signed_page
 from squinney.http.cursors import Cursor, Limit, Signing
-from squinney.http.dependencies import processes_of, service
+from squinney.http.dependencies import processes_of
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
@@ -42,8 +43,6 @@ BODY_LIMITS = {"/api/content/assets": media.MOST_BYTES["video"], "/api/content/n
 
 content = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 router = APIRouter()
-
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
 
 
 def _parent(parent_id: str) -> str | None:
@@ -178,8 +177,7 @@ def set_access(tree: Tree, by: As, node_id: str, body: AccessChange) -> Any:
 def list_history(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The node's versions, newest first."""
     page = tree.history(node_id, cursor=cursor, limit=limit, viewer=by)
-    items = [{**one["metadata"], **one} for one in page.items]
-    return {"items": items, "next": sign(page.next)}
+    return signed_page(page.map(lambda one: {**one["metadata"], **one}), sign)
 
 
 @content.post("/nodes/{node_id}/restore", response_model=NodeModel, responses=WRITE)

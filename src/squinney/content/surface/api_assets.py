@@ -5,25 +5,24 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from squinney.content import BadMedia, EditConflict, Node, Nodes, Photos, SlugTaken, UnknownNode, UploadLost, Viewer
+from squinney.content import BadMedia, EditConflict, Node, Nodes, SlugTaken, UnknownNode, UploadLost, Viewer
 from squinney.content.files.photos import Rendition
 from squinney.content.nodes import feeds
 from squinney.content.surface.assets import Body, asset_response, feed_response
+from squinney.content.surface.dependencies import Albums, Tree
 from squinney.content.surface.models import NodeModel, node_out
 from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden
-from squinney.http.dependencies import processes_of, service
+from squinney.http.dependencies import processes_of
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.http.threads import UPLOADS
 
 router = APIRouter(prefix="/api/content", tags=["content"], route_class=OneThreadRoute)
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 READ = responses(UnknownNode)
 Digest = Annotated[str | None, Query(pattern="^[0-9a-f]{64}$")]
 UPLOADED: dict[int | str, Any] = responses(UnknownNode, Forbidden, SlugTaken, BadMedia, UploadLost)

@@ -13,23 +13,21 @@ from starlette.responses import Response, StreamingResponse
 
 from squinney.content import (
     Comment,
-    Comments,
     DiscussionFull,
-    Moderation,
     Nodes,
-    People,
     StrategyCannot,
     UnknownComment,
     UnknownNode,
     Viewer,
 )
 from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
+from squinney.content.surface.dependencies import Persons, Queue, Talk, Tree
 from squinney.content.surface.viewer import As, comment_html
 from squinney.errors import Forbidden
-from squinney.http.answers import answer, list_of, page_of
+from squinney.http.answers import answer, list_of, page_of, signed_page
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
 from squinney.http.cursors import Cursor, Limit, Signing
-from squinney.http.dependencies import IdempotencyKey, service
+from squinney.http.dependencies import IdempotencyKey
 from squinney.http.problems import responses
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
@@ -37,10 +35,6 @@ from squinney.transactions import Busy, KeyReused, StillRunning
 
 router = APIRouter(prefix="/api/comments", tags=["comments"], route_class=OneThreadRoute)
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
-Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
-Persons = Annotated[People, Depends(service("content", "people", People))]
 Slug = Annotated[str, Query(min_length=1, max_length=200, examples=["34db8bda"])]
 
 
@@ -154,16 +148,12 @@ def _require_own_name(viewer: Viewer, user_id: str) -> None:
         raise Forbidden("on somebody's behalf, in their name only")
 
 
-def _may(look: Callable[[str, Viewer], object], node_id: str, viewer: Viewer) -> bool:
+def _may_read(tree: Nodes, node_id: str, viewer: Viewer) -> bool:
     try:
-        look(node_id, viewer)
-    except (UnknownNode, Forbidden):
+        tree.by_id(node_id, viewer=viewer)
+    except UnknownNode:
         return False
     return True
-
-
-def _page(page: Page[Comment], out: Out, sign: Any) -> Any:
-    return {"items": [out(comment) for comment in page.items], "next": sign(page.next)}
 
 
 READ = responses(UnknownNode, UnknownComment, StrategyCannot)
@@ -192,7 +182,7 @@ def list_comments(
     at: Annotated[str | None, Query(max_length=200, description="Begin at the comment with this slug")] = None,
 ) -> Any:
     """Some comments, oldest first or by threads."""
-    return _page(talk.page(node_id, cursor, limit, order, at=at), out, sign)
+    return signed_page(talk.page(node_id, cursor, limit, order, at=at).map(out), sign)
 
 
 @router.get("/nodes/{node_id}/count", response_model=Count, responses=READ)
@@ -230,7 +220,7 @@ def delete_comment(talk: Talk, viewer: As, node_id: NodeId, slug: Slug, by: By =
 def convert_discussion(talk: Talk, node_id: EditableId, body: Conversion) -> Any:
     """Move a discussion to another storage strategy; on behalf of somebody who may edit the node."""
     talk.convert(node_id, body.to)
-    return {"count": talk.count(node_id), "strategy": talk.strategy_of(node_id)}
+    return count_comments(talk, node_id)
 
 
 @router.post("/nodes/{node_id}/flags", status_code=201, response_model=FlagModel, responses=JUDGE)
@@ -258,8 +248,8 @@ def list_queue(
 ) -> Any:
     """What waits for a decision, longest waiting first; on somebody's behalf, of nodes that they may edit."""
     page = queue.queue(cursor=cursor, limit=limit, viewer=viewer)
-    items = [{**one.flag, "comment": out(one.comment) if one.comment else None} for one in page.items]
-    return {"items": items, "next": sign(page.next)}
+    shown = page.map(lambda one: {**one.flag, "comment": out(one.comment) if one.comment else None})
+    return signed_page(shown, sign)
 
 
 @router.get("/authors/{author_id}", response_model=page_of(CommentModel), responses=responses(StrategyCannot))
@@ -275,11 +265,10 @@ def list_by_author(
 ) -> Any:
     """A person's comments, newest first; on somebody's behalf, of nodes that they may read."""
     page = talk.by_author(author_id, cursor, limit)
-    if viewer.trusted:
-        return _page(page, out, sign)
     nodes = {comment["node_id"] for comment in page.items}
-    shown = {node_id for node_id in nodes if _may(lambda one, who: tree.by_id(one, viewer=who), node_id, viewer)}
-    return _page(Page([comment for comment in page.items if comment["node_id"] in shown], page.next), out, sign)
+    hidden = {node_id for node_id in nodes if not viewer.trusted and not _may_read(tree, node_id, viewer)}
+    shown = Page([out(comment) for comment in page.items if comment["node_id"] not in hidden], page.next)
+    return signed_page(shown, sign)
 
 
 @router.get("/authors/{author_id}/export", response_model=list_of(CommentModel), responses=responses(Forbidden))

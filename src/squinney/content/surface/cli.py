@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from squinney.content import sweep_uploads
 from squinney.content.surface.folder import Importer, find_parent
 from squinney.content.surface.folder_export import export_folder
-from squinney.http.commands import Json, console, listed, print_json, ready
+from squinney.http.commands import Json, listed, ready, show
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
 
 
-def _show(counts: Any, as_json: bool) -> None:
-    if as_json:
-        print_json(dict(counts))
-        return
-    console.print(listed(dict(sorted(counts.items()))), highlight=False, markup=False, soft_wrap=True)
+def _show(counts: Counter[str], as_json: bool) -> None:
+    show(dict(counts), listed(dict(sorted(counts.items()))), as_json)
 
 
 @app.command("import")

@@ -13,7 +13,7 @@ import yaml
 
 from squinney.content import Access, Node
 from squinney.content.nodes import access
-from squinney.content.nodes.rules import TYPES, checked_tags
+from squinney.content.nodes.rules import checked_tags, checked_type
 from squinney.errors import Invalid
 
 TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
@@ -41,10 +41,7 @@ class Front:
 
         Raises: `Invalid`.
         """
-        type_ = self.word("type", usual)
-        if type_ not in TYPES:
-            raise Invalid(f"type must be one of {', '.join(TYPES)}", field="type")
-        return type_
+        return checked_type(self.word("type", usual))
 
     @property
     def tags(self) -> list[str] | None:

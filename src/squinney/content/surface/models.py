@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from squinney.content import Node
 from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
-from squinney.http.answers import answer
+from squinney.http.answers import answer, signed_page
 from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 Tags = Annotated[list[str], Field(max_length=MOST_TAGS)]
 Nonce = Annotated[str, Field(min_length=1, max_length=64)]
+Time = Annotated[datetime, Field(strict=False)]  # JSON has no type of its own for it
 Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo", "video"]
 
 # A browser keeps a permanent redirect for ever, and two of them for a page that was moved away and back never end.
@@ -33,13 +34,7 @@ class AuthorModel(Body):
         return {"_id": self.id, "name": self.name}
 
 
-class Change(BaseModel):
-    """What requests share: nothing unknown."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewNode(WithWhatGetGives, Change):
+class NewNode(WithWhatGetGives, Body):
     """What creating a node takes; without `published` it is a draft."""
 
     NOT_SET = frozenset({"id", "nonce", "version", "created", "updated", "num_children", "num_comments", "access"})
@@ -50,10 +45,10 @@ class NewNode(WithWhatGetGives, Change):
     author: AuthorModel
     detail: dict[str, Any] = {}
     tags: Tags = []
-    published: datetime | None = None
+    published: Time | None = None
 
 
-class Edit(WithFixedFields, Change):
+class Edit(WithFixedFields, Body):
     """What an edit takes: the nonce that was read, and what to set. Everything else that GET gives may stand beside."""
 
     NOT_SET = frozenset({"version", "created", "updated", "num_children", "num_comments"})
@@ -69,27 +64,27 @@ class Edit(WithFixedFields, Change):
         return {name: value for name, value in (("title", self.title), ("detail", self.detail)) if value is not None}
 
 
-class TagChange(Change):
+class TagChange(Body):
     """Tags to add and to remove."""
 
     add: Tags = []
     remove: Tags = []
 
 
-class Publication(Change):
+class Publication(Body):
     """When to publish; now without it."""
 
-    at: datetime | None = None
+    at: Time | None = None
 
 
-class Restoration(Change):
+class Restoration(Body):
     """Which version to restore."""
 
     nonce: Nonce
     by: AuthorModel | None = None
 
 
-class Move(Change):
+class Move(Body):
     """Where to."""
 
     parent_id: str | None
@@ -97,14 +92,14 @@ class Move(Change):
     by: AuthorModel | None = None
 
 
-class AccessModel(Change):
+class AccessModel(Body):
     """Who may read and edit: everyone, signed-in, user:ID, role:NAME."""
 
     read: list[str]
     edit: list[str]
 
 
-class AccessChange(Change):
+class AccessChange(Body):
     """Access of the node's own; null inherits from the parent."""
 
     access: AccessModel | None
@@ -129,4 +124,4 @@ def node_out(node: Node) -> Any:
 
 def page_out(page: Page[Node], sign: Any) -> Any:
     """A page of nodes, its cursor signed."""
-    return {"items": [node_out(node) for node in page.items], "next": sign(page.next)}
+    return signed_page(page.map(node_out), sign)

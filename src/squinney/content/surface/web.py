@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.content import CAPABILITIES, Comment, Comments, Node, Nodes, Photos, UnknownComment, UnknownNode, Viewer
+from squinney.content import CAPABILITIES, Comment, Comments, Node, Nodes, UnknownComment, UnknownNode, Viewer
 from squinney.content.comments.discussions import Order
 from squinney.content.files import media
 from squinney.content.files.photos import Rendition
@@ -16,10 +16,10 @@ from squinney.content.nodes import render
 from squinney.content.surface import web_comments, web_editing
 from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
+from squinney.content.surface.dependencies import Albums, Talk, Tree
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.errors import Invalid
-from squinney.http.dependencies import service
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.patterns.ids import new_id
@@ -34,10 +34,7 @@ WRITES_NEED = "member"
 router = APIRouter()
 site = APIRouter(prefix="/site")
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 Version = Annotated[str, Query(max_length=200)]
-Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
 
 COMMENTS_SHOWN = 50
 TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")

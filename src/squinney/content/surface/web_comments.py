@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from squinney.content import Comments, Moderation, Node, Nodes
+from squinney.content import Node, Nodes
+from squinney.content.surface.dependencies import Queue, Talk, Tree
 from squinney.content.surface.viewer import as_typed, author_of, comment_html, viewer_of
 from squinney.errors import Invalid, LimitReached, SquinneyError
-from squinney.http.dependencies import service
 from squinney.http.pages import render as render_page
 from squinney.http.permissions import needs
 from squinney.http.visitor import visitor_of
@@ -21,9 +21,6 @@ from squinney.transactions import Busy, Key
 
 router = APIRouter(prefix="/site/-")
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
-Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
 Text = Annotated[str, Form(max_length=1 << 20)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 

@@ -6,19 +6,20 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from squinney.content import EditConflict, Node, Nodes, Photos, Viewer, markup
+from squinney.content import EditConflict, Node, Nodes, Viewer, markup
 from squinney.content.nodes import merging, render
 from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
+from squinney.content.surface.dependencies import Albums, Tree
 from squinney.content.surface.folder_plan import slug_of
 from squinney.content.surface.viewer import as_typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
-from squinney.http.dependencies import processes_of, service
+from squinney.http.dependencies import processes_of
 from squinney.http.options import MOST_FORM_BYTES
 from squinney.http.pages import render as render_page
 from squinney.http.threads import COMPUTING, UPLOADS
@@ -42,8 +43,6 @@ class LongFormRoute(APIRoute):
 
 router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
 Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]

@@ -287,8 +287,13 @@ def test_summary_what_a_picture_shows_and_access_are_edited_on_the_page(pages: T
         stored = pages.get(f"/api/content/nodes/{node['id']}").json()
         assert (stored["detail"][name], stored["detail"]["text"]) == ("In <short>", "x")
         assert field(pages.get(f"/site/-/edit/{node['id']}").text, name) == "In <short>"
-        refused = pages.post(f"/site/-/edit/{node['id']}", data={**form, "nonce": stored["nonce"], name: "x" * 2_000})
+        again = {**form, "nonce": stored["nonce"]}
+        refused = pages.post(f"/site/-/edit/{node['id']}", data={**again, name: "x" * 2_000})
         assert (refused.status_code, name in refused.text) == (422, True)
+        untitled = pages.post(f"/site/-/edit/{node['id']}", data={**again, "title": ""})
+        assert (untitled.status_code, field(untitled.text, name)) == (422, "In <short>"), "what was typed is kept"
+        assert pages.post(f"/site/-/edit/{node['id']}", data={**again, name: ""}).status_code == 200
+        assert pages.get(f"/api/content/nodes/{node['id']}").json()["detail"][name] == "", "it can be emptied again"
     form = {"nonce": page["nonce"], "session": "t", "title": "T", "text": "y", "summary": "Mine"}
     merged = pages.post(f"/site/-/edit/{page['id']}", data=form)
     assert (merged.status_code, field(merged.text, "summary")) == (409, "Mine")

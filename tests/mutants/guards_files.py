@@ -118,7 +118,7 @@ MEDIA = [
     ),
     _edit(
         "what a picture shows and a page's summary can be edited",
-        'for name in ("text", *_more(metadata["type"]))',
+        'for name in TYPES[metadata["type"]].model_fields',
         'for name in ("text",)',
         "test_summary_what_a_picture_shows_and_access_are_edited_on_the_page",
     ),

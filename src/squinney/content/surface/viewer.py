@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from markupsafe import Markup
+from pydantic import AfterValidator
 
 from squinney.content import TRUSTED, Author, Viewer
 from squinney.content.nodes import render
@@ -48,9 +49,8 @@ def author_of(request: Request) -> Author:
     return {"_id": person["_id"], "name": person["name"] or person["login"]}
 
 
-def as_typed(text: str) -> str:
-    """Browsers send forms with line ends of their own, which would count twice towards the greatest length."""
-    return text.replace("\r\n", "\n")
+# Browsers send forms with line ends of their own, which would count twice towards the greatest length.
+Typed = Annotated[str, AfterValidator(lambda text: text.replace("\r\n", "\n"))]
 
 
 def page_html(request: Request, text: str) -> Markup:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from squinney.content import Node, Nodes
 from squinney.content.surface.dependencies import Queue, Talk, Tree
-from squinney.content.surface.viewer import as_typed, author_of, comment_html, viewer_of
+from squinney.content.surface.viewer import Typed, author_of, comment_html, viewer_of
 from squinney.errors import Invalid, LimitReached, SquinneyError
 from squinney.http.pages import render as render_page
 from squinney.http.permissions import needs
@@ -21,7 +21,7 @@ from squinney.transactions import Busy, Key
 
 router = APIRouter(prefix="/site/-")
 
-Text = Annotated[str, Form(max_length=1 << 20)]  # a text that is too long is refused by its own rule, and shown
+Text = Annotated[Typed, Form(max_length=1 << 20)]  # a text that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 
 
@@ -33,7 +33,7 @@ def post(
     node = tree.by_id(node_id, viewer=viewer_of(request))
     author = author_of(request)
     try:
-        comment = talk.post(node, author, as_typed(text), reply_to or None, key=Key(key, author["_id"]))
+        comment = talk.post(node, author, text, reply_to or None, key=Key(key, author["_id"]))
     except SquinneyError as error:
         return _again(request, tree, node, text, {"key": key, "reply_to": reply_to}, error)
     return _to(tree, node, comment["slug"])
@@ -44,7 +44,7 @@ def _again(
 ) -> Response:
     """The form as it was typed."""
     back = f"/site{tree.path_of(node)}#comments"
-    about: dict[str, Any] = {"node": node, "text": as_typed(text), "hidden": hidden, "back": back, "error": error}
+    about: dict[str, Any] = {"node": node, "text": text, "hidden": hidden, "back": back, "error": error}
     return render_page(request, "content/comment.html", **about)
 
 
@@ -53,7 +53,7 @@ def edit(request: Request, tree: Tree, talk: Talk, node_id: str, slug: Short, te
     """Change one's own comment."""
     node = tree.by_id(node_id, viewer=viewer_of(request))
     try:
-        talk.edit(node, slug, as_typed(text), by=author_of(request)["_id"])
+        talk.edit(node, slug, text, by=author_of(request)["_id"])
     except (Invalid, LimitReached, Busy) as error:
         return _again(request, tree, node, text, {"slug": slug}, error)
     return _to(tree, node, slug)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from squinney.content import EditConflict, Node, Nodes, Viewer, markup
@@ -17,7 +18,7 @@ from squinney.content.nodes.rules import TYPES, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.dependencies import Albums, Tree
 from squinney.content.surface.folder_plan import slug_of
-from squinney.content.surface.viewer import as_typed, author_of, viewer_of
+from squinney.content.surface.viewer import Typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.http.dependencies import processes_of
 from squinney.http.options import MOST_FORM_BYTES
@@ -35,7 +36,7 @@ class LongFormRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def with_form(request: Request) -> Response:
-            await request.form(max_part_size=MOST_FORM_BYTES)
+            request.state.form = await request.form(max_part_size=MOST_FORM_BYTES)
             return await handle(request)
 
         return with_form
@@ -43,52 +44,70 @@ class LongFormRoute(APIRoute):
 
 router = APIRouter(prefix="/site/-", route_class=LongFormRoute)
 
-Text = Annotated[str, Form(max_length=MOST_FORM_BYTES)]  # a text that is too long is refused by its own rule, and shown
+Text = Annotated[Typed, Form(max_length=MOST_FORM_BYTES)]  # one that is too long is refused by its own rule, and shown
 Short = Annotated[str, Form(max_length=1_000)]
 Tags = Annotated[str, Form(max_length=10_000)]
-Words = Annotated[str | None, Form(max_length=10_000)]  # as `Text`
+Words = Annotated[Typed | None, Form(max_length=10_000)]  # as `Text`
 WRITTEN = ("basic-page", "blog-entry", "folder", "blog", "gallery")
+
+
+class NewForm(BaseModel):
+    """The form for a new node, as it was typed."""
+
+    type: Short
+    title: Short = ""
+    slug: Short = ""
+    parent: Short = ""
+    text: Text = ""
+    tags: Tags = ""
+    when: Short = "draft"
+    at: Short = ""
+
+
+class EditForm(BaseModel):
+    """The editor's form, as it was typed. `had` are the tags that it came with: of them only what changed is changed.
+
+    A page has a summary, a picture says what it shows: the other one is None.
+    """
+
+    nonce: Short
+    session: Short
+    title: Short = ""
+    text: Text = ""
+    summary: Words = None
+    alt: Words = None
+    tags: Tags = ""
+    had: Tags = ""
+
+    def detail(self) -> dict[str, str]:
+        """The words that were typed, by their names in a node's detail."""
+        return self.model_dump(include={"text", "summary", "alt"}, exclude_none=True)
 
 
 @router.get("/new", response_class=HTMLResponse)
 def show_new(request: Request, tree: Tree, parent: str = "", type: str = "") -> Response:
     """The editor for a new node: in a blog an entry, elsewhere a page, until another type is chosen."""
     above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
-    type = type or ("blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page")
-    typed = {"slug": "", "title": "", "text": "", "tags": "", "type": type, "when": "draft", "at": ""}
-    return _new(request, above, typed)
+    usual = "blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page"
+    return _new(request, above, NewForm.model_construct(type=type or usual))
 
 
-def _new(request: Request, above: Node | None, typed: dict[str, str], error: SquinneyError | None = None) -> Response:
-    types = [name for name in TYPES if name in WRITTEN]
-    return render_page(request, "content/new.html", above=above, typed=typed, types=types, error=error)
+def _new(request: Request, above: Node | None, typed: NewForm, error: SquinneyError | None = None) -> Response:
+    return render_page(request, "content/new.html", above=above, typed=typed, types=WRITTEN, error=error)
 
 
 @router.post("/new", response_class=HTMLResponse)
 @COMPUTING
-def create(
-    request: Request,
-    tree: Tree,
-    type: Short,
-    title: Short,
-    slug: Short = "",
-    parent: Short = "",
-    text: Text = "",
-    tags: Tags = "",
-    when: Short = "draft",
-    at: Short = "",
-) -> Response:
+def create(request: Request, tree: Tree, typed: Annotated[NewForm, Form()]) -> Response:
     """Create a node: a draft, published now, or scheduled."""
-    viewer = viewer_of(request)
+    viewer, parent = viewer_of(request), typed.parent or None
     try:
         node = tree.create(
-            parent or None, slug or slug_of(title), type, title, author_of(request), {"text": as_typed(text)},
-            _tags(tags), published=_time(when, at), viewer=viewer,
+            parent, typed.slug or slug_of(typed.title), typed.type, typed.title, author_of(request),
+            {"text": typed.text}, _tags(typed.tags), published=_time(typed.when, typed.at), viewer=viewer,
         )  # fmt: skip
     except SquinneyError as error:
-        above = tree.by_id(parent, viewer=viewer) if parent else None
-        typed = {"slug": slug, "title": title, "text": text, "tags": tags, "type": type, "when": when, "at": at}
-        return _new(request, above, typed, error)
+        return _new(request, tree.by_id(parent, viewer=viewer) if parent else None, typed, error)
     return _to(tree, node)
 
 
@@ -96,89 +115,55 @@ def create(
 def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
     """The editor for a node."""
     metadata = tree.editable(node_id, viewer_of(request))["metadata"]
-    words = {name: metadata["detail"].get(name, "") for name in ("text", *_more(metadata["type"]))}
+    words = {name: metadata["detail"].get(name, "") for name in TYPES[metadata["type"]].model_fields}
     tags = ", ".join(metadata["tags"])
-    typed = {"nonce": metadata["nonce"], "title": metadata["title"], **words, "tags": tags, "had": tags}
-    return _edit(request, node_id, typed, new_id())
+    own: dict[str, Any] = {"nonce": metadata["nonce"], "title": metadata["title"], "tags": tags, "had": tags, **words}
+    return _edit(request, node_id, EditForm.model_construct(None, session=new_id(), **own))
 
 
-def _more(type_: str) -> list[str]:
-    """What else a node of this type says in words: a page its summary, a picture what it shows."""
-    return [name for name in TYPES[type_].model_fields if name != "text"]
-
-
-def _edit(
-    request: Request, node_id: str, typed: dict[str, str], session: str, error: SquinneyError | None = None
-) -> Response:
+def _edit(request: Request, node_id: str, typed: EditForm, error: SquinneyError | None = None) -> Response:
     """The form as it was typed: what is wrong with it is no reason to type it again."""
-    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, session=session, error=error)
+    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=error)
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)
 @COMPUTING
-def save(
-    request: Request,
-    tree: Tree,
-    node_id: str,
-    nonce: Short,
-    session: Short,
-    title: Short,
-    text: Text = "",
-    summary: Words = None,
-    alt: Words = None,
-    tags: Tags = "",
-    had: Tags = "",
-) -> Response:
-    """Save; where somebody else has saved since, show both and let the person merge.
-
-    Of the tags only what was changed is changed: `had` are those that the form came with.
-    """
-    viewer = viewer_of(request)
-    more = {name: as_typed(words) for name, words in (("summary", summary), ("alt", alt)) if words is not None}
-    changes = {"title": title, "detail": {"text": as_typed(text), **more}}
+def save(request: Request, tree: Tree, node_id: str, typed: Annotated[EditForm, Form()]) -> Response:
+    """Save; where somebody else has saved since, show both and let the person merge."""
+    viewer, by = viewer_of(request), author_of(request)
+    # To the framework a field that was emptied is a missing one.
+    emptied = {name: "" for name in ("summary", "alt") if request.state.form.get(name) == ""}
+    typed = typed.model_copy(update=emptied)
+    changes = {"title": typed.title, "detail": typed.detail()}
     try:
-        checked_tags(_tags(tags))
-        merging.require_decided(as_typed(text), "text")
-        node = tree.edit(node_id, nonce, changes, by=author_of(request), session=session, viewer=viewer)
-        _change_tags(tree, node, _tags(had), _tags(tags), viewer)
+        checked_tags(_tags(typed.tags))
+        merging.require_decided(typed.text, "text")
+        node = tree.edit(node_id, typed.nonce, changes, by=by, session=typed.session, viewer=viewer)
+        _change_tags(tree, node, _tags(typed.had), _tags(typed.tags), viewer)
     except EditConflict as conflict:
-        return _merge(request, node_id, conflict, title, as_typed(text), more, tags, had, session)
+        return _merge(request, node_id, typed, conflict)
     except Invalid as error:
-        typed = {"nonce": nonce, "title": title, "text": as_typed(text), **more, "tags": tags, "had": had}
-        return _edit(request, node_id, typed, session, error)
+        return _edit(request, node_id, typed, error)
     return _to(tree, node)
 
 
-def _merge(
-    request: Request,
-    node_id: str,
-    conflict: EditConflict,
-    title: str,
-    text: str,
-    more: dict[str, str],
-    tags: str,
-    had: str,
-    session: str,
-) -> Response:
-    theirs = conflict.theirs
-    base = (conflict.base or theirs)["detail"].get("text", "")
-    merged = merging.merge(base, text, theirs["detail"].get("text", ""))
-    base_title = (conflict.base or theirs)["title"]
+def _merge(request: Request, node_id: str, typed: EditForm, conflict: EditConflict) -> Response:
+    """Both versions beside each other, and a form with what is to be saved of both."""
+    theirs, base = conflict.theirs, conflict.base or conflict.theirs
+    texts = [version["detail"].get("text", "") for version in (base, theirs)]
+    merged = merging.merge(texts[0], typed.text, texts[1])
+    words = {name: _newer(conflict, name, yours) for name, yours in typed.detail().items()}
+    title = theirs["title"] if typed.title == base["title"] else typed.title
     return render_page(
         request,
         "content/merge.html",
         status=409,
         node_id=node_id,
-        nonce=theirs["nonce"],
-        session=session,
-        title=theirs["title"] if title == base_title else title,
-        titles=(base_title, title, theirs["title"]),
-        merged=merged,
-        more={name: _newer(conflict, name, words) for name, words in more.items()},
-        tags=tags,
-        had=had,
-        yours=merging.compare(base, text),
-        theirs=merging.compare(base, theirs["detail"].get("text", "")),
+        typed=typed.model_copy(update={**words, "text": merged.text, "title": title, "nonce": theirs["nonce"]}),
+        titles=(base["title"], typed.title, theirs["title"]),
+        conflicts=merged.conflicts,
+        yours=merging.compare(texts[0], typed.text),
+        theirs=merging.compare(*texts),
     )
 
 
@@ -198,7 +183,7 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 @COMPUTING
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it; what could not be saved is refused with the same words."""
-    checked = markup.checked_page(as_typed(text), "detail.text")
+    checked = markup.checked_page(text, "detail.text")
     return JSONResponse({"html": render.markdown(checked, elsewhere=processes_of(request))})
 
 

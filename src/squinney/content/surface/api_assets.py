@@ -81,11 +81,12 @@ def get_asset(request: Request, albums: Albums, by: As, node_id: str, rendition:
 @router.get("/feeds/{node_id}.{kind}", response_class=Response, responses=READ)
 def get_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "atom"]) -> Response:
     """What is published below a node and open to everyone, as RSS 2.0 or Atom; answers 304."""
-    return feed_for(request, tree, tree.by_id(node_id, viewer=Viewer()), kind)
+    return feed_for(request, tree, node_id, kind)
 
 
-def feed_for(request: Request, tree: Nodes, node: Node, kind: Literal["rss", "atom"]) -> Response:
+def feed_for(request: Request, tree: Nodes, node_id: str, kind: Literal["rss", "atom"]) -> Response:
     """The feed of a node, for the API and for the pages."""
+    node = tree.by_id(node_id, viewer=Viewer())
     site = str(request.base_url).rstrip("/")
     path = tree.path_of(node)
     recent = tree.recent(node, limit=30, viewer=Viewer()).items

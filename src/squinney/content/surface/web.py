@@ -76,7 +76,7 @@ def show_asset(
 @site.get("/-/feed/{node_id}.{kind}", response_class=Response)
 def show_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "atom"]) -> Response:
     """The feed of what is below a node."""
-    return feed_for(request, tree, tree.by_id(node_id, viewer=Viewer()), kind)
+    return feed_for(request, tree, node_id, kind)
 
 
 router.include_router(web_editing.router)
@@ -107,10 +107,12 @@ def show_node(
         "may_edit": tree.may_edit(node, viewer),
         "here": f"/site/{path.strip('/')}",
         "key": new_id(),
-        "error": None,
     }
     if template := LISTED.get(node["metadata"]["type"]):
-        return render_page(request, template, **about, **_below(tree, node, cursor, viewer))
+        page = tree.recent(node, cursor=cursor, limit=20, viewer=viewer)
+        items = [(child, _summary(child)) for child in page.items]
+        drafts = tree.unpublished(node, viewer=viewer).items if about["may_edit"] else []
+        return render_page(request, template, **about, items=items, next=page.next, drafts=drafts)
     return render_page(request, "content/page.html", **about, talk=_talk(request, talk, node, cursor, order, at), at=at)
 
 
@@ -121,33 +123,25 @@ def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response
     return RedirectResponse(now_at, status_code=301, headers=MAY_CHANGE)
 
 
-def _below(tree: Nodes, node: Node, cursor: str | None, viewer: Viewer) -> dict[str, Any]:
-    page = tree.recent(node, cursor=cursor, limit=20, viewer=viewer)
-    drafts = tree.unpublished(node, viewer=viewer).items if tree.may_edit(node, viewer) else []
-    return {"items": [(child, _summary(child)) for child in page.items], "next": page.next, "drafts": drafts}
-
-
 def _talk(
     request: Request, talk: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None
 ) -> dict[str, Any] | None:
     """A page of comments, in threads where the strategy has them."""
     if node["metadata"]["type"] not in TALKED_ABOUT:
         return None
-    strategy = talk.strategy_of(node)
-    can = CAPABILITIES[strategy]
+    can = CAPABILITIES[talk.strategy_of(node)]
     # A link may be older than the last conversion of the discussion.
     shown = order if order in can else "threaded" if "threaded" in can else "chronological"
     page, is_lost = _comments(talk, node, cursor, shown, at)
-    comments = [(comment, comment_html(request, comment["text"])) for comment in page.items]
+    count = talk.count(node)
     return {
-        "comments": comments,
+        "comments": [(comment, comment_html(request, comment["text"])) for comment in page.items],
         "next": page.next,
         "order": shown,
         "threads": "threaded" in can,
         "replies": "replies" in can,
-        "count": talk.count(node),
-        "strategy": strategy,
-        "later": not is_lost and (cursor is not None or (at is not None and talk.count(node) > len(page.items))),
+        "count": count,
+        "later": not is_lost and (cursor is not None or (at is not None and count > len(page.items))),
         "is_lost": is_lost,
     }
 

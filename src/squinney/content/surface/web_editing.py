@@ -89,11 +89,8 @@ def show_new(request: Request, tree: Tree, parent: str = "", type: str = "") -> 
     """The editor for a new node: in a blog an entry, elsewhere a page, until another type is chosen."""
     above = tree.by_id(parent, viewer=viewer_of(request)) if parent else None
     usual = "blog-entry" if above and above["metadata"]["type"] == "blog" else "basic-page"
-    return _new(request, above, NewForm.model_construct(type=type or usual))
-
-
-def _new(request: Request, above: Node | None, typed: NewForm, error: SquinneyError | None = None) -> Response:
-    return render_page(request, "content/new.html", above=above, typed=typed, types=WRITTEN, error=error)
+    typed = NewForm.model_construct(type=type or usual)
+    return render_page(request, "content/new.html", above=above, typed=typed, types=WRITTEN, error=None)
 
 
 @router.post("/new", response_class=HTMLResponse)
@@ -107,7 +104,8 @@ def create(request: Request, tree: Tree, typed: Annotated[NewForm, Form()]) -> R
             {"text": typed.text}, _tags(typed.tags), published=_time(typed.when, typed.at), viewer=viewer,
         )  # fmt: skip
     except SquinneyError as error:
-        return _new(request, tree.by_id(parent, viewer=viewer) if parent else None, typed, error)
+        above = tree.by_id(parent, viewer=viewer) if parent else None
+        return render_page(request, "content/new.html", above=above, typed=typed, types=WRITTEN, error=error)
     return _to(tree, node)
 
 
@@ -118,12 +116,8 @@ def show_edit(request: Request, tree: Tree, node_id: str) -> Response:
     words = {name: metadata["detail"].get(name, "") for name in TYPES[metadata["type"]].model_fields}
     tags = ", ".join(metadata["tags"])
     own: dict[str, Any] = {"nonce": metadata["nonce"], "title": metadata["title"], "tags": tags, "had": tags, **words}
-    return _edit(request, node_id, EditForm.model_construct(None, session=new_id(), **own))
-
-
-def _edit(request: Request, node_id: str, typed: EditForm, error: SquinneyError | None = None) -> Response:
-    """The form as it was typed: what is wrong with it is no reason to type it again."""
-    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=error)
+    typed = EditForm.model_construct(None, session=new_id(), **own)
+    return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=None)
 
 
 @router.post("/edit/{node_id}", response_class=HTMLResponse)
@@ -142,8 +136,8 @@ def save(request: Request, tree: Tree, node_id: str, typed: Annotated[EditForm, 
         _change_tags(tree, node, _tags(typed.had), _tags(typed.tags), viewer)
     except EditConflict as conflict:
         return _merge(request, node_id, typed, conflict)
-    except Invalid as error:
-        return _edit(request, node_id, typed, error)
+    except Invalid as error:  # which is no reason to type it all again
+        return render_page(request, "content/edit.html", node_id=node_id, typed=typed, error=error)
     return _to(tree, node)
 
 

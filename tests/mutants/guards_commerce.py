@@ -26,8 +26,8 @@ CARTS = [
     ),
     _rule(
         "what is removed is not reserved",
-        "short_of(sku, qty), removed_at=None)",
-        "short_of(sku, qty))",
+        "short_of(sku, more), removed_at=None)",
+        "short_of(sku, more))",
         _GUARDS + "test_what_is_removed_meanwhile_is_not_reserved",
     ),
     _rule(
@@ -212,20 +212,20 @@ ORDERS = [
     ),
     _line(
         "an order has limits",
-        '**EDITABLE, "$expr": _within_limits(self.lines)}',
-        "**EDITABLE}",
+        '**EDITABLE, **self.guard, "$expr": _within_limits(self.lines)}',
+        "**EDITABLE, **self.guard}",
         "test_what_an_order_refuses",
     ),
     _line(
         "a line that changes is there",
-        '            where["items.sku"] = self.needs\n',
-        "            pass\n",
+        '{"sku": sku, "qty": qty}, guard={"items.sku": sku})',
+        '{"sku": sku, "qty": qty})',
         "test_what_an_order_refuses",
     ),
     _line(
         "an order has one currency",
-        '            where["currency"] = self.currency\n',
-        "            pass\n",
+        'guard={"currency": currency} if currency else {})',
+        ")",
         "test_what_an_order_refuses",
     ),
     _line(

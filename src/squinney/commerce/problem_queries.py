@@ -72,11 +72,13 @@ def _unlike_history() -> list[Document]:
     ]
 
 
-def _stray_reservations() -> list[Document]:
+def _stray_reservations(sold: bool) -> list[Document]:
+    """Of carts that are sold; or of carts that are gone, or ended without giving them back."""
+    status: Document = {"$eq": "complete"} if sold else {"$nin": ["active", "pending", "expiring", "complete"]}
     return [
         {"$match": AT_REST},
         _of("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
-        {"$match": {"cart.status": {"$nin": ["active", "pending", "expiring"]}}},
+        {"$match": {"cart.status": status}},
     ]
 
 
@@ -112,12 +114,12 @@ def _pending_without_attempt() -> list[Document]:
     ]
 
 
-def _stalled_payments() -> list[Document]:
-    """Attempts and refunds that have been open for so long that their provider cannot be at work."""
+def _stalled_payments(state: str) -> list[Document]:
+    """Attempts or refunds that have been open for so long that their provider cannot be at work."""
     since = {"$ifNull": ["$refunding_at", "$at"]}
     longest_ago = {"$subtract": ["$$NOW", STALLED_SECONDS * 1_000]}
     return [
-        {"$match": {**AT_REST, "state": {"$in": ["started", "refunding"]}}},
+        {"$match": {**AT_REST, "state": state}},
         {"$set": {"since": since}},
         {"$match": {"$expr": {"$lt": ["$since", longest_ago]}}},
         _of("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
@@ -179,10 +181,10 @@ DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$mat
 DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
 DAMAGED_STOCKS = problem_query("commerce.damaged-stock", "stock", _damaged_stock)
 UNLIKE_HISTORY = problem_query("commerce.unlike-history", "stock", _unlike_history)
-STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations)
+STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations, {"sold": True})
 UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "carts", _unlike_reservations)
 PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "carts", _pending_without_attempt)
-STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stalled_payments)
+STALLED_PAYMENTS = problem_query("commerce.stalled-payments", "payments", _stalled_payments, {"state": "started"})
 PAID_WITHOUT_ORDER = problem_query("commerce.paid-without-order", "payments", _paid_without_order)
 ORDER_WITHOUT_PAYMENT = problem_query("commerce.order-without-payment", "orders", _order_without_payment)
 WRONG_TOTALS = problem_query("commerce.wrong-totals", "orders", _wrong_totals)

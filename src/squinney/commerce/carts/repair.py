@@ -6,7 +6,7 @@ follow from both. An order's total follows from its lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from pymongo.errors import DuplicateKeyError
@@ -16,11 +16,12 @@ from squinney.commerce.carts import rules
 from squinney.commerce.errors import UnknownOrder
 from squinney.commerce.orders.orders import Orders
 from squinney.commerce.shapes import CART, LINE
-from squinney.mongo.problems import Check, found
-from squinney.mongo.queries import Pipeline
+from squinney.mongo.problems import Check
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.shapes import fits
 from squinney.transactions import AT_REST
+
+SINCE = "since {since:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
 
 
 def right_figures(stock: Document) -> Document:
@@ -49,22 +50,9 @@ def _can_be(stock: Document) -> bool:
     return all(right[name] >= 0 for name in ("qty", "carted", "sold", "received"))
 
 
-def _is_sold(held: Document) -> bool:
-    return any(cart["status"] == "complete" for cart in held["cart"])
-
-
-def _stray(held: Document) -> str:
-    why = "whose goods are sold" if _is_sold(held) else "which is gone"
-    return f"{held['qty']} of {held['_id']['sku']} are reserved for cart {held['_id']['cart']}, {why}"
-
-
-def _since(payment: Document) -> str:
-    return f"since {payment['since']:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
-
-
 def _owed(payment: Document) -> str:
     ending = ", so its order stays cancelling" if payment["order"] else ""
-    return f"payment {payment['_id']} is owed back {_since(payment)}{ending}"
+    return f"payment {payment['_id']} is owed back {SINCE.format(**payment)}{ending}"
 
 
 def _may_reopen(cart: Document) -> bool:
@@ -150,10 +138,6 @@ def _set_total(db: Db, order: Document) -> int:
     return db["orders"].update_one(where, change).modified_count
 
 
-def _only(wanted: Callable[[Document], bool], check: Pipeline) -> Callable[[Db], Iterator[Document]]:
-    return lambda db: filter(wanted, found(db, check))
-
-
 # In the order in which they are mended: what a later one looks at, an earlier one may set.
 CHECKS = [
     Check("damaged-order", queries.DAMAGED_ORDERS, _damaged("order")),
@@ -191,13 +175,16 @@ CHECKS = [
     *(
         Check(
             code,
-            _only(wanted, queries.STRAY_RESERVATIONS),
-            _stray,
+            queries.STRAY_RESERVATIONS,
+            "{qty} of {_id[sku]} are reserved for cart {_id[cart]}, " + why,
             repair=_drop_reservation,
             counted_as="reservations dropped",
-            collection="reservations",
+            arguments={"sold": sold},
         )
-        for code, wanted in (("sold-reservation", _is_sold), ("orphan-reservation", lambda held: not _is_sold(held)))
+        for code, sold, why in (
+            ("sold-reservation", True, "whose goods are sold"),
+            ("orphan-reservation", False, "which is gone"),
+        )
     ),
     Check(
         "unlike-reservations",
@@ -228,14 +215,16 @@ CHECKS = [
     # For a person to look at: only the provider knows what became of the money.
     Check(
         "stalled-payment",
-        _only(lambda payment: payment.get("state") == "started", queries.STALLED_PAYMENTS),
-        lambda payment: f"cart {payment['cart_id']} is waiting for payment {payment['_id']} {_since(payment)}",
+        queries.STALLED_PAYMENTS,
+        "cart {cart_id} is waiting for payment {_id} " + SINCE,
         documents=lambda payment: {"payments": payment["_id"], "carts": payment["cart_id"]},
+        arguments={"state": "started"},
     ),
     Check(
         "stalled-refund",
-        _only(lambda payment: payment.get("state") != "started", queries.STALLED_PAYMENTS),
+        queries.STALLED_PAYMENTS,
         _owed,
+        arguments={"state": "refunding"},
         documents=lambda payment: {
             "payments": payment["_id"],
             **({"orders": payment["cart_id"]} if payment["order"] else {}),

@@ -105,11 +105,6 @@ def closed(cart: Mapping[str, Any]) -> CartClosed:
     return CartClosed(f"the cart is {cart['status']}", cart_id=cart["_id"], status=cart["status"])
 
 
-def reserve_step(sku: str, qty: int) -> Step:
-    """Take available units for a cart."""
-    return stock_step(sku, qty, "qty", "carted", short_of(sku, qty), removed_at=None)
-
-
 def stock_step(sku: str, qty: int, taken_from: str, given_to: str, refused: Refusal, **guard: Any) -> Step:
     """Move units from one count of a SKU's stock to another: that they are there decides."""
     return Step(
@@ -137,11 +132,6 @@ def short_of(sku: str, qty: int) -> Refusal:
 def return_step(sku: str, qty: int) -> Step:
     """Make carted units available again."""
     return stock_step(sku, qty, "carted", "qty", _less_carted(sku))
-
-
-def sell_step(sku: str, qty: int) -> Step:
-    """Make carted units sold."""
-    return stock_step(sku, qty, "carted", "sold", _less_carted(sku))
 
 
 def _less_carted(sku: str) -> Refusal:
@@ -177,11 +167,14 @@ def quantity_plan(cart: Cart, line: Line, qty: int, at: datetime) -> Plan:
     if cart["status"] != "active":
         raise closed(cart)
     items = with_quantity(cart["items"], line, qty)
-    more = qty - line["qty"]
+    sku, more = line["sku"], qty - line["qty"]
     steps = [cart_step(cart, {"items": items, "last_modified": at})]
+    if more > 0:
+        steps.append(stock_step(sku, more, "qty", "carted", short_of(sku, more), removed_at=None))
+    elif more < 0:
+        steps.append(return_step(sku, -more))
     if more:
-        steps.append(reserve_step(line["sku"], more) if more > 0 else return_step(line["sku"], -more))
-        steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], qty, at))
+        steps.append(reservation_step(cart["_id"], sku, line["qty"], qty, at))
     return Plan(steps, result={**cart, "items": items, "last_modified": at, "version": cart["version"] + 1})
 
 
@@ -199,9 +192,10 @@ def sale_steps(cart: Cart, at: datetime) -> list[Step]:
     """What the cart reserved becomes sold."""
     steps = []
     for line in cart["items"]:
-        steps.append(sell_step(line["sku"], line["qty"]))
-        steps.append(reservation_step(cart["_id"], line["sku"], line["qty"], 0, at))
-        steps.append(movement_step(order_movement(cart["_id"], line["sku"], "sold", -line["qty"], at)))
+        sku, qty = line["sku"], line["qty"]
+        steps.append(stock_step(sku, qty, "carted", "sold", _less_carted(sku)))
+        steps.append(reservation_step(cart["_id"], sku, qty, 0, at))
+        steps.append(movement_step(order_movement(cart["_id"], sku, "sold", -qty, at)))
     return steps
 
 

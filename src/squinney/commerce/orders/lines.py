@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from squinney import checks
@@ -54,22 +54,16 @@ def _checked_line(item: Any) -> OrderLine:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an order's lines become, as the server computes it; what must hold for it; what the caller said."""
+    """What an order's lines become, as the server computes it; what the caller said; what must hold for it."""
 
     kind: str
     lines: Document
     arguments: Mapping[str, Any]
-    needs: str | None = None
-    currency: str | None = None
+    guard: Mapping[str, str] = field(default_factory=dict)
 
     def where(self, order_id: str) -> Document:
         """The order, where it may be edited so."""
-        where: Document = {"_id": order_id, **EDITABLE, "$expr": _within_limits(self.lines)}
-        if self.needs is not None:
-            where["items.sku"] = self.needs
-        if self.currency is not None:
-            where["currency"] = self.currency
-        return where
+        return {"_id": order_id, **EDITABLE, **self.guard, "$expr": _within_limits(self.lines)}
 
     @property
     def change(self) -> list[Document]:
@@ -81,10 +75,11 @@ class Edit:
         """Why the order may not be edited so."""
         if order["status"] != "placed" or order.get("payment_id"):
             return fixed(order)
-        if self.currency is not None and order["currency"] != self.currency:
-            return WrongCurrency(f"the order is in {order['currency']}, not {self.currency}", order_id=order["_id"])
-        if self.needs is not None and all(line["sku"] != self.needs for line in order["items"]):
-            return UnknownLine(f"the order has no line with {self.needs}", sku=self.needs)
+        currency, sku = self.guard.get("currency"), self.guard.get("items.sku")
+        if currency and order["currency"] != currency:
+            return WrongCurrency(f"the order is in {order['currency']}, not {currency}", order_id=order["_id"])
+        if sku and all(line["sku"] != sku for line in order["items"]):
+            return UnknownLine(f"the order has no line with {sku}", sku=sku)
         return OrderLimit(f"an order has at most {MOST_LINES} lines of {MOST_QTY} units, worth {MOST_TOTAL}")
 
 
@@ -105,7 +100,7 @@ def adding(item: Mapping[str, Any], currency: str | None) -> Edit:
             {"$concatArrays": ["$items", [{"$literal": line}]]},
         ]
     }
-    return Edit("add", lines, {**line, "currency": currency}, currency=currency)
+    return Edit("add", lines, {**line, "currency": currency}, guard={"currency": currency} if currency else {})
 
 
 def setting(sku: str, qty: int) -> Edit:
@@ -117,7 +112,7 @@ def setting(sku: str, qty: int) -> Edit:
     checks.integer(qty, "qty", least=1, most=MOST_QTY)
     changed = {"$mergeObjects": ["$$line", {"qty": qty}]}
     lines = _each_line({"$cond": [_is(sku), changed, "$$line"]})
-    return Edit("set", lines, {"sku": sku, "qty": qty}, needs=sku)
+    return Edit("set", lines, {"sku": sku, "qty": qty}, guard={"items.sku": sku})
 
 
 def removing(sku: str) -> Edit:
@@ -127,7 +122,7 @@ def removing(sku: str) -> Edit:
     """
     checks.identifier(sku, "sku")
     kept = {"$filter": {"input": "$items", "as": "line", "cond": {"$not": [_is(sku)]}}}
-    return Edit("remove", kept, {"sku": sku}, needs=sku)
+    return Edit("remove", kept, {"sku": sku}, guard={"items.sku": sku})
 
 
 def fixed(order: Order) -> OrderFixed:

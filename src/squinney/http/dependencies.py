@@ -37,6 +37,15 @@ def service(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaita
     return give
 
 
+def services(system: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+    """A dependency that gives all services of a system, as the fields of a class by their names."""
+
+    async def give(request: Request) -> T:
+        return kind(**cast(Assembled, request.app.state.assembled).services[system])
+
+    return give
+
+
 _KEY = Header(
     alias="Idempotency-Key",
     min_length=1,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 
 from squinney.commerce import Carts, Catalog, Categories, FacetCache, Inventory, Orders
+from squinney.http.dependencies import services
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,4 @@ class Shop:
     orders: Orders
 
 
-async def _shop(request: Request) -> Shop:
-    return Shop(**request.app.state.assembled.services["commerce"])
-
-
-ShopDep = Annotated[Shop, Depends(_shop)]
+ShopDep = Annotated[Shop, Depends(services("commerce", Shop))]

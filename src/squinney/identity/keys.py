@@ -40,7 +40,9 @@ class Keys:
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
         self._clock = clock
-        self.cache = KeyCache()
+        self._lock = threading.Lock()
+        self._cache: dict[str, tuple[float, Document | None]] = {}  # by id, until when; None where there is no such key
+        self._noted: dict[str, float] = {}
 
     @operation()
     def create(
@@ -80,16 +82,36 @@ class Keys:
         self._note_use(key_id)
         return key
 
+    def remembered(self, presented: str) -> ApiKey | None:
+        """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
+        key_id, secret = _parts(presented)
+        known, stored = self._cached(key_id)
+        return _checked(stored, secret, self._clock) if known and self._is_noted(key_id) else None
+
     def _stored(self, key_id: str) -> Document | None:
-        known, stored = self.cache.get(key_id)
+        known, stored = self._cached(key_id)
         if not known:
             stored = self._db["api_keys"].find_one(queries.KEY(key_id=key_id))
-            self.cache.put(key_id, stored)
+            with self._lock:
+                if len(self._cache) >= MOST_CACHED:
+                    self._cache.clear()
+                self._cache[key_id] = (time.monotonic() + CACHED_SECONDS, stored)
         return stored
 
+    def _cached(self, key_id: str) -> tuple[bool, Document | None]:
+        until, stored = self._cache.get(key_id, (0.0, None))
+        return time.monotonic() < until, stored
+
     def _note_use(self, key_id: str) -> None:
-        if self.cache.note(key_id):
-            self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
+        """Once a minute, by one thread."""
+        with self._lock:
+            if self._is_noted(key_id):
+                return
+            self._noted[key_id] = time.monotonic() + USE_NOTED_EVERY_SECONDS
+        self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
+
+    def _is_noted(self, key_id: str) -> bool:
+        return time.monotonic() < self._noted.get(key_id, 0.0)
 
     @operation()
     def revoke(self, key_id: str) -> ApiKey:
@@ -102,20 +124,13 @@ class Keys:
         revoked = self._db["api_keys"].find_one_and_update(where, change, projection=_PUBLIC, return_document=True)
         if revoked is None:
             raise UnknownKey(f"there is no API key {key_id}", key_id=key_id)
-        self.cache.forget(key_id)
+        self._cache.pop(key_id, None)
         return cast(ApiKey, revoked)
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[ApiKey]:
         """Every key, oldest first, without their digests."""
         return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
-
-
-def remembered(keys: Keys, presented: str, clock: Clock) -> ApiKey | None:
-    """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
-    key_id, secret = _parts(presented)
-    known, stored = keys.cache.get(key_id)
-    return _checked(stored, secret, clock) if known and keys.cache.is_noted(key_id) else None
 
 
 def _parts(presented: str) -> tuple[str, str]:
@@ -143,41 +158,3 @@ def _checked_end(expires_at: datetime, now: datetime) -> datetime:
     if expires_at > now + timedelta(days=3650):
         raise Invalid("expires_at must lie within ten years", field="expires_at")
     return expires_at
-
-
-class KeyCache:
-    """What is known of keys by their ids, for 5 seconds; and when their use is to be noted again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stored: dict[str, tuple[float, Document | None]] = {}
-        self._noted: dict[str, float] = {}
-
-    def get(self, key_id: str) -> tuple[bool, Document | None]:
-        """Whether it is known, and the key; None where there is no such."""
-        until, stored = self._stored.get(key_id, (0.0, None))
-        return time.monotonic() < until, stored
-
-    def put(self, key_id: str, stored: Document | None) -> None:
-        """Remember it; there may be no such key."""
-        with self._lock:
-            if len(self._stored) >= MOST_CACHED:
-                self._stored.clear()
-            self._stored[key_id] = (time.monotonic() + CACHED_SECONDS, stored)
-
-    def forget(self, key_id: str) -> None:
-        """Ask again next time."""
-        with self._lock:
-            self._stored.pop(key_id, None)
-
-    def is_noted(self, key_id: str) -> bool:
-        """Whether its use was noted within the last minute."""
-        return time.monotonic() < self._noted.get(key_id, 0.0)
-
-    def note(self, key_id: str) -> bool:
-        """Whether its use is to be noted now; True for one thread a minute."""
-        with self._lock:
-            if self.is_noted(key_id):
-                return False
-            self._noted[key_id] = time.monotonic() + USE_NOTED_EVERY_SECONDS
-            return True

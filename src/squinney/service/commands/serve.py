@@ -23,6 +23,7 @@ from squinney.http.options import Options
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.service import logs
+from squinney.service.commands.exit_codes import INTERRUPTED
 from squinney.service.commands.systems import systems_of
 from squinney.service.jobs import Worker
 from squinney.service.processes import Processes
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 10  # for requests, and as many again for jobs
 MOST_MESSAGE_BYTES = 4_096  # that a WebSocket may send us: they are there to listen
 MOST_SHUTDOWN_SECONDS = 30.0
-EXIT_CODE = 130
 SWITCH_SECONDS = 0.0005
 
 
@@ -157,7 +157,7 @@ def _end_by(seconds: float, end: Callable[[], None]) -> None:
         log.error("requests or jobs did not end within %s s; ending without them", seconds)
         with suppress(Exception):
             end()
-        os._exit(EXIT_CODE)
+        os._exit(INTERRUPTED)
 
     timer = threading.Timer(seconds, end_now)
     timer.daemon = True

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from squinney.clock import utcnow
 from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
 from squinney.http.dependencies import address_of, header
 from squinney.http.options import Options
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
-from squinney.identity.keys import remembered
 from squinney.service.middleware.rates import RateLimited, Rates
 
 PREFIX = "/api/"
@@ -59,7 +57,7 @@ class ApiKeyMiddleware:
             return
         try:
             presented = _presented(header(scope, b"authorization"))
-            known = remembered(self._keys, presented, utcnow)
+            known = self._keys.remembered(presented)
             key: ApiKey = known if known is not None else await run_in_threadpool(self._keys.find, presented)
         except KeyRefused:
             self._count(self._by_address, address_of(scope))

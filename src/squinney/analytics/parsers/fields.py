@@ -54,10 +54,10 @@ class FieldMap:
         Raises: `Malformed`.
         """
         entry = json_object(line)
-        partitions = {name: self._field_of(entry, name) for name in FIELDS}
-        if partitions["site"] == partitions["host"]:
-            partitions["site"] = None
-        found = {name: entry[partition] for name, partition in partitions.items() if partition is not None}
+        named = {name: self._field_of(entry, name) for name in FIELDS}
+        if named["site"] == named["host"]:
+            named["site"] = None
+        found = {name: entry[theirs] for name, theirs in named.items() if theirs is not None}
         if "time" not in found:
             looked = ", ".join(self._names["time"])
             raise Malformed(f"it has no time (looked for {looked}); a field map says where it is")

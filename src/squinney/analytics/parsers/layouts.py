@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from itertools import zip_longest
 
+from squinney.analytics.calendar import EPOCH
 from squinney.analytics.parsers.fields import as_time
 from squinney.analytics.parsers.lines import Malformed, checked_user, clf_time, event_of, in_calendar
 from squinney.errors import Invalid
@@ -65,7 +67,7 @@ _APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\
 _QUOTED = r'[^"\\]*(?:\\.[^"\\]*)*'
 # What may stand behind a line's fields: more fields, but never another line, which has a time in brackets.
 TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'
-_PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'[^\s"]+|[^"\[\]]+?'}
+_PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'\S+?|[^"\[\]]+?'}
 _TIMES: dict[str, Callable[[str], datetime]] = {
     "clf": clf_time,
     "iso": as_time,
@@ -124,26 +126,27 @@ def is_layout(format: str) -> bool:
 
 def _compiled(text: str) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
     """The fields of a format, its lines, and their beginning up to the time."""
-    parts = _nginx_parts(text) if "$" in text else _apache_parts(text)
+    if "$" in text:
+        variable, name_of = _NGINX_PART, _nginx_name
+    else:  # Apache writes the brackets around its time by itself
+        variable, name_of, text = _APACHE_PART, _apache_name, re.sub("(?<!%)%t", "[%t]", text)
+    matches = list(variable.finditer(text))
     fields: list[str] = []
     pattern = start = ""
-    for before, name, behind in parts:
-        pattern += re.escape(before)
-        if name is None:
-            continue
-        if name == "clf" and "$" not in text:
-            pattern, one = pattern + r"\[", r"[^\[\]]+"
-        else:
-            one = _pattern(name, before[-1:], behind[:1])
-        taken = name in fields or not name
-        pattern += f"(?:{one})" if taken else f"({one})"
-        if name == "clf" and "$" not in text:
-            pattern += r"\]"
+    end = 0
+    for match, following in zip_longest(matches, matches[1:]):
+        before, behind = text[end : match.start()], text[match.end() : following.start() if following else None]
+        if following and not behind:
+            raise Invalid(f"nothing divides {match[0]}{following[0]}", field="format")
+        name = name_of(match)
+        taken = not name or name in fields
+        pattern += f"{re.escape(before)}({'?:' if taken else ''}{_pattern(name, before[-1:], behind[:1])})"
         if not taken:
             fields.append(name)
         if name in _TIMES and not start:
             start = pattern
-    return fields, re.compile(pattern + TRAILING), re.compile(start)
+        end = match.end()
+    return fields, re.compile(pattern + re.escape(text[end:]) + TRAILING), re.compile(start)
 
 
 def _pattern(name: str, before: str, behind: str) -> str:
@@ -160,43 +163,24 @@ def _pattern(name: str, before: str, behind: str) -> str:
     return rf"[^{re.escape(behind)}]*"
 
 
-Part = tuple[str, str | None, str]  # text before a variable, our name for it ("" to pass it over), text behind it
+def _nginx_name(match: re.Match[str]) -> str:
+    """Our name for a variable; nothing to pass it over."""
+    return NGINX.get(match[1] or match[2], "")
 
 
-def _nginx_parts(text: str) -> list[Part]:
-    found = list(_NGINX_PART.finditer(text))
-    names = [NGINX.get(match[1] or match[2], "") for match in found]
-    return _parts(text, [match.span() for match in found], names)
-
-
-def _apache_parts(text: str) -> list[Part]:
-    spans, names = [], []
-    for match in _APACHE_PART.finditer(text):
-        argument, letter = match[1], match[2]
-        if letter == "%":
-            raise Invalid("a format with %% is not understood", field="format")
-        known = f"{argument.lower()}}}{letter}" if argument is not None and letter in "it" else letter
-        if letter == "t" and argument is not None and known not in APACHE:
-            raise Invalid(f"the time %{{{argument}}}t is not understood; %t, %{{sec}}t, %{{msec}}t are", field="format")
-        spans.append(match.span())
-        names.append(APACHE.get(known, ""))
-    return _parts(text, spans, names)
-
-
-def _parts(text: str, spans: list[tuple[int, int]], names: list[str]) -> list[Part]:
-    edges = [0, *(end for _, end in spans)]
-    parts: list[Part] = []
-    for index, (start, end) in enumerate(spans):
-        following = spans[index + 1][0] if index + 1 < len(spans) else len(text)
-        if end == following and index + 1 < len(spans):
-            raise Invalid(f"nothing divides {text[start : spans[index + 1][1]]}", field="format")
-        parts.append((text[edges[index] : start], names[index], text[end:following]))
-    return [*parts, (text[edges[-1] :], None, "")]
+def _apache_name(match: re.Match[str]) -> str:
+    argument, letter = match[1], match[2]
+    if letter == "%":
+        raise Invalid("a format with %% is not understood", field="format")
+    known = f"{argument.lower()}}}{letter}" if argument is not None and letter in "it" else letter
+    if letter == "t" and argument is not None and known not in APACHE:
+        raise Invalid(f"the time %{{{argument}}}t is not understood; %t, %{{sec}}t, %{{msec}}t are", field="format")
+    return APACHE.get(known, "")
 
 
 def _since_1970(text: str, unit: int) -> datetime:
     try:
-        return in_calendar(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(text) / unit))
+        return in_calendar(EPOCH + timedelta(seconds=float(text) / unit))
     except (ValueError, OverflowError):
         raise Malformed("there is no such time") from None
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, get_args
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from squinney.analytics import EventLog, Hits, Rollups
+from squinney.analytics import EventLog, Hits, Point, Recorded, Rollups
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events.documents import LONGEST_SITE, LONGEST_TEXT, Import, Reject
+from squinney.analytics.events.partitions import Failure
 from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import MOST_HITS
 from squinney.analytics.rollups.documents import Bucket
@@ -62,20 +63,6 @@ class NewEvents(BaseModel):
     events: list[NewEvent] = Field(min_length=1, max_length=1_000)
 
 
-class FailureModel(BaseModel):
-    """An event that was not stored."""
-
-    index: int
-    reason: str
-
-
-class RecordedModel(BaseModel):
-    """How many events were stored, and each one that was not."""
-
-    stored: int
-    failures: list[FailureModel]
-
-
 class EventPage(BaseModel):
     """Events, oldest first; `next` is the `start` of the page behind."""
 
@@ -106,13 +93,6 @@ class Counted(BaseModel):
     hits: int
 
 
-class PointModel(BaseModel):
-    """The hits of a unit, and where it begins."""
-
-    at: datetime
-    hits: int
-
-
 class TopPage(BaseModel):
     """A page and its hits."""
 
@@ -129,6 +109,7 @@ class DayAndPath(BaseModel):
 
 
 _OURS = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
+RecordedModel = answer(Recorded, failures=(list_of(answer(Failure, without=["document"])), ...))
 ImportModel = answer(Import, without=_OURS)
 RejectModel = answer(Reject, without=["source"])
 
@@ -140,9 +121,7 @@ def record_events(log: Log, body: NewEvents, key: IdempotencyKey) -> Any:
     """Record events; every one that cannot be stored is named."""
     events = [event.model_dump(exclude_none=True) for event in body.events]
     with operation():  # the log itself waits for a minute, which is right for ten times as many
-        recorded = log.record_many(events, key=key)
-    failures = [{"index": failure.index, "reason": failure.reason} for failure in recorded.failures]
-    return {"stored": recorded.stored, "failures": failures}
+        return log.record_many(events, key=key)
 
 
 @router.get("/events", response_model=EventPage, responses=responses())
@@ -192,7 +171,7 @@ def record_hits(hits: Counters, body: NewHits, key: IdempotencyKey) -> Any:
         return {"hits": hits.record_many(given, key=key)}
 
 
-@router.get("/series", response_model=list[PointModel], responses=responses())
+@router.get("/series", response_model=list_of(answer(Point)), responses=responses())
 def read_series(
     hits: Counters,
     start: Start,
@@ -203,8 +182,7 @@ def read_series(
     time_zone: Zone = "UTC",
 ) -> Any:
     """The hits of a page, unit by unit, zeros included."""
-    points = hits.series(site, page, start, end, by, time_zone=time_zone)
-    return [point._asdict() for point in points]
+    return hits.series(site, page, start, end, by, time_zone=time_zone)
 
 
 @router.get("/series.csv", response_class=Response, responses=responses())

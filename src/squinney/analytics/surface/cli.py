@@ -26,7 +26,7 @@ from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
 from squinney.analytics.surface.cli_logs import database
 from squinney.errors import Invalid, NotFound
-from squinney.http.commands import Json, Limit, console, print_json, say
+from squinney.http.commands import Json, Limit, console, print_json, say, show
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -150,10 +150,8 @@ def rollup(
         rollups = Rollups(db, source, key, value, time, time_zone, name=name, finest=cast(Finest, finest))
         schema.apply(db, rollup_collections(name))
         ran = rollups.run()
-    if as_json:
-        print_json(asdict(ran))
-        return
-    say(f"run {ran.run}: " + ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items()))
+    said = ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items())
+    show(asdict(ran), f"run {ran.run}: {said}", as_json)
 
 
 def _stop(db: Db, name: str, as_json: bool) -> None:
@@ -161,10 +159,7 @@ def _stop(db: Db, name: str, as_json: bool) -> None:
     if found is None:
         raise NotFound(f"nothing is rolled up under the name {name}", name=name)
     found.stop()
-    if as_json:
-        print_json({"stopped": name})
-    else:
-        say(f"{name} is not rolled up any more")
+    show({"stopped": name}, f"{name} is not rolled up any more", as_json)
 
 
 @app.command()
@@ -243,10 +238,7 @@ def retention(
             size = None if size_mb is None else size_mb << 20
             found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds, size_bytes=size)
         policy = asdict(found.policy())
-    if as_json:
-        print_json(policy)
-    else:
-        say(", ".join(f"{name}: {value}" for name, value in policy.items() if value))
+    show(policy, ", ".join(f"{name}: {value}" for name, value in policy.items() if value), as_json)
 
 
 @app.command("advise-shard-key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, cast
 
 import typer
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Column
 
 from squinney.analytics import COLLECTIONS, EventLog, feed_hits
 from squinney.analytics import forget as forget_import
@@ -23,7 +23,19 @@ from squinney.analytics.events.imports import Progress as ImportProgress
 from squinney.analytics.events.storing import as_text
 from squinney.analytics.parsers import NAMES
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, connected, console, print_json, say, settings_of, stop_signal
+from squinney.http.commands import (
+    Cursor,
+    Json,
+    Limit,
+    connected,
+    console,
+    print_json,
+    say,
+    settings_of,
+    show,
+    show_page,
+    stop_signal,
+)
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -91,7 +103,7 @@ def import_logs(
                 processes=processes,
                 uri=uri,
                 progress=_shown(bar, task),
-                after_checkpoint=(lambda known: _feed(db, known)) if hits else None,
+                after_checkpoint=_feeding(db) if hits else None,
                 **options,
             )
             results.append((name, imported))
@@ -99,8 +111,8 @@ def import_logs(
         _report(name, imported, as_json)
 
 
-def _feed(db: Db, source: Import) -> None:
-    feed_hits(db, source["_id"])
+def _feeding(db: Db) -> Callable[[Import], Any]:
+    return lambda source: feed_hits(db, source["_id"])
 
 
 @contextmanager
@@ -124,7 +136,7 @@ def columns() -> list[ProgressColumn]:
 
 
 def _shown(bar: Progress, task: TaskID) -> Any:
-    def show(progress: ImportProgress) -> None:
+    def update(progress: ImportProgress) -> None:
         elapsed = bar.tasks[task].elapsed or 0
         rate = f"{progress.counts.lines / elapsed:,.0f} /s" if elapsed else ""
         bar.update(
@@ -136,7 +148,7 @@ def _shown(bar: Progress, task: TaskID) -> Any:
             rate=rate,
         )
 
-    return show
+    return update
 
 
 def _report(name: str, imported: Imported, as_json: bool) -> None:
@@ -169,30 +181,26 @@ def follow(
     with database(context) as (db, _):
         total = [0, 0]
 
-        def show(imported: Imported) -> None:
+        def tell(imported: Imported) -> None:
             total[0] += imported.counts.stored
             total[1] += imported.counts.rejected
             say(f"{datetime.now(UTC):%H:%M:%S}  {total[0]:,} stored, {total[1]:,} rejected")
 
-        feed = (lambda known: _feed(db, known)) if hits else None
-        EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=show, after_checkpoint=feed, **options)
+        feed = _feeding(db) if hits else None
+        EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=tell, after_checkpoint=feed, **options)
 
 
 def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List the imported sources, the last used first."""
     with database(context) as (db, _):
         page = EventLog(db).imports(cursor=cursor, limit=limit)
-    if as_json:
-        print_json({"items": page.items, "next": page.next})
-        return
     counted = [Column(name, justify="right") for name in ("lines", "stored", "rejected")]
-    table = Table(Column("source", no_wrap=True), "name", "site", "format", *counted, "state")
-    for one in page.items:
-        counts = [f"{one[name]:,}" for name in ("lines", "stored", "rejected")]
-        table.add_row(one["_id"], one["name"], one["site"], one["format"], *counts, one["state"])
-    console.print(table)
-    if page.next:
-        say(f"more: --cursor {page.next}")
+    show_page(page, as_json, [Column("source", no_wrap=True), "name", "site", "format", *counted, "state"], _import_row)
+
+
+def _import_row(one: Import) -> list[str]:
+    counts = [f"{count:,}" for count in (one["lines"], one["stored"], one["rejected"])]
+    return [one["_id"], one["name"], one["site"], one["format"], *counts, one["state"]]
 
 
 def rejects(
@@ -214,7 +222,5 @@ def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
     """Take an import back, with its events and hits, so that it can be repeated with other options."""
     with database(context) as (db, _):
         done = forget_import(db, source)
-    if as_json:
-        print_json(dict(done))
-    else:
-        say(f"{source} is forgotten: " + ", ".join(f"{count:,} {what}" for what, count in done.items()))
+    said = ", ".join(f"{count:,} {what}" for what, count in done.items())
+    show(dict(done), f"{source} is forgotten: {said}", as_json)

@@ -107,6 +107,7 @@ Chosen = Annotated[Choice, Depends(choice)]
 @router.get("", response_class=HTMLResponse)
 def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
     """Everything about a page of a site."""
+    start, end = chosen.hours()
     last = None if chosen.until else hits.last_day(chosen.site)
     stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
     return render(
@@ -117,24 +118,17 @@ def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageByte
         ranges=RANGES,
         charts=[(chart, _drawn(hits, chosen, chart), _csv_query(chosen, chart)) for chart in CHARTS],
         stale=stale + timedelta(days=1) if stale else None,
-        total=hits.site_total(chosen.site, *chosen.hours()),
+        total=hits.site_total(chosen.site, start, end),
         imports=log.imports(limit=10).items,
-        **_tables(log, hits, rollups, chosen),
+        top=hits.top_pages(chosen.site, start, end, limit=10),
+        statuses=log.count_by_status(start, end, site=chosen.site),
+        rollup=_rollup_chart(rollups, chosen),
     )
 
 
 def _choices(sites: list[str], chosen: str) -> list[str]:
     """The sites to choose from, with the present one, which may have no hits or be one of too many."""
     return sites if chosen in sites or not sites else [chosen, *sites]
-
-
-def _tables(log: EventLog, hits: Hits, rollups: Rollups, chosen: Choice) -> dict[str, Any]:
-    start, end = chosen.hours()
-    return {
-        "top": hits.top_pages(chosen.site, start, end, limit=10),
-        "statuses": log.count_by_status(start, end, site=chosen.site),
-        "rollup": _rollup_chart(rollups, chosen),
-    }
 
 
 @router.get("/charts/{unit}", response_class=HTMLResponse)

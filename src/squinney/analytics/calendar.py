@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -12,6 +12,7 @@ from squinney.errors import Invalid
 Unit = Literal["minute", "quarter", "hour", "day", "week", "month", "year"]
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+SIZES: dict[Unit, timedelta] = {"minute": MINUTE, "quarter": 15 * MINUTE, "hour": HOUR}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # No event or hit is from before or behind: calendars need room around it, and names of days four digits of a year.
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
@@ -35,10 +36,9 @@ def floor(at: datetime, unit: Unit, where: tzinfo) -> datetime:
     clocks go back are two hours.
     """
     local = at.astimezone(where)
-    if unit in ("minute", "quarter", "hour"):
-        size = {"minute": 1, "quarter": 15, "hour": 60}[unit]
-        into = timedelta(minutes=local.minute % size, seconds=local.second, microseconds=local.microsecond)
-        return at.astimezone(UTC) - into
+    if unit in SIZES:
+        into = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+        return at.astimezone(UTC) - into % SIZES[unit]
     return _midnight(first_day(local.date(), unit), where)
 
 
@@ -52,8 +52,7 @@ def starts(start: datetime, end: datetime, unit: Unit, where: tzinfo) -> Iterato
 
 def following(at: datetime, unit: Unit, where: tzinfo) -> datetime:
     """The beginning of the next unit, for a beginning."""
-    if unit in ("minute", "quarter", "hour"):
-        size = {"minute": MINUTE, "quarter": 15 * MINUTE, "hour": HOUR}[unit]
+    if size := SIZES.get(unit):
         # A zone that moves its clocks by half an hour (Lord Howe) makes one hour shorter or longer than others.
         later = floor(at + size, unit, where)
         return later if later > at else at + size
@@ -67,13 +66,9 @@ def _midnight(day: date, where: tzinfo) -> datetime:
 
 def first_day(day: date, unit: Unit) -> date:
     """The first day of the day, week, month or year that holds one."""
-    change: dict[str, Callable[[], date]] = {
-        "day": lambda: day,
-        "week": lambda: day - timedelta(days=day.weekday()),
-        "month": lambda: day.replace(day=1),
-        "year": lambda: day.replace(month=1, day=1),
-    }
-    return change[unit]()
+    if unit == "week":
+        return day - timedelta(days=day.weekday())
+    return day if unit == "day" else day.replace(day=1, month=day.month if unit == "month" else 1)
 
 
 def next_day(day: date, unit: Unit) -> date:

@@ -24,7 +24,7 @@ from squinney.analytics.events.partitions import (
     span_of,
 )
 from squinney.analytics.rollups.documents import RUNS
-from squinney.analytics.rollups.rollups import OVERLAP_SECONDS
+from squinney.analytics.rollups.rollups import arrived_since
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
@@ -120,7 +120,7 @@ class Retention:
         if policy.strategy == "ttl":
             self._set_ttl(policy.keep_seconds or 0)
         if policy.strategy == "capped":
-            self._partitions.make_ready(server_now(self._db), policy)
+            self._partitions.made_ready(self._db[CAPPED], policy)
             self._db.command("collMod", CAPPED, cappedSize=policy.size_bytes)
 
     def _set_ttl(self, seconds: int) -> None:
@@ -194,7 +194,8 @@ class Retention:
         """
         for rollup in self._db[RUNS].find({"config.source": EVENTS, "stopped": None}):
             watermark = rollup.get("watermark") or Timestamp(0, 0)
-            if watermark.time < closed_at.timestamp() + self._grace_seconds or _has_newer(partition, watermark):
+            too_early = watermark.time < closed_at.timestamp() + self._grace_seconds
+            if too_early or partition.find_one(arrived_since(watermark)):
                 raise NotRolledUp(f"{rollup['_id']} has not counted all of {partition.full_name} yet")
         frozen = {"frozen_before": span_of(partition, self._db)[1]}
         closed = {"_id": EVENTS, "closed_at": closed_at}
@@ -206,10 +207,6 @@ class Retention:
             self._db.client.drop_database(partition.database.name)
         self._partitions.forget(partition)
         return True
-
-
-def _has_newer(partition: Events, watermark: Timestamp) -> bool:
-    return partition.find_one({"arrived": {"$gt": Timestamp(max(0, watermark.time - OVERLAP_SECONDS), 0)}}) is not None
 
 
 def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None:

@@ -21,14 +21,14 @@ from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.errors import LimitReached
 from squinney.mongo.connect import seconds_left
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 from squinney.transactions import Key, Tries, in_transaction, once
 
 R = TypeVar("R")
 
 MOST_HITS = 10**12
 PAGES_AT_ONCE = 500
-DUPLICATE_KEY, BAD_VALUE = 11000, 2  # the latter is what the server says to a number that grows beyond 64 bits
+BAD_VALUE = 2  # what the server says to a number that grows beyond 64 bits
 SECONDS = 60
 
 
@@ -68,10 +68,6 @@ class Increments:
         for hit in hits:
             self.add(hit)
 
-    def __len__(self) -> int:
-        """How many pages and days it holds."""
-        return len(self._minutes)
-
     def add(self, hit: Hit) -> None:
         """Count a hit, whose time is in UTC."""
         site, page, at, views = hit
@@ -91,8 +87,8 @@ class Increments:
 
     def parts(self, size: int) -> Iterator[Increments]:
         """The same in portions of up to `size` pages and days."""
-        partitions = iter(self._minutes.items())
-        while chosen := dict(islice(partitions, size)):
+        pages = iter(self._minutes.items())
+        while chosen := dict(islice(pages, size)):
             part = Increments()
             part._minutes = chosen
             part.hits = sum(sum(minutes.values()) for minutes in chosen.values())
@@ -167,7 +163,7 @@ def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> No
     arguments = {} if key is None else {"hits": increments.fingerprint()}
     by_key = partial(once, key=key, arguments=arguments, seconds=SECONDS)
     for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
-        _again_for_upserts(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
+        again_for_upserts(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
 
 
 def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
@@ -178,15 +174,17 @@ def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True
     Raises: `Busy`, and nothing was changed; `Unavailable`.
     """
     run = partial(in_transaction, db, work, seconds=SECONDS)
-    return _again_for_upserts(run) if upserts else run()
+    return again_for_upserts(run) if upserts else run()
 
 
-def _again_for_upserts(run: Callable[[], R]) -> R:
+def again_for_upserts(run: Callable[[], R]) -> R:
     """Two writers that make the same document at the same moment race, and the loser's is refused as a duplicate.
 
     That ends its transaction like any conflict, but the server does not say so.
+
+    Raises: `Busy`.
     """
-    tries = Tries(seconds_left() - 1, what="the counters")
+    tries = Tries(seconds_left() - 1)
     while True:
         try:
             return run()

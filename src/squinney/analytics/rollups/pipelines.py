@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from bson.timestamp import Timestamp
 
-from squinney.analytics.calendar import EARLIEST, LATEST, Unit
+from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit
 from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
@@ -42,7 +42,6 @@ QUARTER_HOURLY: list[Step] = [
     Step("daily", "day", "quarterhourly"),
     *HOURLY[2:],
 ]
-SIZES = {"hour": timedelta(hours=1), "quarter": timedelta(minutes=15)}
 
 
 @dataclass(frozen=True)
@@ -133,19 +132,21 @@ def from_events(
 
 def from_level(found: Sequence[Stretch], run: int, into: str) -> list[Document]:
     """Recompute buckets from the level below, and merge them."""
+    return [*summed(found), *_merged(run, into)]
+
+
+def summed(found: Sequence[Stretch]) -> list[Document]:
+    """The sums of a finer level's buckets."""
+    sums = {
+        "total": {"$sum": "$value.total"},
+        "count": {"$sum": "$value.count"},
+        "min": {"$min": "$value.min"},
+        "max": {"$max": "$value.max"},
+    }
     return [
         {"$match": {**in_any("_id.d", found), "value.count": {"$gt": 0}}},
-        {"$group": {"_id": {"k": "$_id.k", "d": lookup("$_id.d", found)}, **SUMS_OF_BUCKETS}},
-        *_merged(run, into),
+        {"$group": {"_id": {"k": "$_id.k", "d": lookup("$_id.d", found)}, **sums}},
     ]
-
-
-SUMS_OF_BUCKETS: Document = {
-    "total": {"$sum": "$value.total"},
-    "count": {"$sum": "$value.count"},
-    "min": {"$min": "$value.min"},
-    "max": {"$max": "$value.max"},
-}
 
 
 def _merged(run: int, into: str) -> list[Document]:

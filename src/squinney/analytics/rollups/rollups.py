@@ -7,32 +7,33 @@ overwritten by a run older than the one that wrote it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 from zoneinfo import ZoneInfo
 
 from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
-from pymongo.errors import OperationFailure
 
 from squinney import checks
 from squinney.analytics import rules
-from squinney.analytics.calendar import Unit, floor, zone
+from squinney.analytics.calendar import SIZES, Unit, floor, zone
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
+from squinney.analytics.hits.increments import again_for_upserts
 from squinney.analytics.rollups import pipelines, stretches
 from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket
-from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, SIZES, Level, Source, Step
+from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Level, Source, Step
 from squinney.analytics.rollups.stretches import Stretch
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 
+T = TypeVar("T")
 Buckets = dict[Level, set[datetime]]  # when those of each level begin
 Finest = Literal["hour", "quarter"]
 
@@ -42,7 +43,6 @@ BUCKETS_AT_ONCE = 1_000
 MOST_KEYS = 1_000
 MOST_BUCKETS = 100_000
 SECONDS = 3_600
-DUPLICATE_KEY = 11000
 # What a level's collection may begin with, what a collection may be called, and where a field may be.
 _NAME, _COLLECTION, _PATH = r"[A-Za-z_][A-Za-z0-9_-]*", r"[^$.]+(\.[^$.]+)*", r"[^$.][^.]*(\.[^$.][^.]*)*"
 _TAKEN = ("hits", "system")
@@ -121,8 +121,8 @@ class Rollups:
         before = rules.checked_time(until, "until") if until else None
         with self._db.client.start_session(causal_consistency=True) as session:
             known, began = self._begin(session, {"$unset": {"stopped": ""}})
-            since = _minus(known.get("watermark") or Timestamp(0, 0), self._overlap_seconds)
-            slots = self._touched({"arrived": {"$gt": since}}, session)
+            arrived = arrived_since(known.get("watermark"), self._overlap_seconds)
+            slots = self._touched(arrived, session)
             if not slots:
                 self._require_arrivals()
             chosen = [slot for slot in slots if before is None or slot < before]
@@ -241,7 +241,7 @@ class Rollups:
         if gone := self.frozen_before():
             asked = match.get(self.source.time, {})
             match = {**match, self.source.time: {**asked, "$gte": max(gone, asked.get("$gte", gone))}}
-        first, *others = self._collections()
+        first, *others = self.collections()
         stages = pipelines.touched(self.source, self.steps[0].unit, match, others)
         return [row["_id"] for row in self._db[first].aggregate(stages, session=session, allowDiskUse=True)]
 
@@ -270,7 +270,9 @@ class Rollups:
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = f"{self.name}.{step.level}"
         if found := self.stretches_of(step, begins):
-            self._merge(*self._recomputed(step, found, run, into), session)
+            name, stages = self._recomputed(step, found, run, into)
+            merge = partial(self._db[name].aggregate, stages, session=session, allowDiskUse=True)
+            again_for_upserts(merge)  # two runs may make the same bucket at the same moment
         if (gone := self.frozen_before()) and step.made_from is None and begins[0] < gone:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} were dropped under this run; run it again")
         where, update = pipelines.emptied(begins, run)
@@ -279,26 +281,18 @@ class Rollups:
     def _recomputed(self, step: Step, found: list[Stretch], run: int, into: str) -> tuple[str, list[Document]]:
         """From which collection, and how."""
         if step.made_from is None:
-            first, *others = self._collections(found[0].start, found[-1].end)
+            first, *others = self.collections(found[0].start, found[-1].end)
             return first, pipelines.from_events(self.source, step.unit, found, run, into, others)
         return f"{self.name}.{step.made_from}", pipelines.from_level(found, run, into)
-
-    def _merge(self, name: str, stages: list[Document], session: ClientSession) -> None:
-        for attempt in range(10):
-            try:
-                self._db[name].aggregate(stages, session=session, allowDiskUse=True)
-                return
-            except OperationFailure as error:  # two runs made the same bucket at the same moment
-                if error.code != DUPLICATE_KEY or attempt == 9:
-                    raise
-                time.sleep(0.01)
 
     def _move_watermark(self, run: int, began: Timestamp, session: ClientSession) -> bool:
         latest = {"_id": self.name, "run": run}
         moved = self._db[RUNS].update_one(latest, {"$set": {"watermark": began}}, session=session)
         return moved.matched_count == 1
 
-    def _collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+    @operation(reads_only=True)
+    def collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+        """Where the events from `start` to before `end` may be."""
         if self.source.collection != EVENTS:
             return [self.source.collection]
         return self._partitions.together(start, end)
@@ -383,22 +377,23 @@ def _regrouped(finest: Iterator[Document], unit: Unit, where: ZoneInfo) -> Itera
         yield {"_id": {"k": key, "d": begin}, "value": {**sums, "mean": sums["total"] / sums["count"]}}
 
 
-def chunks(items: Sequence[datetime], size: int) -> Iterator[Sequence[datetime]]:
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items, so many at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
-def _minus(at: Timestamp, seconds: int) -> Timestamp:
-    return Timestamp(max(0, at.time - seconds), 0)
+def arrived_since(watermark: Timestamp | None, overlap_seconds: int = OVERLAP_SECONDS) -> Document:
+    """The filter for what arrived behind a watermark, or may have been on its way then."""
+    since = watermark.time - overlap_seconds if watermark else 0
+    return {"arrived": {"$gt": Timestamp(max(0, since), 0)}}
 
 
 def _require_whole_offsets(time_zone: str, finest: Finest) -> None:
     """Days must begin where a bucket of the finest level does; looked at since 1990, which covers every log."""
     where = zone(time_zone)
-    size = timedelta(hours=1) if finest == "hour" else timedelta(minutes=15)
     for month in range(12 * 50):
         at = datetime(1990 + month // 12, month % 12 + 1, 1, tzinfo=UTC)
         offset = at.astimezone(where).utcoffset() or timedelta(0)
-        if offset % size:
+        if offset % SIZES[finest]:
             raise Invalid(f'{time_zone} is not whole {finest}s from UTC; finest="quarter" may do', field="time_zone")

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from squinney.analytics.calendar import DAY, HOUR, Unit, first_day, floor, is_whole, next_day
+from squinney.analytics.calendar import DAY, EPOCH, HOUR, Unit, first_day, floor, is_whole, next_day
 from squinney.mongo.schema import Document
 
 LONGEST: dict[Unit, timedelta] = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 31 * DAY, "year": 366 * DAY}
@@ -126,7 +126,7 @@ def finest_within(slots: Iterable[datetime], size: timedelta, where: ZoneInfo) -
 
 def whole(at: datetime, size: timedelta) -> datetime:
     """The whole hour or quarter of UTC that holds a time."""
-    return at - (at - datetime(1970, 1, 1, tzinfo=UTC)) % size
+    return at - (at - EPOCH) % size
 
 
 # ---- for the server ----

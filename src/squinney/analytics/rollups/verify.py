@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST
-from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.rollups import pipelines
 from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.pipelines import Step, union
@@ -59,10 +58,9 @@ class _Comparison:
         self._db = db
         self._rollups = rollups
         self._source = rollups.source
-        ours = self._source.collection == EVENTS
-        self._frozen = EventPartitions(db).policy(fresh=True).frozen_before if ours else None
+        self._frozen = rollups.frozen_before()
         self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
-        self._first, *self._others = EventPartitions(db).together() if ours else [self._source.collection]
+        self._first, *self._others = rollups.collections()
         slots = pipelines.touched(self._source, rollups.steps[0].unit, self._match(), self._others)
         self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
 
@@ -87,7 +85,7 @@ class _Comparison:
         elif self._frozen is None or step.made_from is None:
             first, raw = self._first, self._of_events(found)
         else:
-            first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", self._of_finest(found)
+            first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", pipelines.summed(found)
         stages = [*raw, *_beside(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
@@ -97,24 +95,14 @@ class _Comparison:
         counts = {"$isNumber": f"${source.value}"}
         value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
         bucket = {"k": source.key_of_event(), "d": lookup(f"${source.time}", found)}
-        sums = _sums(bucket, {"total": value, "count": {"$cond": [counts, 1, 0]}, "min": value, "max": value})
-        sums["newest"] = {"$max": "$arrived"}
-        return [{"$match": match}, *union(self._others, match), {"$group": sums}]
-
-    def _of_finest(self, found: Sequence[Stretch]) -> list[Document]:
-        bucket = {"k": "$_id.k", "d": lookup("$_id.d", found)}
-        match = {**in_any("_id.d", found), "value.count": {"$gt": 0}}
-        return [{"$match": match}, {"$group": {"_id": bucket, **pipelines.SUMS_OF_BUCKETS}}]
-
-
-def _sums(bucket: Document, parts: Document) -> Document:
-    return {
-        "_id": bucket,
-        "total": {"$sum": parts["total"]},
-        "count": {"$sum": parts["count"]},
-        "min": {"$min": parts["min"]},
-        "max": {"$max": parts["max"]},
-    }
+        sums = {
+            "total": {"$sum": value},
+            "count": {"$sum": {"$cond": [counts, 1, 0]}},
+            "min": {"$min": value},
+            "max": {"$max": value},
+            "newest": {"$max": "$arrived"},
+        }
+        return [{"$match": match}, *union(self._others, match), {"$group": {"_id": bucket, **sums}}]
 
 
 def _beside(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:

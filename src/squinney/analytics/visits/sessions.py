@@ -16,13 +16,13 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney import checks
-from squinney.analytics.events.partitions import DUPLICATE_KEY, EventPartitions, refusals
-from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Finest, Rollups
+from squinney.analytics.events.partitions import EventPartitions, refusals
+from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Finest, Rollups, arrived_since, chunks
 from squinney.analytics.visits.documents import VISIT_RUNS, VISITS
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 
 SILENCE_SECONDS = 30 * 60
 MOST_SILENCE_SECONDS = 30 * 86_400
@@ -62,10 +62,7 @@ class Sessions:
     @classmethod
     def registered(cls, db: Db) -> list[Sessions]:
         """The sessions that were derived once in this database, as they were."""
-        return [
-            cls(db, silence_seconds=known.get("silence_seconds", SILENCE_SECONDS))
-            for known in pinned(db)[VISIT_RUNS].find()
-        ]
+        return [cls(db, silence_seconds=known["silence_seconds"]) for known in pinned(db)[VISIT_RUNS].find()]
 
     @operation(reads_only=True)
     def rollups(self, time_zone: str = "UTC", *, finest: Finest = "hour") -> Rollups:
@@ -85,23 +82,19 @@ class Sessions:
             known: Any = self._db[VISIT_RUNS].find_one_and_update(
                 {"_id": VISITS}, taken, upsert=True, return_document=True, session=session
             )
-            silence_seconds = known.get("silence_seconds", SILENCE_SECONDS)
-            if silence_seconds != self._silence_seconds:
-                raise Conflict(f"sessions here end after {silence_seconds} s of silence", field="silence_seconds")
+            if known["silence_seconds"] != self._silence_seconds:
+                said = f"sessions here end after {known['silence_seconds']} s of silence"
+                raise Conflict(said, field="silence_seconds")
             began = session.operation_time
-            since = known.get("watermark") or Timestamp(0, 0)
-            hosts = self._hosts(Timestamp(max(0, since.time - self._overlap_seconds), 0), session)
-            changed = sum(
-                self._derive_hosts(hosts[start : start + HOSTS_AT_ONCE], known["run"], session)
-                for start in range(0, len(hosts), HOSTS_AT_ONCE)
-            )
+            hosts = self._hosts(arrived_since(known.get("watermark"), self._overlap_seconds), session)
+            changed = sum(self._derive_hosts(some, known["run"], session) for some in chunks(hosts, HOSTS_AT_ONCE))
             latest = {"_id": VISITS, "run": known["run"]}
             moved = self._db[VISIT_RUNS].update_one(latest, {"$set": {"watermark": began}}, session=session)
         return Derived(len(hosts), changed, moved.matched_count == 1)
 
-    def _hosts(self, since: Timestamp, session: ClientSession) -> list[str]:
+    def _hosts(self, arrived: Document, session: ClientSession) -> list[str]:
         stages: list[Document] = [
-            {"$match": {"arrived": {"$gt": since}, "host": {"$type": "string"}}},
+            {"$match": {**arrived, "host": {"$type": "string"}}},
             {"$group": {"_id": "$host"}},
         ]
         return sorted(

@@ -18,7 +18,7 @@ GUARDS = [
     ),
     _import(
         "what was stored behind the checkpoint is not stored again",
-        "known = {sources.offset_in(one) for one in self._partitions.stored_behind(source, first_id)}",
+        'known = {sources.offset_in(event["_id"]) for event in stored}',
         "known: set[int] = set()",
         _GUARDS + "test_what_a_dead_import_stored_is_not_sent_again",
     ),

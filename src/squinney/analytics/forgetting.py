@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
+from squinney.analytics.events.queries import OF_SOURCE
 from squinney.analytics.events.sources import FORGETTING
 from squinney.analytics.hits.feed import take_back_hits
 from squinney.analytics.repair import rebuild_span
@@ -30,7 +31,7 @@ def forget(db: Db, source: str) -> Counter[str]:
     """
     db = pinned(db)
     partitions = EventPartitions(db)
-    where = {"_id": {"$gte": f"{source}-", "$lt": f"{source}."}}
+    where = OF_SOURCE(source=source)
     known = db["imports"].find_one({"_id": source})
     if known is None:
         raise UnknownSource(f"nothing was imported under {source}", source=source)
@@ -38,7 +39,7 @@ def forget(db: Db, source: str) -> Counter[str]:
         marked: Document = {"state": FORGETTING, "forgetting": _span(partitions, where)}
         db["imports"].update_one({"_id": source}, {"$set": marked})
         known = {**known, **marked}
-    done = Counter({"hits": take_back_hits(db, source, partitions=partitions)})
+    done = Counter({"hits": take_back_hits(db, source)})
     done["events"] = sum(partition.delete_many(where).deleted_count for partition in partitions.spanning())
     done["rejects"] = db["rejects"].delete_many({"source": source}).deleted_count
     for rollups in Rollups.registered(db):

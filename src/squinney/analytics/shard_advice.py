@@ -52,16 +52,14 @@ class Advice:
 
 
 @operation(60, reads_only=True)
-def advise_shard_key(
-    db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE, partitions: EventPartitions | None = None
-) -> list[Advice]:
+def advise_shard_key(db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE) -> list[Advice]:
     """Judge shard keys for the events by a sample of them and the declared queries.
 
     Raises: `Invalid` where there are no events, or for a key that is none.
     """
     checks.integer(sample, "sample", least=100, most=1_000_000)
     keys = [_checked(key) for key in candidates]
-    found = list(_sampled(partitions or EventPartitions(db), sample))
+    found = list(_sampled(EventPartitions(db), sample))
     if not found:
         raise Invalid("there are no events yet to judge by", field="sample")
     streams = _streams(found)

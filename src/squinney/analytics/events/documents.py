@@ -103,8 +103,6 @@ def events_collection(name: str = "events", **options: Any) -> Collection:
     return Collection(name, indexes=EVENT_INDEXES, shard_key=EVENT_SHARD_KEY, options=options)
 
 
-_NEW_SOURCES = "one small document per log file"
-
 LOG_COLLECTIONS = [
     events_collection(),
     Collection(
@@ -113,7 +111,7 @@ LOG_COLLECTIONS = [
             Index([("head_hash", 1), ("head_length", -1)], why="knows a source again, by its longest head"),
             Index([("updated_at", -1), ("_id", 1)], why="imports()"),
         ],
-        unsharded=_NEW_SOURCES,
+        unsharded="one small document per log file",
     ),
     Collection(
         "rejects",

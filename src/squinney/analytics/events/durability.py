@@ -18,7 +18,7 @@ LEVELS = {
 }
 
 
-def write_concern(durability: Any, *, field: str = "durability") -> WriteConcern:
+def write_concern(durability: Any) -> WriteConcern:
     """The write concern of a level's name, or of a number of members that must have it.
 
     Raises: `Invalid`.
@@ -27,7 +27,8 @@ def write_concern(durability: Any, *, field: str = "durability") -> WriteConcern
         return WriteConcern(w=durability)
     if isinstance(durability, str) and durability in LEVELS:
         return LEVELS[durability]
-    raise Invalid(f"{field} must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50", field=field)
+    known = f"durability must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50"
+    raise Invalid(known, field="durability")
 
 
 def for_import(durability: Any) -> WriteConcern:

@@ -25,6 +25,7 @@ from squinney.analytics.events.documents import Import
 from squinney.analytics.events.joined import Joined
 from squinney.analytics.events.log_content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
+from squinney.analytics.events.queries import OF_SOURCE
 from squinney.analytics.events.reading import Chunk, CutShort, chunks
 from squinney.analytics.events.storing import Counts, Job, Options, Storer, as_text
 from squinney.analytics.events.workers import Given, ImportWorkers
@@ -234,9 +235,10 @@ class _Run:
 
     def _crew(self) -> ImportWorkers:
         source = self._source["_id"]
+        where = OF_SOURCE(source=source, after=self._source["offset"])
         with operation(60):
-            first_id = sources.event_id(source, self._source["offset"])
-            known = {sources.offset_in(one) for one in self._partitions.stored_behind(source, first_id)}
+            stored = [one for partition in self._partitions.spanning() for one in partition.find(where, {"_id": 1})]
+        known = {sources.offset_in(event["_id"]) for event in stored}
         options = replace(self._options, format=self._format or "auto", site=self._source["site"])
         job = Job(source, self._partitions.db.name, known, options)
         return ImportWorkers(Storer(self._partitions, job, bool(self._source.get("unterminated"))))

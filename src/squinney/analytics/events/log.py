@@ -288,7 +288,6 @@ class EventLog:
         start, end = rules.checked_range(start, end)
         counts = self._readers.count(
             queries.BY_STATUS(start=start, end=end, site=site),
-            queries.BETWEEN,
             start,
             end,
             of_row=lambda status: int(status or 0),

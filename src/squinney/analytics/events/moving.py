@@ -9,7 +9,7 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
-from squinney.analytics.events.partitions import CAPPED, EVENTS, EventPartitions, Events, Policy, insert_once, suffix
+from squinney.analytics.events.partitions import CAPPED, EVENTS, EventPartitions, Events, Policy, insert_once
 from squinney.analytics.hits.increments import is_duplicate, transact
 from squinney.mongo.schema import Document
 
@@ -51,12 +51,11 @@ def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -
     moved = 0
     order = "time" if policy.strategy == "capped" else "_id"  # what comes in first goes first
     while batch := list(partition.find().sort(order, 1).limit(BATCH)):
-        by_target: dict[str, list[Document]] = defaultdict(list)
+        by_target: dict[Events, list[Document]] = defaultdict(list)
         for event in batch:
-            by_target[suffix(event["time"], policy.unit) if policy.strategy.startswith("rotate") else ""].append(event)
-        for events in by_target.values():
-            target = partitions.make_ready(events[0]["time"], policy)
-            _move(partition, target, events)
+            by_target[partitions.partition_for(event["time"], policy)].append(event)
+        for target, events in by_target.items():
+            _move(partition, partitions.made_ready(target, policy), events)
         moved += len(batch)
     return moved
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from squinney.analytics.events.documents import events_collection
 from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 
 Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
 Unit = Literal["day", "month"]
@@ -32,7 +32,6 @@ Storable = Document | RawBSONDocument  # imports encode most of their events by 
 
 EVENTS = "events"
 CAPPED = "events.capped"
-DUPLICATE_KEY = 11000
 _PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
 
 
@@ -61,7 +60,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Failure:
-    """An event that was not stored, by its partition in the batch, and why."""
+    """An event that was not stored, by its position in the batch, and why."""
 
     index: int
     reason: str
@@ -85,9 +84,8 @@ class EventPartitions:
             self._known_until = time.monotonic() + self._refresh_seconds
         return self._policy
 
-    def partition_for(self, at: datetime, policy: Policy | None = None) -> Events:
-        """The collection into which an event of this time belongs."""
-        policy = policy or self.policy()
+    def partition_for(self, at: datetime, policy: Policy) -> Events:
+        """The collection into which a policy wants an event of this time."""
         if policy.strategy == "capped":
             return self.db[CAPPED]
         if policy.strategy == "rotate":
@@ -105,7 +103,7 @@ class EventPartitions:
         policy = self.policy()
         failures: list[Failure] = []
         for partition, indexes in self._by_place(events, policy, failures).items():
-            failures += self._insert_into(self._made_ready(partition, policy), events, indexes, concern)
+            failures += self._insert_into(self.made_ready(partition, policy), events, indexes, concern)
         return failures
 
     def _by_place(
@@ -137,7 +135,7 @@ class EventPartitions:
             ]
         return []
 
-    def _made_ready(self, partition: Events, policy: Policy) -> Events:
+    def made_ready(self, partition: Events, policy: Policy) -> Events:
         """The partition with its indexes, which a new day's collection must get before its first event."""
         known = (partition.database.name, partition.name)
         if known not in self._ready:
@@ -147,10 +145,6 @@ class EventPartitions:
             schema.apply(partition.database, [events_collection(partition.name, **options)])
             self._ready.add(known)
         return partition
-
-    def make_ready(self, at: datetime, policy: Policy) -> Events:
-        """The partition of this time under a policy, with its indexes."""
-        return self._made_ready(self.partition_for(at, policy), policy)
 
     def forget(self, partition: Events) -> None:
         """A partition was dropped: it must be made ready again before its next use."""
@@ -186,13 +180,6 @@ class EventPartitions:
             partition for partition in self.spanning() if partition.name != CAPPED and partition != self.db[EVENTS]
         ]
         return sorted(rotated, key=lambda partition: span_of(partition, self.db))
-
-    def stored_behind(self, source: str, first_id: str) -> set[str]:
-        """Ids of this source's events at or behind one: what an import stored beyond its last checkpoint."""
-        where = {
-            "_id": {"$gte": first_id, "$lt": f"{source}."}
-        }  # "." comes right behind "-" in the order of characters
-        return {event["_id"] for partition in self.spanning() for event in partition.find(where, {"_id": 1})}
 
 
 def insert_once(partition: Events, documents: Sequence[Document]) -> None:
@@ -249,8 +236,3 @@ def span_of(partition: Events, db: Db) -> tuple[datetime, datetime]:
 
 def _overlaps(span: tuple[datetime, datetime], start: datetime | None, end: datetime | None) -> bool:
     return (end is None or span[0] < end) and (start is None or span[1] > start)
-
-
-def names(partitions: Iterable[Events]) -> list[str]:
-    """The partitions' names, for messages."""
-    return [partition.full_name for partition in partitions]

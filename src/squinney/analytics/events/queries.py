@@ -45,10 +45,18 @@ BETWEEN = Query(
     routing="broadcast",
     reason=_ALL_PATHS,
 )
+
+
+def _of_source(source: str, after: int = 0, until: int | None = None) -> Document:
+    """By the ids: "." comes right behind "-" in the order of characters."""
+    end = f"{source}." if until is None else f"{source}-{until:012x}"
+    return {"_id": {"$gte": f"{source}-{after:012x}", "$lt": end}}
+
+
 OF_SOURCE = Query(
     "events.of-source",
     "events",
-    where=lambda source, after, until: {"_id": {"$gte": f"{source}-{after:012x}", "$lt": f"{source}-{until:012x}"}},
+    where=_of_source,
     example={"source": "5d41402abc4b2a76", "after": 0, "until": 4096},
     sort=[("_id", 1)],
     routing="broadcast",

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
+from squinney.analytics.events import queries
 from squinney.analytics.events.documents import Event
 from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
 from squinney.errors import Unavailable
@@ -49,7 +50,6 @@ class Readers:
     def count(
         self,
         pipeline: list[Document],
-        query: Query,
         start: datetime,
         end: datetime,
         *,
@@ -64,7 +64,7 @@ class Readers:
         while True:
             policy = self._partitions.policy()
             if policy.moving and self._is_capped_part_of_it(policy, start, end):
-                counts = Counter(of_event(event) for event in self.stream(query, start, end))
+                counts = Counter(of_event(event) for event in self.stream(queries.BETWEEN, start, end))
             else:
                 counts = self._sum(pipeline, start, end, of_row)
             if self._partitions.policy() == policy:

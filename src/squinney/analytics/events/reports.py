@@ -26,7 +26,6 @@ def by_day_and_path(
     for first, last in _spans(max(start, behind[0]) if behind else start, end):
         counts = readers.count(
             queries.BY_DAY_AND_PATH(start=first, end=last, behind=behind, limit=limit + 1),
-            queries.BETWEEN,
             first,
             last,
             of_row=lambda row: (row["day"], row["path"]),

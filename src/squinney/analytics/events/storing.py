@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
@@ -65,12 +66,7 @@ class Counts:
     blank: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.lines + other.lines,
-            self.stored + other.stored,
-            self.rejected + other.rejected,
-            self.blank + other.blank,
-        )
+        return Counts(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass

@@ -29,7 +29,7 @@ BATCH = 2_000
 SECONDS = 60
 
 
-def feed_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = None, batch: int = BATCH) -> int:
+def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
     """Count a source's stored events that are not counted yet as hits of its site; returns how many were.
 
     Events that were recorded singly belong to no source and are never fed: whoever records a view live counts it live.
@@ -38,25 +38,23 @@ def feed_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = No
     After a crash: nothing half done; the next call goes on.
     Raises: `UnknownSource`, `Unavailable`.
     """
-    return _count(db, source_id, partitions, batch, mark="hits_offset", end="offset", views=1)
+    return _count(db, source_id, batch, mark="hits_offset", end="offset", views=1)
 
 
-def take_back_hits(db: Db, source_id: str, *, partitions: EventPartitions | None = None, batch: int = BATCH) -> int:
+def take_back_hits(db: Db, source_id: str) -> int:
     """Uncount a source's events that were counted as hits; returns how many were. It is the way back of `feed_hits`.
 
     Atomic: one transaction per batch, from the first event on; `hits_taken_back` says how far it came.
     After a crash: nothing half done; the next call goes on.
     Raises: `UnknownSource`, `Unavailable`.
     """
-    return -_count(db, source_id, partitions, batch, mark="hits_taken_back", end="hits_offset", views=-1)
+    return -_count(db, source_id, BATCH, mark="hits_taken_back", end="hits_offset", views=-1)
 
 
-def _count(
-    db: Db, source_id: str, partitions: EventPartitions | None, batch: int, *, mark: str, end: str, views: int
-) -> int:
+def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: int) -> int:
     """Count the source's events from its one mark to its other as so many views each, and move the one along."""
     db = pinned(db)
-    partitions = partitions or EventPartitions(db)
+    readers = Readers(EventPartitions(db))
     counted = 0
     while True:
         with operation(SECONDS):
@@ -66,7 +64,7 @@ def _count(
             done, last = source.get(mark, 0), source.get(end, 0)
             if done >= last:
                 return counted
-            events = list(islice(_events(partitions, source_id, done, last, batch + 1), batch + 1))
+            events = list(islice(_events(readers, source_id, done, last, batch + 1), batch + 1))
             until = offset_in(events[batch]["_id"]) if len(events) > batch else last
             summed = Increments(
                 Hit(event.get("site", source["site"]), event["path"][:LONGEST_PAGE], event["time"], views)
@@ -78,7 +76,7 @@ def _count(
                 counted += summed.hits
 
 
-def _events(partitions: EventPartitions, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
+def _events(readers: Readers, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
     """The source's first `most` events in the order of the file, wherever they are kept."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
 
@@ -86,7 +84,7 @@ def _events(partitions: EventPartitions, source_id: str, after: int, until: int,
         found = partition.find(where, {"path": 1, "time": 1, "site": 1}, limit=most, batch_size=most, session=session)
         return found.sort("_id", 1)
 
-    merged = heapq.merge(*Readers(partitions).streams(read), key=_id)
+    merged = heapq.merge(*readers.streams(read), key=_id)
     return (next(same) for _, same in groupby(merged, key=_id))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
@@ -17,11 +17,12 @@ from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits import increments, queries, series
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
-from squinney.analytics.hits.series import Frame, Point
+from squinney.analytics.hits.series import Frame, Grain, Point
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
+from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Key
 
@@ -155,17 +156,12 @@ class Hits:
         return frame.filled(self._counts(site, page, frame)) if frame.starts else []
 
     def _counts(self, site: str, page: str, frame: Frame) -> Iterable[tuple[datetime, int]]:
-        start, end = frame.starts[0], frame.end
-        first_day = start.replace(hour=0, minute=0)
+        query, field, read = _STORED[frame.grain]
+        start = frame.starts[0].replace(hour=0, minute=0)
         if frame.grain == "day":
-            month = start.replace(day=1)
-            found = queries.MONTHS_OF_PAGE.find(self._db, site=site, page=page, start=month, end=end, projection=_DAYS)
-            return series.of_days(cast(Any, found))
-        projection, read = (_HOURS, series.of_hours) if frame.grain == "hour" else (_MINUTES, series.of_minutes)
-        found = queries.DAYS_OF_PAGE.find(
-            self._db, site=site, page=page, start=first_day, end=end, projection=projection
-        )
-        return read(cast(Any, found))
+            start = start.replace(day=1)
+        projection = {"_id": 0, "metadata.date": 1, field: 1}
+        return read(query.find(self._db, site=site, page=page, start=start, end=frame.end, projection=projection))
 
     @operation(30, reads_only=True)
     def top_pages(self, site: str, start: datetime, end: datetime, limit: int = 10) -> list[Document]:
@@ -204,9 +200,12 @@ class Hits:
         return next((day["metadata"]["date"] for day in last), None)
 
 
-_DAYS = {"_id": 0, "metadata.date": 1, "daily": 1}
-_HOURS = {"_id": 0, "metadata.date": 1, "hourly": 1}
-_MINUTES = {"_id": 0, "metadata.date": 1, "minute": 1}
+# Where the counts of each grain are, and how they are read.
+_STORED: dict[Grain, tuple[Query, str, Callable[[Any], Iterable[tuple[datetime, int]]]]] = {
+    "day": (queries.MONTHS_OF_PAGE, "daily", series.of_days),
+    "hour": (queries.DAYS_OF_PAGE, "hourly", series.of_hours),
+    "minute": (queries.DAYS_OF_PAGE, "minute", series.of_minutes),
+}
 
 
 def _hit(hit: Any) -> Hit:

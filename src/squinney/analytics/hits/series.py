@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, cast, get_args
 from zoneinfo import ZoneInfo
@@ -97,8 +97,3 @@ def of_days(months: Iterable[MonthOfHits]) -> Iterable[tuple[datetime, int]]:
         first = month["metadata"]["date"]
         for day, count in month.get("daily", {}).items():
             yield first.replace(day=int(day)), count
-
-
-def total(points: Sequence[Point]) -> int:
-    """The sum of a series."""
-    return sum(point.hits for point in points)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from squinney.errors import Invalid
@@ -50,6 +51,17 @@ def seconds(value: Any, field: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= LONGEST_SECONDS:
         raise Invalid(f"{field} must be a number from 0 to {LONGEST_SECONDS}", field=field, limit=LONGEST_SECONDS)
     return value
+
+
+def time(value: Any, field: str) -> datetime:
+    """An aware time, in UTC, cut to the milliseconds that MongoDB stores."""
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise Invalid(f"{field} must be a time with its zone", field=field)
+    try:
+        at = value.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{field} must lie in the years 1 to 9999 in UTC", field=field) from None
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 def storable(message: str, *, most: int) -> str:

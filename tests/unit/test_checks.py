@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -27,6 +28,15 @@ def test_text_matches_in_full() -> None:
 def test_integer_refuses_what_is_none(value: Any) -> None:
     with pytest.raises(Invalid, match=r"^qty must"):
         checks.integer(value, "qty", least=0, most=10)
+
+
+def test_time_is_in_utc_and_as_exact_as_the_server_keeps_it() -> None:
+    east = timezone(timedelta(hours=14))
+    stored = datetime(2026, 1, 1, 0, 0, 0, 999_000, UTC)
+    assert checks.time(datetime(2026, 1, 1, 14, 0, 0, 999_999, east), "at") == stored
+    for value in (None, "2026-01-01", datetime(2026, 1, 1), datetime(1, 1, 1, tzinfo=east)):  # noqa: DTZ001
+        with pytest.raises(Invalid, match=r"^at must"):
+            checks.time(value, "at")
 
 
 @pytest.mark.parametrize("value", ["", "$where", "a.b", "a\0b", 7, "x" * 201], ids=repr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from squinney import checks
@@ -101,11 +101,7 @@ def targeting(value: Any) -> dict[str, list[str]]:
 
 def moment(value: Any, field: str) -> datetime | None:
     """An aware time, in UTC, or none."""
-    if value is None:
-        return None
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise Invalid(f"{field} must be a time with its zone", field=field)
-    return value.astimezone(UTC)
+    return None if value is None else checks.time(value, field)
 
 
 def creative(value: Any) -> dict[str, Any]:

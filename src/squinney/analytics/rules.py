@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from squinney import checks
@@ -38,26 +38,12 @@ def checked_event(event: Any) -> Document:
     return checked
 
 
-def checked_time(value: Any, field: str) -> datetime:
-    """An aware time, in UTC, cut to the milliseconds that MongoDB stores.
-
-    Raises: `Invalid`.
-    """
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise Invalid(f"{field} must be a time with its zone", field=field)
-    try:
-        at = value.astimezone(UTC)
-    except OverflowError:
-        raise Invalid(f"{field} is out of range", field=field) from None
-    return at.replace(microsecond=at.microsecond // 1000 * 1000)
-
-
 def checked_moment(value: Any, field: str) -> datetime:
     """The time of an event or hit: one that every calendar has.
 
     Raises: `Invalid`.
     """
-    at = checked_time(value, field)
+    at = checks.time(value, field)
     if not EARLIEST <= at < LATEST:
         raise Invalid(f"{field} must be from the year {EARLIEST:%Y} to before {LATEST:%Y}", field=field)
     return at
@@ -68,7 +54,7 @@ def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
 
     Raises: `Invalid`.
     """
-    start, end = checked_time(start, "start"), checked_time(end, "end")
+    start, end = checks.time(start, "start"), checks.time(end, "end")
     if start > end:
         raise Invalid("start must not be behind end", field="start")
     return min(max(start, EARLIEST), LATEST), max(min(end, LATEST), EARLIEST)
@@ -86,7 +72,7 @@ def _scalar(value: Any, field: str) -> Any:
     if isinstance(value, str):
         return checks.text(value, field, most=LONGEST_TEXT)
     if isinstance(value, datetime):
-        return checked_time(value, field)
+        return checks.time(value, field)
     if isinstance(value, float) and not math.isfinite(value):
         raise Invalid(f"{field} must be a finite number", field=field)
     if value is None or isinstance(value, bool | float):

@@ -118,7 +118,7 @@ class Rollups:
         Raises: `Conflict` where the name rolls up something else, or under retention that loses events; nothing is
         begun then.
         """
-        before = rules.checked_time(until, "until") if until else None
+        before = checks.time(until, "until") if until else None
         with self._db.client.start_session(causal_consistency=True) as session:
             known, began = self._begin(session, {"$unset": {"stopped": ""}})
             arrived = arrived_since(known.get("watermark"), self._overlap_seconds)
@@ -346,7 +346,7 @@ class Rollups:
         """
         self._step(level)
         checks.integer(limit, "limit", least=1, most=MOST_KEYS)
-        where = {"_id.d": rules.checked_time(at, "at"), "value.count": {"$gt": 0}}
+        where = {"_id.d": checks.time(at, "at"), "value.count": {"$gt": 0}}
         found = self._db[f"{self.name}.{level}"].find(where).sort("value.total", -1).limit(limit)
         return [_bucket(document) for document in found]
 

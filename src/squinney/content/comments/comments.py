@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from squinney import checks
@@ -122,7 +121,7 @@ class Comments:
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
             comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
-            fields = {"text": said, "edited": _milliseconds(self._clock())}
+            fields = {"text": said, "edited": checks.time(self._clock(), "clock")}
             storage.change(discussed, comment, fields)
             return cast(Comment, {**comment, **fields, "version": comment["version"] + 1})
 
@@ -148,7 +147,7 @@ class Comments:
         self._where_stored(node, attempt)
 
     def _tombstone(self) -> Document:
-        return {"text": "", "author": ERASED, "deleted": _milliseconds(self._clock())}
+        return {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
 
     def _own(self, comment: Comment | None, slug: str, by: str | None) -> Comment:
         found = self._found(comment, slug)
@@ -368,7 +367,3 @@ def checked_text(text: Any) -> str:
     """A comment's text: something to read, of at most ten thousand characters."""
     said = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
     return markup.checked_comment(said, "text")
-
-
-def _milliseconds(at: Any) -> Any:
-    return at - timedelta(microseconds=at.microsecond % 1000)

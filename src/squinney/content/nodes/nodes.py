@@ -316,8 +316,8 @@ class Nodes:
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
         if at is not None:
-            return self._set(node, {"$set": {"metadata.published": rules.checked_time(at, "at")}}, viewer)
-        since = rules.published_since(rules.checked_time(self._clock(), "clock"))
+            return self._set(node, {"$set": {"metadata.published": checks.time(at, "at")}}, viewer)
+        since = rules.published_since(checks.time(self._clock(), "clock"))
         return self._set(node, [{"$set": {"metadata.published": since}}], viewer)
 
     @operation()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -125,17 +125,6 @@ def checked_changes(type_: str, changes: Any) -> Document:
     return found
 
 
-def checked_time(at: Any, field: str) -> datetime:
-    """An aware time, in UTC, in whole milliseconds."""
-    if not isinstance(at, datetime) or at.utcoffset() is None:
-        raise Invalid(f"{field} must be a time with a zone", field=field)
-    try:
-        utc = at.astimezone(UTC)
-    except OverflowError:
-        raise Invalid(f"{field} must lie in the years 1 to 9999 in UTC", field=field) from None
-    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
-
-
 def new_node(
     now: datetime,
     slug: str,
@@ -162,7 +151,7 @@ def new_node(
             "title": checked_title(title),
             "created": now,
             "updated": now,
-            "published": checked_time(published, "published") if published is not None else None,
+            "published": checks.time(published, "published") if published is not None else None,
             "author": checked_author(author),
             "tags": checked_tags(tags),
             "detail": checked_detail(type_, detail),

@@ -157,6 +157,12 @@ TWO_PHASE = [
         _GUARDS + "test_what_was_decided_meanwhile_is_not_rolled_back",
     ),
     _recovery(
+        "how long a run cannot be undone is not forgotten",
+        '"due_at": since}',
+        '"due_at": "$$NOW"}',
+        "tests/patterns/test_transactions.py::test_a_run_that_cannot_be_undone_is_reported_however_often_that_was_tried",
+    ),
+    _recovery(
         "only what is being rolled back is undone",
         ".matched_count:\n        return\n",
         ".matched_count:\n        pass\n",

@@ -40,6 +40,7 @@ from squinney.transactions import (
     once,
     open_run,
     recovery,
+    two_phase,
     visible,
 )
 
@@ -565,6 +566,25 @@ def test_a_run_that_cannot_be_settled_is_reported_and_holds_up_nobody(
     assert run.recover() == {"finished": 1}
     assert list(find_stuck(jars)) == []
     assert beans(jars) == [10, 1]
+
+
+def test_a_run_that_cannot_be_undone_is_reported_however_often_that_was_tried(
+    jars: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Transactions(jars, "two-phase")
+    with monkeypatch.context() as patch:
+        patch.setattr(two_phase, "_flip", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run.run("move", move())
+    jars.jars.update_one({"_id": "a"}, {"$set": {"beans": "many"}})
+    let_time_pass(jars)
+    assert run.recover() == {"failed": 1}
+    let_time_pass(jars)
+    assert run.recover() == {"failed": 1}
+    assert [problem.code for problem in find_stuck(jars)] == ["stuck-transaction"]
+    jars.jars.update_one({"_id": "a"}, {"$set": {"beans": 7}})
+    assert run.recover()["rolled back"] == 1
+    assert beans(jars) == [10, 0]
 
 
 @pytest.mark.parametrize("code", [50, 64])  # MaxTimeMSExpired, WriteConcernFailed

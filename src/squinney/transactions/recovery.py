@@ -65,7 +65,8 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
     """
     where = {"_id": record["_id"], "txn": record["txn"]}
     undecided = {**where, "state": {"$in": ["new", "rollback"]}}
-    if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": "$$NOW"}}]).matched_count:
+    since = {"$cond": [{"$eq": ["$state", "rollback"]}, "$due_at", "$$NOW"]}  # find_stuck() tells how long it lasts
+    if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": since}}]).matched_count:
         return
     if tombs_for_seconds:
         _put_tombs(db, record)

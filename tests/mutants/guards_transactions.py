@@ -106,7 +106,7 @@ STEPS = [
     ),
     _step(
         "all runs take documents in one order",
-        'return name, bson.encode({"": _by_value(document_id)}, codec_options=_ANY_UUID)',
+        'return name, bson.encode({"": _by_value(document_id)}, codec_options=CODEC)',
         'return name, b""',
         "tests/unit/test_steps.py::test_a_document_has_one_step",
     ),

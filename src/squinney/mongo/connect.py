@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 import pymongo
-from bson.codec_options import CodecOptions
 from pymongo import MongoClient
 from pymongo.errors import (
     BulkWriteError,
@@ -30,6 +29,7 @@ from pymongo.errors import (
 )
 
 from squinney.errors import Invalid, NoServer, NotPrepared, Unavailable
+from squinney.mongo.pinned import CODEC
 from squinney.mongo.prepared import ADVICE, lacks_an_index
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.unreachable import NOT_INITIATED, why
@@ -277,8 +277,7 @@ def ended_by_the_server(error: PyMongoError) -> bool:
 
 def server_now(db: Db) -> datetime:
     """The server's time, aware, in UTC, in whole milliseconds: the one clock that all machines share."""
-    aware: CodecOptions[Document] = CodecOptions(tz_aware=True, tzinfo=UTC)
-    now: datetime = db.command("hello", codec_options=aware)["localTime"]
+    now: datetime = db.command("hello", codec_options=CODEC)["localTime"]
     return now
 
 

@@ -19,8 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
 import bson
-from bson.binary import Binary, UuidRepresentation
-from bson.codec_options import CodecOptions
+from bson.binary import Binary
 from bson.decimal128 import Decimal128
 from bson.errors import BSONError
 from bson.int64 import Int64
@@ -30,6 +29,7 @@ from pymongo.client_session import ClientSession
 from squinney import checks
 from squinney.errors import Invalid
 from squinney.mongo.paths import value_at
+from squinney.mongo.pinned import CODEC
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 
@@ -41,7 +41,6 @@ LIMIT = 50
 LOOKS = 10
 LONGEST_CURSOR = 16_384
 PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, ObjectId, Decimal128, type(None)}
-_CODEC: CodecOptions[Document] = CodecOptions(tz_aware=True, uuid_representation=UuidRepresentation.STANDARD)
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
     for field, value in keys.items():
         if type(value) not in PAGEABLE:
             raise TypeError(f"cannot page by {field}: it holds a {type(value).__name__}")
-    return base64.urlsafe_b64encode(bson.encode(keys, codec_options=_CODEC)).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(bson.encode(keys, codec_options=CODEC)).rstrip(b"=").decode()
 
 
 def after(sort: Sort, cursor: str) -> Document:
@@ -158,7 +157,7 @@ def keys_of(sort: Sort, cursor: Any) -> Document:
         raise _malformed()
     try:
         packed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        keys = bson.decode(packed, _CODEC)
+        keys = bson.decode(packed, CODEC)
     except (binascii.Error, ValueError, OverflowError, BSONError):
         raise _malformed() from None
     if keys.keys() != dict(sort).keys() or not {type(value) for value in keys.values()} <= PAGEABLE:

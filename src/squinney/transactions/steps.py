@@ -20,13 +20,12 @@ from fractions import Fraction
 from typing import Any, cast
 
 import bson
-from bson.binary import UuidRepresentation
-from bson.codec_options import CodecOptions
 from bson.decimal128 import Decimal128
 from bson.regex import Regex
 
 from squinney.errors import Conflict, SquinneyError
 from squinney.mongo.paths import value_at
+from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Collection, Document
 from squinney.transactions import escrow
 from squinney.transactions.errors import AlreadyExists
@@ -40,7 +39,6 @@ AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
 SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
 _PLAIN = frozenset({str, int, float, bool, datetime, type(None)})  # most values; asked first, for it is quick
 _COLLECTION_NAME = re.compile(r"[^.$\0]+(\.[^.$\0]+)*")
-_ANY_UUID: CodecOptions[Document] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,7 @@ def visible(where: Document) -> Document:
 
 def identity_of(name: str, document_id: Any) -> tuple[str, bytes]:
     """What tells one document from another; also the one order in which documents are taken."""
-    return name, bson.encode({"": _by_value(document_id)}, codec_options=_ANY_UUID)
+    return name, bson.encode({"": _by_value(document_id)}, codec_options=CODEC)
 
 
 def _by_value(value: Any) -> Any:

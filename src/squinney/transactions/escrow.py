@@ -11,7 +11,6 @@ document and only after it on the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +26,8 @@ _NO_ARRAY = {"$not": {"$type": "array"}}
 LARGEST_SHARED = 2**50  # of a give that goes beside others in two phases; a larger one goes alone
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What a shared step adds to its guard, and the limit it keeps, if it takes from a ceiling."""
-
-    numbers: dict[str, Any] = field(default_factory=dict)
-    limit: dict[str, Any] | None = None
-
-
-def shape_of(step: Step, declared: Mapping[str, Direction]) -> Shape:
-    """The step's shape.
+def shape_of(step: Step, declared: Mapping[str, Direction]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """What a shared step adds to its guard, and the limit it keeps, if it takes from a ceiling.
 
     Raises: `ValueError` with the reason, where it is none in which steps may go beside each other.
     """
@@ -54,7 +45,7 @@ def shape_of(step: Step, declared: Mapping[str, Direction]) -> Shape:
     for path, amount in given.items():
         _require_sign(path, amount, declared[path], raises=declared[path] == "floor")
     _require_nothing_else_guarded(step, taken, given, declared)
-    return Shape(_countable(given), limits[0] if limits else None)
+    return _countable(given), limits[0] if limits else None
 
 
 def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]) -> dict[str, Any]:

@@ -54,18 +54,12 @@ def drop_orphans(db: Db, collections: Iterable[str]) -> Counter[str]:
     """
     db = pinned(db)
     done: Counter[str] = Counter()
-    for name in collections:
-        for problem in find_orphans(db, [name]):
-            drop = _remove_stub if problem.code == "orphan-stub" else _drop_marker
-            done.update(drop(db, name, problem.documents[name], problem.documents[NAME]))
+    for problem in find_orphans(db, collections):
+        (name, document_id), (_, txn) = problem.documents.items()
+        if problem.code == "orphan-stub":
+            done["stubs removed"] += db[name].delete_one({"_id": document_id, "txn_stub": txn}).deleted_count
+            continue
+        pulled = db[name].update_one({"_id": document_id, "txns": txn}, {"$pull": {"txns": txn}})
+        unlocked = db[name].update_one({"_id": document_id, "txn_lock": txn}, {"$unset": {"txn_lock": ""}})
+        done["markers dropped"] += bool(pulled.modified_count or unlocked.modified_count)
     return +done
-
-
-def _remove_stub(db: Db, name: str, document_id: Any, txn: Any) -> dict[str, int]:
-    return {"stubs removed": db[name].delete_one({"_id": document_id, "txn_stub": txn}).deleted_count}
-
-
-def _drop_marker(db: Db, name: str, document_id: Any, txn: Any) -> dict[str, int]:
-    pulled = db[name].update_one({"_id": document_id, "txns": txn}, {"$pull": {"txns": txn}}).modified_count
-    unlocked = db[name].update_one({"_id": document_id, "txn_lock": txn}, {"$unset": {"txn_lock": ""}}).modified_count
-    return {"markers dropped": int(bool(pulled or unlocked))}

@@ -37,7 +37,6 @@ UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
 AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
 SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
-_PLAIN = frozenset({str, int, float, bool, datetime, type(None)})  # most values; asked first, for it is quick
 _COLLECTION_NAME = re.compile(r"[^.$\0]+(\.[^.$\0]+)*")
 
 
@@ -84,13 +83,13 @@ class Step:
             if update:
                 _require_operators(update)
         declared = self.collection.escrow if isinstance(self.collection, Collection) else {}
-        shape = escrow.shape_of(self, declared) if self.shared else escrow.Shape()
+        numbers, limit = escrow.shape_of(self, declared) if self.shared else ({}, None)
         if self.may_overshoot and not self.shared:
             raise ValueError("only a shared step may overshoot: others have their document to themselves")
-        guarded = {"$and": [dict(self.guard), shape.numbers]} if shape.numbers else dict(self.guard)
+        guarded = {"$and": [dict(self.guard), numbers]} if numbers else dict(self.guard)
         object.__setattr__(self, "update", merge(self.take or {}, self.give or {}))
         object.__setattr__(self, "condition", guarded)
-        object.__setattr__(self, "limit", shape.limit)
+        object.__setattr__(self, "limit", limit)
 
     @property
     def place(self) -> Document:
@@ -168,11 +167,9 @@ def _require_values(step: Step) -> None:
 def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from value
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return
-    for part in value:
-        if type(part) not in _PLAIN:
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
             yield from _names_in(part)
 
 

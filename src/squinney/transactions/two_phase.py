@@ -72,7 +72,6 @@ def run(
         recovery.roll_back(db, record)
         if not _is_refusal(error):
             raise
-        _require_time(db, record["deadline"])
         return run_natively()
     _flip(db, record)
     _finish_if_possible(db, record, keep_keys_seconds)
@@ -160,13 +159,9 @@ def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: f
             verdicts.refuse_if_decided(db, step)
         except SquinneyError as refusal:
             raise Refused from refusal
-        _require_time(db, deadline)
+        if server_now(db) >= deadline:
+            raise TimedOut(TOO_LATE)
         tries.pause()
-
-
-def _require_time(db: Db, deadline: datetime) -> None:
-    if server_now(db) >= deadline:
-        raise TimedOut(TOO_LATE)
 
 
 def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime) -> None:

@@ -176,7 +176,8 @@ class Comments:
         Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
         """
         checks.integer(limit, "limit", least=1, most=200)
-        discussions.checked_order(order)
+        if order not in discussions.SORTS:
+            raise Invalid("order must be chronological or threaded", field="order")
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Page[Comment]:
             discussions.require(discussed.discussion["strategy"], order)

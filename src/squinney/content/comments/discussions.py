@@ -15,7 +15,7 @@ from squinney.content.comments.documents import MOST_COMMENT_DEPTH, Comment, Dis
 from squinney.content.documents import Author
 from squinney.content.errors import StrategyCannot, UnknownComment
 from squinney.content.nodes.documents import NODES
-from squinney.errors import Conflict, Invalid, LimitReached, SquinneyError
+from squinney.errors import Conflict, LimitReached, SquinneyError
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import ALPHABET
 from squinney.patterns.paging import Page
@@ -195,13 +195,6 @@ def _stamped_at(comment: Comment) -> datetime:
 def checked_slug(slug: Any) -> str:
     """A comment's slug."""
     return checks.text(slug, "slug", least=1, most=200, pattern=SLUG)
-
-
-def checked_order(order: Any) -> Order:
-    """One of the two orders."""
-    if order not in SORTS:
-        raise Invalid("order must be chronological or threaded", field="order")
-    return cast(Order, order)
 
 
 def node_step(

@@ -7,6 +7,7 @@ from typing import Any
 
 from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
 from squinney.content.nodes.documents import NODES
+from squinney.content.nodes.queries import of_person
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
@@ -114,22 +115,7 @@ QUEUE = Query(
     routing="broadcast",
     reason="moderators see the flags of every shard in one list",
 )
-FLAGGED_BY = Query(
-    "comments.flagged-by",
-    FLAGS,
-    where=lambda author_id: {"by": author_id},
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a person flags comments of every shard",
-)
-
-DECIDED_BY = Query(
-    "comments.decided-by",
-    FLAGS,
-    where=lambda author_id: {"decided_by": author_id},
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a moderator judges comments of every shard",
-)
+FLAGGED_BY = of_person("comments.flagged-by", FLAGS, "by")
+DECIDED_BY = of_person("comments.decided-by", FLAGS, "decided_by")
 
 QUERIES = declared(globals())

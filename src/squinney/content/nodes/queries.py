@@ -117,29 +117,20 @@ ONCE_AT = Query(
 )
 
 
-WRITTEN_BY = Query(
-    "content.written-by",
-    NODES,
-    where=lambda author_id: {"metadata.author._id": author_id},
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a person writes nodes of every shard",
-)
-VERSIONS_WRITTEN_BY = Query(
-    "content.versions-written-by",
-    REVISIONS,
-    where=lambda author_id: {"metadata.author._id": author_id},
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a person writes nodes of every shard",
-)
-SAVED_BY = Query(
-    "content.saved-by",
-    REVISIONS,
-    where=lambda author_id: {"author._id": author_id},
-    example={"author_id": "a"},
-    routing="broadcast",
-    reason="a person saves versions of nodes of every shard",
-)
+def of_person(name: str, collection: str, field: str) -> Query:
+    """What a person has left in a field: for erasing their name, so also where it is not committed yet."""
+    return Query(
+        name,
+        collection,
+        where=lambda author_id: {field: author_id},
+        example={"author_id": "a"},
+        routing="broadcast",
+        reason="a person writes on every shard",
+    )
+
+
+WRITTEN_BY = of_person("content.written-by", NODES, "metadata.author._id")
+VERSIONS_WRITTEN_BY = of_person("content.versions-written-by", REVISIONS, "metadata.author._id")
+SAVED_BY = of_person("content.saved-by", REVISIONS, "author._id")
 
 QUERIES = declared(globals())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from squinney.commerce.carts.documents import Cart, Movement, Payment, Stock
 from squinney.commerce.catalog.products import Common
+from squinney.commerce.catalog.search import FACETS
 from squinney.commerce.categories.documents import Ancestor
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
 from squinney.commerce.orders.documents import Order
@@ -192,17 +193,8 @@ class FacetRow(BaseModel):
     count: int
 
 
-class Facets(BaseModel):
-    """Counts by value, for each field asked for."""
-
-    total: int
-    type: list[FacetRow] | None = None
-    brand: list[FacetRow] | None = None
-    category: list[FacetRow] | None = None
-    genre: list[FacetRow] | None = None
-    actor: list[FacetRow] | None = None
-    properties: list[FacetRow] | None = None
-    price: list[FacetRow] | None = None
+_COUNTS: dict[str, Any] = dict.fromkeys(FACETS, (list[FacetRow] | None, None))
+Facets = create_model("Facets", __doc__="Counts by value, for each field asked for.", total=(int, ...), **_COUNTS)
 
 
 class Removed(BaseModel):

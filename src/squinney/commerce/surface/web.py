@@ -291,7 +291,7 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Response:
     """The visitor's own orders."""
     page, damaged = whole_page(shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order)
-    return render(request, "commerce/orders.html", page=page, damaged=damaged)
+    return render(request, "commerce/orders.html", page=page, damaged=damaged, find=None)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)

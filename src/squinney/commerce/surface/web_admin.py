@@ -152,7 +152,7 @@ def find_orders(request: Request, shop: ShopDep, find: Word = "", cursor: Cursor
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
         page = shop.orders.by_customer(wanted, **paged) if wanted else shop.orders.all(**paged)
     page, damaged = whole_page(page, is_order)
-    return render(request, "commerce/all_orders.html", page=page, damaged=damaged, find=wanted)
+    return render(request, "commerce/orders.html", page=page, damaged=damaged, find=wanted)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)

@@ -85,7 +85,7 @@ def _stray_reservations(sold: bool) -> list[Document]:
 def _unlike_reservations() -> list[Document]:
     line = ["$$line.sku", "$$line.qty"]  # as an object, MongoDB 6.0 takes it for a rename and looks before it is there
     shown: list[Document] = [
-        {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$gt": [_size("$txns"), 0]}}}
+        {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$ne": [{"$ifNull": ["$txns", []]}, []]}}}
     ]
     return [
         {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}, **_whole(DAMAGED_CART)}},
@@ -99,10 +99,6 @@ def _unlike_reservations() -> list[Document]:
         },
         {"$match": {"$expr": {"$not": [{"$setEquals": ["$lines", "$reserved"]}]}}},
     ]
-
-
-def _size(array: str) -> Document:
-    return {"$size": {"$ifNull": [array, []]}}
 
 
 def _pending_without_attempt() -> list[Document]:

@@ -77,7 +77,9 @@ class Checkout:
         """The attempt to go on with: a new one, or this key's own from before."""
 
         def plan() -> Plan:
-            cart = self._cart(cart_id)
+            cart = self._find_cart(cart_id)
+            if cart is None:
+                raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
             if cart["status"] != "active":
                 return Plan([], result=self._earlier(cart, key))
             payment = self._new_attempt(cart)
@@ -86,12 +88,6 @@ class Checkout:
             return Plan(steps, result=payment)
 
         return cast(Payment, self._transactions.run("checkout", plan).result)
-
-    def _cart(self, cart_id: str) -> Cart:
-        cart = self._find_cart(cart_id)
-        if cart is None:
-            raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
-        return cart
 
     def _find_cart(self, cart_id: str) -> Cart | None:
         return cast(Cart | None, self._db["carts"].find_one(queries.CART(cart_id=cart_id)))

@@ -98,10 +98,10 @@ class Catalog:
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
-        self._require_version(found := self._primary(sku), expected_version)
+        self._require_version(found := self._get(self._db, sku), expected_version)
         self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
         if not self._swap(stored, expected_version):
-            self._require_version(self._primary(sku), expected_version)
+            self._require_version(self._get(self._db, sku), expected_version)
             raise Busy(f"product {sku} is in use; try again", sku=sku)
         return stored
 
@@ -122,7 +122,7 @@ class Catalog:
             raise Invalid("changes must be an object without the SKU", field="changes")
         tries = Tries(seconds_left() / 2)
         while True:
-            found = self._primary(sku)
+            found = self._get(self._db, sku)
             version = found["version"]
             if expected_version is not None:
                 self._require_version(found, expected_version)
@@ -145,7 +145,7 @@ class Catalog:
         After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
         Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
         """
-        self._primary(sku)
+        self._get(self._db, sku)
         self._transactions.run("remove product", lambda: self._removal(sku))
 
     def _removal(self, sku: str) -> Plan:
@@ -157,19 +157,16 @@ class Catalog:
             mark = Step("stock", sku, guard={"carted": 0}, give={"$set": {"removed_at": at}}, refused=_reserved(sku))
         return Plan([Step("products", sku, delete=True, refused=UnknownProduct), mark])
 
-    def _primary(self, sku: str) -> Product:
-        return self._found(sku, self._db["products"].find_one(queries.PRODUCT(sku=checks.identifier(sku, "sku"))))
-
     @operation(reads_only=True)
     def get(self, sku: str) -> Product:
         """The product.
 
         Raises: `UnknownProduct`.
         """
-        checks.identifier(sku, "sku")
-        return self._found(sku, self._reading["products"].find_one(queries.PRODUCT(sku=sku)))
+        return self._get(self._reading, sku)
 
-    def _found(self, sku: str, product: Document | None) -> Product:
+    def _get(self, db: Db, sku: str) -> Product:
+        product = db["products"].find_one(queries.PRODUCT(sku=checks.identifier(sku, "sku")))
         if product is None:
             raise UnknownProduct(f"there is no product {sku}", sku=sku)
         return product

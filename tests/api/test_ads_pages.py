@@ -41,7 +41,7 @@ def test_a_campaign_is_made_placed_paused_and_shown(site: TestClient) -> None:
     assert site.post("/ads/status/larch:boots", data={"status": "odd"}, headers=HTML).status_code == 422
     again = {"name": "larch:boots", "advertiser": "L", "model": "cpm", "bid": "x", "total": "1"}
     refused = site.post("/ads/campaigns", data=again, headers=HTML)
-    assert "bid must be a number like 12.50" in refused.text
+    assert "bid must be an amount such as 12.50" in refused.text
 
 
 def test_a_beacon_and_a_click_count_once_and_lead_to_the_creative_alone(

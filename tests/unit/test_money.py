@@ -31,7 +31,7 @@ def test_what_is_shown_can_be_typed(amount: int, currency: str) -> None:
     "text", ["", "abc", "-1", "1.234", "1e5", "1.2.3", "١٢", "0x10", "1.-5", "nan", "+1", "9" * 5_000]
 )
 def test_what_is_no_amount_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match="price must be a number"):
+    with pytest.raises(Invalid, match="price must be an amount"):
         parsed(text, "EUR", "price")
 
 

@@ -39,5 +39,5 @@ def parsed(text: str, currency: str, field: str = "amount") -> int:
     typed = AMOUNT.fullmatch(text.strip())
     digits = decimals(currency)
     if typed is None or len(part := typed["part"] or "") > digits:
-        raise Invalid(f"{field} must be a number like 12.50, with the decimals of {currency[:3]}", field=field)
+        raise Invalid(f"{field} must be an amount such as 12.50, with the decimals of {currency[:3]}", field=field)
     return int(typed["whole"].replace(",", "") + part.ljust(digits, "0"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 
 from squinney import transactions
 from squinney.content import Author, Nodes, Photos
@@ -15,7 +14,7 @@ from squinney.patterns import follow, leases, migrations, queue, sequences
 from squinney.patterns import jobs as job_records
 from squinney.patterns.jobs import Job
 from squinney.social.tasks.photos import forget_lost_photos
-from squinney.system import Assembled, System
+from squinney.system import Assembled, System, module_at
 from squinney.transactions import Mode, Transactions, Tries
 
 
@@ -24,12 +23,7 @@ def system_in(package: str) -> System:
 
     Raises: `Invalid`.
     """
-    try:
-        declared = getattr(import_module(f"{package}.system"), "SYSTEM", None)
-    except ModuleNotFoundError as error:
-        if error.name not in (package, package.partition(".")[0], f"{package}.system"):
-            raise  # it is there, and needs something that is not
-        declared = None
+    declared = getattr(module_at(f"{package}.system"), "SYSTEM", None)
     if not isinstance(declared, System):
         raise Invalid(f"there is no system {package}: {package}.system.SYSTEM is none", field="systems")
     return declared

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Self
 
@@ -79,7 +78,7 @@ class System:
 
     def surface(self, part: str) -> ModuleType | None:
         """A module of its surface: `api`, `web` or `cli`; None where it has none."""
-        return surface(self.package, part)
+        return module_at(f"{self.package}.surface.{part}")
 
 
 def counts_of(collections: Mapping[str, str]) -> Callable[[Db], Mapping[str, int]]:
@@ -90,13 +89,12 @@ def counts_of(collections: Mapping[str, str]) -> Callable[[Db], Mapping[str, int
     return lambda db: {shown: pinned(db)[name].estimated_document_count() for shown, name in collections.items()}
 
 
-def surface(package: str, part: str) -> ModuleType | None:
-    """The module `package.surface.part`; None where a package, the surface or the part is not there."""
-    names = package, f"{package}.surface", f"{package}.surface.{part}"
+def module_at(name: str) -> ModuleType | None:
+    """The module of that name; None where it, or a package that it is in, is not there."""
     try:
-        return import_module(names[-1]) if find_spec(names[-1]) else None
+        return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name in names:
+        if f"{name}.".startswith(f"{error.name}."):
             return None
         raise  # it is there, and needs something that is not
 

@@ -27,19 +27,10 @@ class Throttle:
         After a crash: it is counted or not.
         Raises: `TooManyTries`, which says in `retry_after_seconds` when the next one is let through.
         """
-        found = self._counted(name)
+        found = self.note(name)
         if found and found["tries"] > min(self._most, self._most if most is None else most):
             left = (found["expires_at"] - server_now(self._db)).total_seconds()
             raise TooManyTries("too many attempts; try again later", retry_after_seconds=max(1, round(left)))
-
-    @operation()
-    def note(self, name: str) -> None:
-        """Count an attempt that is refused in no case.
-
-        Atomic: one update, decided by the server's clock.
-        After a crash: it is counted or not.
-        """
-        self._counted(name)
 
     @operation(reads_only=True)
     def is_used_up(self, name: str) -> bool:
@@ -48,7 +39,13 @@ class Throttle:
         found = self._db["sign_in_tries"].find_one(queries.TRIES(name=f"{self._kind}:{name}"))
         return bool(found and found["tries"] > self._most and found["expires_at"] > now)
 
-    def _counted(self, name: str) -> Document | None:
+    @operation()
+    def note(self, name: str) -> Document | None:
+        """Count an attempt that is refused in no case; the count, and when it ends.
+
+        Atomic: one update, decided by the server's clock.
+        After a crash: it is counted or not.
+        """
         fresh = {"$lte": [{"$ifNull": ["$expires_at", "$$NOW"]}, "$$NOW"]}
         change: list[Document] = [
             {

@@ -19,7 +19,7 @@ from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db
 from squinney.service.commands.exit_codes import INTERRUPTED, exit_code_of
 from squinney.settings import Settings
-from squinney.system import Assembled, System, surface
+from squinney.system import Assembled, System, module_at
 
 # By way of its child: typer raises click's, or since some version those of a copy that it keeps for itself.
 UsageError: Any = typer.BadParameter.__base__
@@ -62,7 +62,7 @@ def _command_asked_for(arguments: Sequence[str]) -> typer.Typer:
     if word in COMMANDS:
         _add_own(app, word)
         return app
-    module = surface(f"squinney.{word}", "cli") if word.isidentifier() else None
+    module = module_at(f"squinney.{word}.surface.cli") if word.isidentifier() else None
     if module and hasattr(module, "app"):
         app.add_typer(module.app, name=word)
         return app

@@ -30,10 +30,10 @@ GUARDS = [
         r"""TRAILING = r".*" """,
         "test_two_lines_glued_together_are_nobodys",
     ),
-    _line(
+    _layout(
         "a user's name holds no empty field",
-        '    if "-" in text.split(" "):\n',
-        "    if False:\n",
+        """        if "-" in found.get("user", "").split(" "):""",
+        "        if False:",
         "test_a_cut_within_the_name_is_seen",
     ),
     _parse(

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import BinaryIO, cast
@@ -250,7 +250,6 @@ class _Run:
         """
         chunk, counts = given.chunk, given.counts()
         unchanged = {"_id": self._source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
-        added = {"lines": counts.lines, "stored": counts.stored, "rejected": counts.rejected, "blank": counts.blank}
         moved = {
             "offset": chunk.end,
             "state": "running",
@@ -262,7 +261,7 @@ class _Run:
         }
         with operation(60):
             source = self._partitions.db["imports"].find_one_and_update(
-                unchanged, {"$set": moved, "$inc": added}, return_document=True
+                unchanged, {"$set": moved, "$inc": asdict(counts)}, return_document=True
             )
         if source is None:
             raise ImportRunning(f"another process is importing {self._source['name'] or 'this source'}")

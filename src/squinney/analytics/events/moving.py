@@ -23,17 +23,16 @@ def move_all(partitions: EventPartitions, policy: Policy) -> int:
     takes no part in transactions, it is inserted first: for a moment it is in both.
     After a crash: call it again.
     """
-    return sum(
-        _move_from(partitions, partition, policy)
-        for partition in partitions.spanning()
-        if not _belongs(partitions, partition, policy)
-    )
+    return sum(_move_from(partitions, partition, policy) for partition in _elsewhere(partitions, policy))
 
 
 def anything_to_move(partitions: EventPartitions, policy: Policy) -> bool:
     """Whether there are events that the policy wants elsewhere."""
-    elsewhere = (partition for partition in partitions.spanning() if not _belongs(partitions, partition, policy))
-    return any(partition.find_one({}, {"_id": 1}) is not None for partition in elsewhere)
+    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _elsewhere(partitions, policy))
+
+
+def _elsewhere(partitions: EventPartitions, policy: Policy) -> list[Events]:
+    return [partition for partition in partitions.spanning() if not _belongs(partitions, partition, policy)]
 
 
 def _belongs(partitions: EventPartitions, partition: Events, policy: Policy) -> bool:

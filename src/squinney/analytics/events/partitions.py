@@ -32,6 +32,7 @@ Storable = Document | RawBSONDocument  # imports encode most of their events by 
 
 EVENTS = "events"
 CAPPED = "events.capped"
+# How the name of a day's or month's collection, or database, ends.
 _PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
 
 
@@ -156,7 +157,7 @@ class EventPartitions:
         names = self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}})
         if CAPPED in names:
             found.append(self.db[CAPPED])
-        partitions = [self.db[name] for name in sorted(names) if is_partition(name.removeprefix(f"{EVENTS}."))]
+        partitions = [self.db[name] for name in sorted(names) if _PARTITION.fullmatch(name.removeprefix(f"{EVENTS}."))]
         if self.policy().databases_used:
             partitions += self._databases()
         return found + [partition for partition in partitions if _overlaps(span_of(partition, self.db), start, end)]
@@ -171,7 +172,7 @@ class EventPartitions:
     def _databases(self) -> Iterator[Events]:
         prefix = f"{self.db.name}_"
         for name in sorted(self.db.client.list_database_names()):
-            if name.startswith(prefix) and is_partition(name.removeprefix(prefix)):
+            if name.startswith(prefix) and _PARTITION.fullmatch(name.removeprefix(prefix)):
                 yield pinned(self.db.client[name])[EVENTS]
 
     def partitions(self) -> list[Events]:
@@ -214,11 +215,6 @@ def _time_of(event: Storable) -> datetime:
 def suffix(at: datetime, unit: Unit) -> str:
     """The end of the name of a day's or month's collection."""
     return f"{at:d%Y%m%d}" if unit == "day" else f"{at:m%Y%m}"
-
-
-def is_partition(suffix: str) -> bool:
-    """Whether a name ends like that of a day's or month's collection."""
-    return _PARTITION.fullmatch(suffix) is not None
 
 
 def span_of(partition: Events, db: Db) -> tuple[datetime, datetime]:

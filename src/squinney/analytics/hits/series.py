@@ -23,7 +23,7 @@ class Point(NamedTuple):
     hits: int
 
 
-_STEPS: dict[Unit, timedelta] = {"minute": MINUTE, "hour": HOUR, "day": DAY}
+STEPS: dict[Unit, timedelta] = {"minute": MINUTE, "hour": HOUR, "day": DAY}
 
 
 class Frame:
@@ -33,7 +33,7 @@ class Frame:
         if unit not in get_args(Unit):
             raise Invalid(f"unit must be one of {', '.join(get_args(Unit))}", field="unit")
         self.where = where
-        self._even = where.key == "UTC" and unit in _STEPS
+        self._even = where.key == "UTC" and unit in STEPS
         self.starts: list[datetime] = []
         for at in _even_starts(start, end, unit) if self._even else starts(start, end, unit, where):
             if len(self.starts) >= MOST_POINTS:
@@ -68,7 +68,7 @@ class Frame:
 
 def _even_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetime]:
     """In UTC units are evenly spaced."""
-    at, step = floor(start, unit, UTC), _STEPS[unit]
+    at, step = floor(start, unit, UTC), STEPS[unit]
     while at < end:
         yield at
         at += step

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from squinney.analytics.calendar import EPOCH
 from squinney.analytics.parsers.fields import as_time
-from squinney.analytics.parsers.lines import Malformed, checked_user, clf_time, event_of, in_calendar
+from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_calendar
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
@@ -87,7 +87,8 @@ class Layout:
         self._name = name or "given"
         self._absolute = absolute
         self._fields, self._line, self._start = _compiled(text.replace('\\"', '"').replace("\\t", "\t"))
-        if not any(name in _TIMES for name in self._fields):
+        self._times = [name for name in self._fields if name in _TIMES]
+        if not self._times:
             raise Invalid("a format must have the time: $time_local, $time_iso8601, $msec or %t", field="format")
 
     def __call__(self, line: str) -> Document:
@@ -101,11 +102,11 @@ class Layout:
         found = {
             name: value for name, value in zip(self._fields, match.groups(), strict=True) if value not in ("-", "")
         }
-        kind = next((name for name in self._fields if name in _TIMES and name in found), None)
+        kind = next((name for name in self._times if name in found), None)
         if kind is None:
             raise Malformed("it has no time")
-        if "user" in found:
-            checked_user(found["user"])
+        if "-" in found.get("user", "").split(" "):  # a name may hold spaces, but no field that is empty
+            raise Malformed("it has too many fields before its time: two lines in one, or a virtual host before them?")
         if "query" in found:
             found["query"] = found["query"].removeprefix("?")
         if "request" in found:  # it says more than a path, unless it is nothing but dashes

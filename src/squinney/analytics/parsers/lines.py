@@ -52,16 +52,6 @@ def in_calendar(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-def checked_user(text: str) -> str:
-    """A user's name, which may hold spaces.
-
-    Raises: `Malformed` where it holds a field that is empty: then it is more than a name.
-    """
-    if "-" in text.split(" "):
-        raise Malformed("it has too many fields before its time: two lines in one, or a virtual host before them?")
-    return text
-
-
 def site_of(text: str) -> str:
     """The name of a virtual host, without its port."""
     name, colon, port = text.rpartition(":")

@@ -17,6 +17,7 @@ from squinney.analytics import EventLog, Hits, Point, Rollups
 from squinney.analytics.calendar import EARLIEST, LATEST, zone
 from squinney.analytics.events.documents import LONGEST_SITE
 from squinney.analytics.hits.documents import LONGEST_PAGE
+from squinney.analytics.hits.series import STEPS
 from squinney.analytics.surface.downloads import series_as_csv
 from squinney.clock import utcnow
 from squinney.http.charts import Bar, bar_chart, short
@@ -38,20 +39,19 @@ Zone = Annotated[str, Query(max_length=100)]
 
 @dataclass(frozen=True)
 class Chart:
-    """What a chart shows: so much time up to the end of the present unit."""
+    """What a chart shows: so many units, of which the present one is the last."""
 
     unit: Unit
     title: str
-    span: timedelta
-    step: timedelta
+    units: int
     label: str
 
 
 CHARTS = [
-    Chart("minute", "Hits in the last hour, by minute", timedelta(minutes=60), timedelta(minutes=1), "%H:%M"),
-    Chart("hour", "Hits in the last day, by hour", timedelta(hours=24), timedelta(hours=1), "%H:00"),
-    Chart("day", "Hits in the last 30 days", timedelta(days=30), timedelta(days=1), "%d %b"),
-    Chart("month", "Hits in the last 12 months", timedelta(days=365), timedelta(days=31), "%b"),
+    Chart("minute", "Hits in the last hour, by minute", 60, "%H:%M"),
+    Chart("hour", "Hits in the last day, by hour", 24, "%H:00"),
+    Chart("day", "Hits in the last 30 days", 30, "%d %b"),
+    Chart("month", "Hits in the last 12 months", 12, "%b"),
 ]
 RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 
@@ -155,10 +155,11 @@ def show_rejects(request: Request, log: Log, source: str, cursor: str | None = N
 def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
     """From the first unit's beginning or some time within it; months differ in length, so they are counted."""
     end = chosen.now + timedelta(milliseconds=1)
+    before = chart.units - 1
     if chart.unit != "month":
-        return chosen.now - chart.span + chart.step, end
+        return chosen.now - before * STEPS[chart.unit], end
     here = chosen.now.astimezone(zone(chosen.time_zone))
-    year, month = divmod(here.year * 12 + here.month - 1 - 11, 12)
+    year, month = divmod(here.year * 12 + here.month - 1 - before, 12)
     return datetime(year, month + 1, 1, tzinfo=here.tzinfo), end
 
 

@@ -43,7 +43,7 @@ def forget(db: Db, source: str) -> Counter[str]:
     done["events"] = sum(partition.delete_many(where).deleted_count for partition in partitions.spanning())
     done["rejects"] = db["rejects"].delete_many({"source": source}).deleted_count
     for rollups in Rollups.registered(db):
-        if known["forgetting"] and rollups.source.collection == EVENTS:
+        if known["forgetting"] and rollups.config.source == EVENTS:
             start, end = known["forgetting"]
             rebuild_span(rollups, start, end + timedelta(milliseconds=1))
     db["imports"].delete_one({"_id": source})

@@ -67,7 +67,7 @@ def stored(db: Db, level: str) -> dict[tuple[str, datetime], Document]:
 def assert_equal(db: Db, rollups: Rollups) -> None:
     """Every level is right."""
     for step in rollups.steps:
-        zone = "UTC" if step.made_from is None else rollups.source.time_zone
+        zone = "UTC" if step.made_from is None else rollups.config.time_zone
         assert stored(db, step.level) == direct(db, UNITS[step.level], zone), step.level
 
 

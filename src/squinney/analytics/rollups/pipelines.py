@@ -15,6 +15,7 @@ from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 
 Level = Literal["quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly"]
+Finest = Literal["hour", "quarter"]
 
 UNIONS_AT_ONCE = 100
 
@@ -45,17 +46,18 @@ QUARTER_HOURLY: list[Step] = [
 
 
 @dataclass(frozen=True)
-class Source:
-    """Which fields of which events are rolled up, on which calendar.
+class Config:
+    """Which fields of which events are rolled up, on which calendar, as it is stored.
 
     `key` is a field, or several with commas between them. A key of several is a document; what an event lacks is "".
     """
 
-    collection: str
+    source: str
     key: str
     value: str
     time: str
     time_zone: str
+    finest: Finest
 
     @property
     def fields(self) -> list[str]:
@@ -90,10 +92,10 @@ def _name(field: str) -> str:
     return field.replace(".", "_")
 
 
-def slot(date: str, unit: Unit) -> Document:
-    """The whole hour or quarter of UTC that holds a date."""
-    minutes = int(SIZES[unit].total_seconds() // 60)
-    return {"$dateTrunc": {"date": date, "unit": "minute", "binSize": minutes}}
+def slot(config: Config) -> Document:
+    """The whole hour or quarter of UTC that holds an event's time."""
+    minutes = int(SIZES[config.finest].total_seconds() // 60)
+    return {"$dateTrunc": {"date": f"${config.time}", "unit": "minute", "binSize": minutes}}
 
 
 def union(others: Sequence[str], match: Document) -> list[Document]:
@@ -111,22 +113,22 @@ def _union(name: str, stages: list[Document]) -> Document:
     return {"$unionWith": {"coll": name, "pipeline": stages}}
 
 
-def touched(source: Source, unit: Unit, match: Document, others: Sequence[str] = ()) -> list[Document]:
+def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list[Document]:
     """The whole hours or quarters of UTC that some events are in."""
-    match = {**match, source.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(source.time, {})}}
-    return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(f"${source.time}", unit)}}]
+    match = {**match, config.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
+    return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(config)}}]
 
 
 def from_events(
-    source: Source, unit: Unit, found: Sequence[Stretch], run: int, into: str, others: Sequence[str] = ()
+    config: Config, found: Sequence[Stretch], run: int, into: str, others: Sequence[str] = ()
 ) -> list[Document]:
     """Recompute buckets of the finest level from the events, and merge them."""
-    match: Document = {**in_any(source.time, found), **source.countable()}
-    value = f"${source.value}"
+    match: Document = {**in_any(config.time, found), **config.countable()}
+    value = f"${config.value}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
-    whole = all(one.end - one.start == SIZES[unit] for one in found)
-    bucket = slot(f"${source.time}", unit) if whole else lookup(f"${source.time}", found)
-    group = {"$group": {"_id": {"k": source.key_of_event(), "d": bucket}, **sums}}
+    whole = all(one.end - one.start == SIZES[config.finest] for one in found)
+    bucket = slot(config) if whole else lookup(f"${config.time}", found)
+    group = {"$group": {"_id": {"k": config.key_of_event(), "d": bucket}, **sums}}
     return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
 
 
@@ -192,7 +194,7 @@ READ = Query(
 ARRIVED = Pipeline(
     "rollups.arrived",
     "events",
-    stages=lambda since: touched(Source("events", "path", "bytes", "time", "UTC"), "hour", {"arrived": {"$gt": since}}),
+    stages=lambda since: touched(Config("events", "path", "bytes", "time", "UTC", "hour"), {"arrived": {"$gt": since}}),
     example={"since": Timestamp(1_700_000_000, 0)},
     routing="broadcast",
     reason="what arrived lately is spread over all shards",

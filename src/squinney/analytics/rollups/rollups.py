@@ -8,11 +8,11 @@ overwritten by a run older than the one that wrote it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 from zoneinfo import ZoneInfo
 
 from bson.timestamp import Timestamp
@@ -26,7 +26,7 @@ from squinney.analytics.events.partitions import EVENTS, EventPartitions
 from squinney.analytics.hits.increments import again_for_upserts
 from squinney.analytics.rollups import pipelines, stretches
 from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket
-from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Level, Source, Step
+from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Config, Finest, Level, Step
 from squinney.analytics.rollups.stretches import Stretch
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation
@@ -35,7 +35,6 @@ from squinney.mongo.schema import Db, Document
 
 T = TypeVar("T")
 Buckets = dict[Level, set[datetime]]  # when those of each level begin
-Finest = Literal["hour", "quarter"]
 
 # Longer than any write may take: transactions end after 60 s, and the event log's own writes are bounded by 60 s.
 OVERLAP_SECONDS = 90
@@ -87,11 +86,10 @@ class Rollups:
         keys = [("key", part) for part in checks.text(key, "key", most=200).split(",")]
         for field, path in (*keys, ("value", value), ("time", time)):
             checks.text(path, field, most=200, pattern=_PATH)
-        self.source = Source(source, key, value, time, time_zone)
+        self.config = Config(source, key, value, time, time_zone, finest)
         self.where = zone(time_zone)
         if finest not in get_args(Finest):
             raise Invalid("finest must be hour or quarter", field="finest")
-        self._finest = finest
         self.steps = HOURLY if finest == "hour" else QUARTER_HOURLY
         self._overlap_seconds = checks.integer(overlap_seconds, "overlap_seconds", least=0)
         self._partitions = EventPartitions(db, refresh_seconds=0)
@@ -144,7 +142,7 @@ class Rollups:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} are gone; their buckets stay as they are")
         with self._db.client.start_session(causal_consistency=True) as session:
             known, _ = self._begin(session)
-            slots = self._touched({self.source.time: {"$gte": start, "$lt": end}}, session)
+            slots = self._touched({self.config.time: {"$gte": start, "$lt": end}}, session)
             begins = start - timedelta(hours=1)
             found = self._with_stored(slots, max(begins, gone) if gone else begins, end, session)
             return Ran(known["run"], self._recompute(self.steps, found, known["run"], session), moved=False)
@@ -176,7 +174,7 @@ class Rollups:
         """Take the next number; the cluster time of that write is what the watermark will be."""
         self._require_own(self._db[RUNS].find_one({"_id": self.name}))
         self._require_kept()
-        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": self._config()}, **(change or {})}
+        taken = {"$inc": {"run": 1}, "$setOnInsert": {"config": asdict(self.config)}, **(change or {})}
         where = {"_id": self.name} if self._may_begin else {"_id": self.name, "stopped": None}
         known = self._db[RUNS].find_one_and_update(
             where, taken, upsert=self._may_begin, return_document=True, session=session
@@ -193,31 +191,21 @@ class Rollups:
             raise
         return known, began
 
-    def _config(self) -> Document:
-        return {
-            "source": self.source.collection,
-            "key": self.source.key,
-            "value": self.source.value,
-            "time": self.source.time,
-            "time_zone": self.source.time_zone,
-            "finest": self._finest,
-        }
-
     def _require_own(self, known: Document | None) -> None:
-        if known and known["config"] != self._config():
+        if known and known["config"] != asdict(self.config):
             raise Conflict(f"{self.name} rolls up {known['config']}; use another name", field="name")
 
     def _require_arrivals(self) -> None:
         """In a collection of one's own, events without an arrival would never be found."""
-        source = self._db[self.source.collection]
-        if self.source.collection == EVENTS or source.find_one({}, {"_id": 1}) is None:
+        source = self._db[self.config.source]
+        if self.config.source == EVENTS or source.find_one({}, {"_id": 1}) is None:
             return
         if source.find_one({"arrived": {"$type": "timestamp"}}, {"_id": 1}) is None:
-            said = f"the documents of {self.source.collection} have no `arrived`: insert it as Timestamp(0, 0)"
+            said = f"the documents of {self.config.source} have no `arrived`: insert it as Timestamp(0, 0)"
             raise Invalid(said, field="source")
 
     def _require_kept(self) -> None:
-        if self.source.collection == EVENTS and self._partitions.policy().strategy not in ("keep", "rotate"):
+        if self.config.source == EVENTS and self._partitions.policy().strategy not in ("keep", "rotate"):
             raise Conflict("roll-ups need retention that keeps or rotates events: others lose them unseen")
 
     def buckets_of(self, slots: Iterable[datetime]) -> Buckets:
@@ -239,10 +227,10 @@ class Rollups:
 
     def _touched(self, match: Document, session: ClientSession) -> list[datetime]:
         if gone := self.frozen_before():
-            asked = match.get(self.source.time, {})
-            match = {**match, self.source.time: {**asked, "$gte": max(gone, asked.get("$gte", gone))}}
+            asked = match.get(self.config.time, {})
+            match = {**match, self.config.time: {**asked, "$gte": max(gone, asked.get("$gte", gone))}}
         first, *others = self.collections()
-        stages = pipelines.touched(self.source, self.steps[0].unit, match, others)
+        stages = pipelines.touched(self.config, match, others)
         return [row["_id"] for row in self._db[first].aggregate(stages, session=session, allowDiskUse=True)]
 
     def _with_stored(
@@ -282,7 +270,7 @@ class Rollups:
         """From which collection, and how."""
         if step.made_from is None:
             first, *others = self.collections(found[0].start, found[-1].end)
-            return first, pipelines.from_events(self.source, step.unit, found, run, into, others)
+            return first, pipelines.from_events(self.config, found, run, into, others)
         return f"{self.name}.{step.made_from}", pipelines.from_level(found, run, into)
 
     def _move_watermark(self, run: int, began: Timestamp, session: ClientSession) -> bool:
@@ -293,14 +281,14 @@ class Rollups:
     @operation(reads_only=True)
     def collections(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
         """Where the events from `start` to before `end` may be."""
-        if self.source.collection != EVENTS:
-            return [self.source.collection]
+        if self.config.source != EVENTS:
+            return [self.config.source]
         return self._partitions.together(start, end)
 
     @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:
         """Before when raw events are gone, if any are: buckets of the finest level stay as they are there."""
-        return self._partitions.policy(fresh=True).frozen_before if self.source.collection == EVENTS else None
+        return self._partitions.policy(fresh=True).frozen_before if self.config.source == EVENTS else None
 
     # ---- reading ----
 
@@ -317,10 +305,10 @@ class Rollups:
         """
         start, end = rules.checked_range(start, end)
         step = self._step(level)
-        if time_zone is None or time_zone == self.source.time_zone or step.made_from is None:
+        if time_zone is None or time_zone == self.config.time_zone or step.made_from is None:
             found: Iterator[Document] = iter(self._find(level, key, start, end))
         else:
-            _require_whole_offsets(time_zone, self._finest)
+            _require_whole_offsets(time_zone, self.config.finest)
             found = _regrouped(self._find(self.steps[0].level, key, start, end), step.unit, zone(time_zone))
         buckets = [_bucket(document) for document in islice(found, MOST_BUCKETS + 1)]
         if len(buckets) > MOST_BUCKETS:
@@ -329,7 +317,7 @@ class Rollups:
         return buckets
 
     def _find(self, level: Level, key: Any, start: datetime, end: datetime) -> Iterator[Document]:
-        where = pipelines.READ(key=self.source.stored_key(key), start=start, end=end)
+        where = pipelines.READ(key=self.config.stored_key(key), start=start, end=end)
         return iter(self._db[f"{self.name}.{level}"].find(where).sort("_id", 1))
 
     def _step(self, level: Level) -> Step:

@@ -57,16 +57,16 @@ class _Comparison:
     def __init__(self, db: Db, rollups: Rollups) -> None:
         self._db = db
         self._rollups = rollups
-        self._source = rollups.source
+        self._config = rollups.config
         self._frozen = rollups.frozen_before()
         self._watermark = (db[RUNS].find_one({"_id": rollups.name}) or {}).get("watermark") or Timestamp(0, 0)
         self._first, *self._others = rollups.collections()
-        slots = pipelines.touched(self._source, rollups.steps[0].unit, self._match(), self._others)
+        slots = pipelines.touched(self._config, self._match(), self._others)
         self._buckets = rollups.buckets_of(row["_id"] for row in db[self._first].aggregate(slots, allowDiskUse=True))
 
     def _match(self) -> Document:
         times = {"$gte": self._frozen or EARLIEST, "$lt": LATEST}
-        return {**self._source.keyed(), self._source.time: times}
+        return {**self._config.keyed(), self._config.time: times}
 
     def differing(self, step: Step) -> Iterator[Document]:
         """The rows of a level that are not as they should be."""
@@ -90,11 +90,11 @@ class _Comparison:
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
     def _of_events(self, found: Sequence[Stretch]) -> list[Document]:
-        source = self._source
-        match: Document = {"$and": [self._match(), in_any(source.time, found)]}
-        counts = {"$isNumber": f"${source.value}"}
-        value = {"$cond": [counts, f"${source.value}", None]}  # what lost its value has arrived anew all the same
-        bucket = {"k": source.key_of_event(), "d": lookup(f"${source.time}", found)}
+        config = self._config
+        match: Document = {"$and": [self._match(), in_any(config.time, found)]}
+        counts = {"$isNumber": f"${config.value}"}
+        value = {"$cond": [counts, f"${config.value}", None]}  # what lost its value has arrived anew all the same
+        bucket = {"k": config.key_of_event(), "d": lookup(f"${config.time}", found)}
         sums = {
             "total": {"$sum": value},
             "count": {"$sum": {"$cond": [counts, 1, 0]}},

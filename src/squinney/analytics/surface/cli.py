@@ -21,7 +21,7 @@ from squinney.analytics import verify as verify_rollups
 from squinney.analytics.calendar import zone
 from squinney.analytics.events.partitions import Strategy, Unit
 from squinney.analytics.events.retention import LEAST_SECONDS, MOST_BYTES
-from squinney.analytics.rollups.rollups import Finest
+from squinney.analytics.rollups.pipelines import Finest
 from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
 from squinney.analytics.surface.cli_logs import database

@@ -17,7 +17,8 @@ from pymongo.errors import BulkWriteError
 
 from squinney import checks
 from squinney.analytics.events.partitions import EventPartitions, refusals
-from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Finest, Rollups, arrived_since, chunks
+from squinney.analytics.rollups.pipelines import Finest
+from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Rollups, arrived_since, chunks
 from squinney.analytics.visits.documents import VISIT_RUNS, VISITS
 from squinney.errors import Conflict
 from squinney.mongo.connect import operation

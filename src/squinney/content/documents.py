@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from squinney.transactions import PROTOCOL_FIELDS
-
-WITHOUT_MARKERS = dict.fromkeys(PROTOCOL_FIELDS, 0)
-
 
 class Author(TypedDict):
     """Who wrote it: an opaque id, and the name as it was then."""

@@ -305,10 +305,11 @@ def test_chunks_that_a_failover_took_back_are_noticed(photos: Photos, site: Db, 
     """They had been acknowledged by one member only."""
     finish = chunks.ChunkWriter.finish
 
-    def rolled_back(writer: chunks.ChunkWriter, *, sha256: str) -> None:
-        finish(writer, sha256=sha256)
+    def rolled_back(writer: chunks.ChunkWriter) -> str:
+        sha256 = finish(writer)
         if writer._file_id.endswith("-web") == (lost == "web"):
             site["content.assets.chunks"].delete_one({"files_id": writer._file_id})
+        return sha256
 
     with (
         patch.object(chunks.ChunkWriter, "finish", rolled_back),

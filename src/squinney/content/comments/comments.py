@@ -140,14 +140,12 @@ class Comments:
             comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
             kept_from_a_thread = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
             if comment["num_replies"] or kept_from_a_thread:
-                storage.change(discussed, comment, self._tombstone(), counted=-1)
+                nobodys = {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
+                storage.change(discussed, comment, nobodys, counted=-1)
             else:
                 storage.remove(discussed, comment)
 
         self._where_stored(node, attempt)
-
-    def _tombstone(self) -> Document:
-        return {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
 
     def _own(self, comment: Comment | None, slug: str, by: str | None) -> Comment:
         found = self._found(comment, slug)

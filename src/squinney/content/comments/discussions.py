@@ -133,11 +133,6 @@ def own_slug(node_id: str, key: Key) -> str:
     return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest)
 
 
-def random_slug() -> str:
-    """A fresh slug."""
-    return "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
-
-
 def new_comment(
     node_id: str, author: Author, text: str, parent: Comment | None, now: datetime, own: str | None = None
 ) -> Comment:
@@ -149,7 +144,7 @@ def new_comment(
         if parent["slug"].count("/") + 2 > MOST_COMMENT_DEPTH:
             raise LimitReached(f"threads are at most {MOST_COMMENT_DEPTH} deep", limit=MOST_COMMENT_DEPTH)
         now = max(now, _stamped_at(parent) + timedelta(microseconds=1))
-    own = own or random_slug()
+    own = own or "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
     comment_id = f"{now.strftime(STAMP)}:{own}"
     return {
         "_id": comment_id,

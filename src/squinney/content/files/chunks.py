@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -39,6 +40,7 @@ class ChunkWriter:
         self._batch: list[Document] = []
         self._number = 0
         self._length = 0
+        self._digest = hashlib.sha256()
         self.wanted = chunk_bytes
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="chunks")
         self._sent: Future[None] | None = None
@@ -53,6 +55,7 @@ class ChunkWriter:
 
     def write(self, data: bytes) -> None:
         """Take bytes; pieces of `wanted` bytes each are stored without being copied."""
+        self._digest.update(data)
         while data:
             piece, data = (data, b"") if len(data) <= self.wanted else (data[: self.wanted], data[self.wanted :])
             self._pieces.append(piece)
@@ -82,13 +85,14 @@ class ChunkWriter:
         if self._sent is not None:
             self._sent.result()
 
-    def finish(self, *, sha256: str) -> None:
-        """Write what is left and, when all chunks have arrived, the `files` document."""
+    def finish(self) -> str:
+        """Write what is left and, when all chunks have arrived, the `files` document; returns the file's SHA-256."""
         if self._pieces:
             self._end_chunk()
         if self._batch:
             self._send()
         self._wait()
+        sha256 = self._digest.hexdigest()
         file = {
             "_id": self._file_id,
             "filename": "",
@@ -99,3 +103,4 @@ class ChunkWriter:
         }
         with operation(SEND_SECONDS):
             self._files.insert_one(file)
+        return sha256

@@ -78,7 +78,7 @@ class Receiver:
 
     def _store(self, stream: Stream, head: bytes, type_: str, most: int, announced: bool) -> tuple[int, str, str]:
         """Its length, the digest of what came if one was announced, and of what is stored: a video loses its notes."""
-        length, stored = 0, hashlib.sha256()
+        length = 0
         video = without_place(type_)
         received = hashlib.sha256() if video and announced else None
         with self._writer(self.file_id, type_) as writer:
@@ -89,17 +89,13 @@ class Receiver:
                     raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
                 if received:
                     received.update(piece)
-                kept = video.feed(piece) if video else piece
-                stored.update(kept)
-                writer.write(kept)
+                writer.write(video.feed(piece) if video else piece)
                 self._beat()
                 piece = stream.read(writer.wanted)
             if video:
-                kept = video.finish()
-                stored.update(kept)
-                writer.write(kept)
-            writer.finish(sha256=stored.hexdigest())
-        return length, (received or stored).hexdigest(), stored.hexdigest()
+                writer.write(video.finish())
+            stored = writer.finish()
+        return length, received.hexdigest() if received else stored, stored
 
     def _writer(self, file_id: str, type_: str) -> ChunkWriter:
         about = {"content_type": type_, "locked": self.upload_id}
@@ -110,10 +106,9 @@ class Receiver:
         with operation(60), bucket.open_download_stream(self.file_id) as original:
             found = media.picture(original)
         self._has_web = True
-        digest = hashlib.sha256(found.web).hexdigest()
         with self._writer(web_id(self.file_id), found.web_type) as writer:
             writer.write(found.web)
-            writer.finish(sha256=digest)
+            digest = writer.finish()
         self._require_all_chunks(web_id(self.file_id), len(found.web))
         self._beat(now=True)
         web = {

@@ -10,7 +10,7 @@ from typing import Any
 from squinney import checks
 from squinney.content.nodes import queries
 from squinney.content.nodes.documents import MOST_DEPTH, Access, Node
-from squinney.errors import Forbidden, Invalid
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 
 DEFAULT_ACCESS: Access = {"read": ["everyone"], "edit": ["role:editor", "role:admin"]}
@@ -110,8 +110,3 @@ def is_published(metadata: Mapping[str, Any], now: datetime) -> bool:
     """Whether its time has come."""
     published = metadata["published"]
     return published is not None and published <= now
-
-
-def forbid(what: str) -> Forbidden:
-    """The refusal of an edit by somebody who may only read."""
-    return Forbidden(f"you may not {what} this")

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
 from squinney.content.comments.documents import Comment, Discussion
-from squinney.content.documents import WITHOUT_MARKERS, Author
+from squinney.content.documents import Author
 from squinney.mongo.schema import Collection, Index
+from squinney.transactions import PROTOCOL_FIELDS
 
 NODES = "content.nodes"
 REVISIONS = "content.revisions"
@@ -15,7 +16,7 @@ REVISIONS = "content.revisions"
 MOST_DEPTH = 20
 MOST_TEXT = 500_000
 MOST_TAGS = 50
-WITHOUT_COMMENTS = {"metadata.comments": 0, **WITHOUT_MARKERS}
+WITHOUT_COMMENTS = {"metadata.comments": 0, **dict.fromkeys(PROTOCOL_FIELDS, 0)}
 
 
 class Access(TypedDict):

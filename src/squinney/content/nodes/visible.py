@@ -11,7 +11,7 @@ from squinney.content.nodes import access as access_rules
 from squinney.content.nodes import queries, rules
 from squinney.content.nodes.access import Viewer
 from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node
-from squinney.errors import LimitReached
+from squinney.errors import Forbidden, LimitReached
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, page, page_of_those
@@ -133,7 +133,7 @@ class VisibleNodes:
         if viewer.may("edit", access, current):
             return current
         self.shown(current, access, viewer)
-        raise access_rules.forbid("edit")
+        raise Forbidden("you may not edit this")
 
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
         """The node under which the viewer may create, as it is now.
@@ -145,7 +145,7 @@ class VisibleNodes:
         if not viewer.may("edit", access, above):
             if above:
                 self.shown(above, access, viewer)
-            raise access_rules.forbid("add to")
+            raise Forbidden("you may not add to this")
         if above and len(self.ancestors(above)) + 2 > MOST_DEPTH:
             raise LimitReached(f"nodes are at most {MOST_DEPTH} deep", limit=MOST_DEPTH)
         return above

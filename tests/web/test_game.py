@@ -91,6 +91,7 @@ def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> 
     hook.locator("summary").click()
     hook.get_by_role("button", name="Wield").click()
     expect(worn.locator("div", has_text="both hands")).to_contain_text("+2 boat hook")
+    expect(worn).not_to_contain_text("right hand")
     hat.locator("summary").click()
     hat.get_by_role("button", name="Wear").click()
     expect(worn.locator("div", has_text="head")).to_contain_text("+1 oilskin hat")

@@ -350,9 +350,15 @@ TOGETHER = [
     ),
     _group(
         "a run goes at once only where nobody has its documents",
-        "if self._free and not self._waiting and self._in_flight.isdisjoint(run.documents):",
-        "if self._free and not self._waiting:",
+        "if self._may_start(1) and not self._waiting and self._in_flight.isdisjoint(run.documents):",
+        "if self._may_start(1) and not self._waiting:",
         "test_nobody_overtakes_who_waits_for_the_same_document",
+    ),
+    _group(
+        "beside many in flight a run waits for company",
+        "(self._runs_in_flight < SLOTS or waiting >= self._runs_in_flight)",
+        "True",
+        "test_beside_many_in_flight_a_run_waits_until_as_many_wait",
     ),
     _group(
         "nobody overtakes who waits for the same document",

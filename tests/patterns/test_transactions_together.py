@@ -25,7 +25,7 @@ from tests.sizes import a_tenth_of
 from squinney import transactions
 from squinney.errors import Conflict, SquinneyError, Unavailable
 from squinney.mongo import schema
-from squinney.mongo.connect import client_for
+from squinney.mongo.connect import client_for, operation
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.commands import is_write
@@ -172,6 +172,42 @@ def test_a_run_that_waits_for_nobody_goes_at_once_and_alone(jars: Db, mongod: Em
         waiting = add(runs(move("b", "c", 1))[0])
         assert not waiting.done()
     assert waiting.result().id
+
+
+def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db) -> None:
+    """Else each that comes while others are under way would be a transaction of its own."""
+    queue, sent = group_commit.Queue(jars), []
+    may_end = {name: threading.Event() for name in "abcd"}
+
+    def send(group: Sequence[group_commit.Run], _: Any) -> None:
+        sent.append(len(group))
+        assert may_end[max(group[0].documents)[0]].wait(10)
+
+    def wait_for(true: Callable[[], bool]) -> None:
+        until = time.monotonic() + 10
+        while not true():
+            assert time.monotonic() < until
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(10) as pool:
+
+        def come(*documents: str) -> None:
+            before = len(sent), len(queue._waiting)
+            run = group_commit.Run(None, [], frozenset(documents))
+            pool.submit(operation(30)(queue.commit), run, send)
+            wait_for(lambda: (len(sent), len(queue._waiting)) != before)
+
+        for documents in (["a"], ["b"], ["a", "c1"], ["a", "c2"], ["a", "c3"]):
+            come(*documents)
+        may_end["a"].set()
+        wait_for(lambda: sent == [1, 1, 3])  # so four are in flight, and a slot is free
+        for name in ("d1", "d2", "d3"):
+            come(name)
+        assert sent == [1, 1, 3]
+        come("d4")
+        wait_for(lambda: sent == [1, 1, 3, 4])
+        for event in may_end.values():
+            event.set()
 
 
 def test_nobody_overtakes_who_waits_for_the_same_document(jars: Db, mongod: Embedded) -> None:
@@ -444,7 +480,7 @@ def by_notes(db: Db) -> dict[str, int]:
 CHILD = """
 import sys, threading
 from random import Random
-from squinney.mongo.connect import client_for
+from squinney.mongo.connect import client_for, operation
 from squinney.transactions import Transactions
 from tests.patterns.test_transactions_together import move
 uri, name, app = sys.argv[1:]

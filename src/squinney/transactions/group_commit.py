@@ -1,9 +1,10 @@
 """Group commit: native runs that wait for each other in one process go out as one MongoDB transaction.
 
-A few transactions are in flight at a time. A run that finds room, and its documents in none of them, goes at once and
-alone. Others queue. When a transaction ends, the first in the queue sends all that can go with it: every run's steps in
-the order of the queue, one commit for all. Steps touch one document each, and in each collection they happen in that
-order, so the outcome is that of the runs one after the other, and a run may rest on what the one before it did.
+A few transactions are in flight at a time. A run that finds few others in flight, and its documents in none of them,
+goes at once and alone. Others queue. When a transaction ends, or as many wait as are in flight, the first in the queue
+sends all that can go with it: every run's steps in the order of the queue, one commit for all. Steps touch one document
+each, and in each collection they happen in that order, so the outcome is that of the runs one after the other, and a
+run may rest on what the one before it did.
 
 It is a courtesy only. What is right is decided by guards and transactions: whatever fails in a group is tried again by
 each run alone, whoever has waited for long goes ahead, and other processes need not know of it.
@@ -104,6 +105,7 @@ class Queue:
         self._db = db
         self._lock = Lock()
         self._free = SLOTS
+        self._runs_in_flight = 0
         self._in_flight: set[Any] = set()
         self._waiting: list[Run] = []
 
@@ -130,7 +132,7 @@ class Queue:
     def _enter(self, run: Run) -> None:
         """Come back when the run leads its group, or its group ended, or it has waited long enough."""
         with self._lock:
-            if self._free and not self._waiting and self._in_flight.isdisjoint(run.documents):
+            if self._may_start(1) and not self._waiting and self._in_flight.isdisjoint(run.documents):
                 self._start(Group([run]))
                 return
         run.told = Event()
@@ -140,8 +142,14 @@ class Queue:
             self._start_those_who_can()
         self._wait(run)
 
+    def _may_start(self, waiting: int) -> bool:
+        """Whether a transaction is to start for so many. Beside many runs in flight, a few wait for more to come: a
+        transaction takes the server and the driver as long as several runs in it.
+        """
+        return self._free > 0 and (self._runs_in_flight < SLOTS or waiting >= self._runs_in_flight)
+
     def _start_those_who_can(self) -> None:
-        while self._free and (group := self._next()).runs:
+        while self._may_start(len(self._waiting)) and (group := self._next()).runs:
             self._start(group)
             group.runs[0].told.set()
 
@@ -149,6 +157,7 @@ class Queue:
         for run in group.runs:
             run.group = group
         self._free -= 1
+        self._runs_in_flight += len(group.runs)
         self._in_flight |= group.documents
 
     def _next(self) -> Group:
@@ -203,6 +212,7 @@ class Queue:
             if first is not run:
                 return
             self._free += 1
+            self._runs_in_flight -= len(run.group.runs)
             self._in_flight -= run.group.documents
             self._start_those_who_can()
         for other in others:

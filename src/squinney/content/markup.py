@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from squinney import checks
 from squinney.content.nodes.documents import MOST_TEXT
 from squinney.errors import Invalid
 
@@ -32,23 +31,11 @@ COMMENT = Most(lines=2_500, marks=2_000, cells=0)
 COSTLY = 1_000
 
 
-def checked_page(text: object, field: str) -> str:
-    """A page's text, short and simple enough to be shown.
+def checked(text: str, field: str, most: Most) -> str:
+    """A text, simple enough to be shown.
 
     Raises: `Invalid` naming the limit.
     """
-    return _checked(checks.text(text, field, most=MOST_TEXT), field, PAGE)
-
-
-def checked_comment(text: str, field: str) -> str:
-    """A comment's text, simple enough to be shown.
-
-    Raises: `Invalid` naming the limit.
-    """
-    return _checked(text, field, COMMENT)
-
-
-def _checked(text: str, field: str, most: Most) -> str:
     for what, limit, found in _counts(text, most):
         if found > limit:
             raise Invalid(f"{field} may have at most {limit} {what}; this has {found}", field=field, limit=limit)

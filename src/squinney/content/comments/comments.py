@@ -129,7 +129,7 @@ class Comments:
 
     @operation(30)
     def delete(self, node: Node | str, slug: str, *, by: str | None = None) -> None:
-        """Delete a comment. One with replies keeps its discussed, without its text and author.
+        """Delete a comment. One with replies keeps its place, without its text and author.
 
         Atomic: as `post`.
         After a crash: as `post`.
@@ -365,4 +365,4 @@ def _as_discussed(node: Any) -> DiscussedNode | None:
 def checked_text(text: Any) -> str:
     """A comment's text: something to read, of at most ten thousand characters."""
     said = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
-    return markup.checked_comment(said, "text")
+    return markup.checked(said, "text", markup.COMMENT)

@@ -72,12 +72,12 @@ class People:
         while batch := list(islice(some, BATCH)):
             live = conversion.epochs_of(self._db, {stored["node_id"] for stored in batch})
             for stored in batch:
-                discussed = {field: stored[field] for field in ("_id", "node_id", name, "epoch")}
-                yield stored, None if live.get(stored["node_id"]) == stored["epoch"] else (collection, discussed)
+                where = {field: stored[field] for field in ("_id", "node_id", name, "epoch")}
+                yield stored, None if live.get(stored["node_id"]) == stored["epoch"] else (collection, where)
 
     @operation(300)
     def erase(self, author_id: str) -> Counter[str]:
-        """Delete every comment of a person: those with replies keep their discussed, without text and name.
+        """Delete every comment of a person: those with replies keep their place, without text and name.
 
         Pages that they wrote, and versions that they saved, stay, as nobody's; so do their decisions on flags.
 
@@ -112,11 +112,11 @@ class People:
         ]
         return sum(change.modified_count for change in changes)
 
-    def _drop(self, collection: str, discussed: Document) -> int:
+    def _drop(self, collection: str, where: Document) -> int:
         """Nobody's any more: the document goes, a page whole. Unless a conversion has made it somebody's just now."""
-        if not conversion.disown(self._db, discussed["node_id"], discussed["epoch"]):
+        if not conversion.disown(self._db, where["node_id"], where["epoch"]):
             return 0
-        return self._db[collection].delete_one(discussed).deleted_count
+        return self._db[collection].delete_one(where).deleted_count
 
     def _erase(self, comment: Document) -> int:
         try:

@@ -108,7 +108,7 @@ def checked_detail(type_: str, detail: Any) -> Document:
         raise Invalid(f"{field}: {first['msg']}", field=field) from None
     for name, value in model:
         checks.text(value, f"detail.{name}", most=MOST_TEXT)
-    markup.checked_page(model.text, "detail.text")  # type: ignore[attr-defined]
+    markup.checked(model.text, "detail.text", markup.PAGE)  # type: ignore[attr-defined]
     return model.model_dump()
 
 

@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from squinney.content import EditConflict, Node, Nodes, Viewer, markup
+from squinney.content import EditConflict, Node, Nodes, Viewer
 from squinney.content.nodes import merging, render
-from squinney.content.nodes.rules import TYPES, checked_tags
+from squinney.content.nodes.rules import TYPES, checked_detail, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.dependencies import Albums, Tree
 from squinney.content.surface.folder_plan import slug_of
@@ -177,8 +177,8 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 @COMPUTING
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it; what could not be saved is refused with the same words."""
-    checked = markup.checked_page(text, "detail.text")
-    return JSONResponse({"html": render.markdown(checked, elsewhere=processes_of(request))})
+    checked = checked_detail("basic-page", {"text": text})
+    return JSONResponse({"html": render.markdown(checked["text"], elsewhere=processes_of(request))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)

@@ -17,6 +17,7 @@ _attempt = guards_of("squinney.transactions.attempts", _TESTS)
 _group = guards_of("squinney.transactions.group_commit", "tests/patterns/test_transactions_together.py")
 _keyed = guards_of("squinney.transactions.keyed", _TESTS)
 _verdict = guards_of("squinney.transactions.verdicts", _TESTS)
+_constraint = guards_of("squinney.transactions.constraints", "tests/patterns/test_modes_in_odd_places.py")
 _orphan = guards_of("squinney.transactions.orphans", "tests/systems/ledger/test_repair.py")
 
 STEPS = [
@@ -332,6 +333,12 @@ AROUND = [
         '        db[step.name].delete_one({"_id": holder["_id"], "txn_stub": stub})\n        return False\n',
         "        return True\n",
         "test_a_stub_that_came_too_late_blocks_nobody",
+    ),
+    _constraint(
+        "a shared give that a validator could refuse is native",
+        "if not known.plain or any(_may_be_refused(step, known.validator) for step in steps):",
+        "if not known.plain:",
+        "test_both_modes_do_the_same",
     ),
     _orphan(
         "a marker whose run is open is no orphan",

@@ -189,7 +189,7 @@ def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates
         may_overshoot=True,
         refused=No,
     )
-    verdicts.refuse_if_decided(crates, fill)
+    assert verdicts.refusal_of(crates, fill) is None
     Transactions(crates, mode).run("try", [fill])
     assert crates.crates.find_one({"_id": 9})["beans"] == 51
 

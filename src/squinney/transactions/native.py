@@ -82,7 +82,8 @@ def _refuse_if_decided(db: Db, unmatched: Unmatched, lonely: int) -> int:
     """
     step = unmatched.step
     if not unmatched.duplicate:
-        verdicts.refuse_if_decided(db, step)
+        if refusal := verdicts.refusal_of(db, step):
+            raise refusal
         return 0
     if verdicts.refuse_if_taken(db, step, unmatched.duplicate):
         return 0

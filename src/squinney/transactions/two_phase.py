@@ -20,7 +20,7 @@ from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import DocumentTooLarge, OperationFailure, PyMongoError
 
-from squinney.errors import SquinneyError, Unavailable
+from squinney.errors import Unavailable
 from squinney.mongo.connect import after, is_away, seconds_left, server_now
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import attempts, native, records, recovery, steps, verdicts
@@ -155,9 +155,7 @@ def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: f
     where, update = steps.prepare_filter(step, txn, deadline), steps.prepare_update(step, txn)
     tries = Tries(until - time.monotonic())
     while not db[step.name].update_one(where, update).matched_count:
-        try:
-            verdicts.refuse_if_decided(db, step)
-        except SquinneyError as refusal:
+        if refusal := verdicts.refusal_of(db, step):
             raise Refused from refusal
         if server_now(db) >= deadline:
             raise TimedOut(TOO_LATE)

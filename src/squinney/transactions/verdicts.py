@@ -8,24 +8,25 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from squinney.errors import SquinneyError
 from squinney.mongo.paths import value_at
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import records
 from squinney.transactions.steps import AT_REST, Step, identity_of
 
 
-def refuse_if_decided(db: Db, step: Step) -> None:
-    """Raise the step's error, if its guard fails however the undecided runs on its document end."""
+def refusal_of(db: Db, step: Step) -> SquinneyError | None:
+    """The step's error, if its guard fails however the undecided runs on its document end."""
     if failing := db[step.name].find_one({**step.place, "$nor": [step.condition], **AT_REST}):
-        raise step.refusal(failing)
+        return step.refusal(failing)
     document = db[step.name].find_one(step.place)
     if document is None:
-        raise step.refusal(None)
-    if step.shared and document.get("txns") and document.get("txn_lock") is None:
-        _refuse_even_at_best(db, step, document)
+        return step.refusal(None)
+    goes_beside = step.shared and document.get("txns") and document.get("txn_lock") is None
+    return step.refusal(document) if goes_beside and not _may_fit(db, step, document) else None
 
 
-def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
+def _may_fit(db: Db, step: Step, document: Document) -> bool:
     """Shared takes that are undone and gives that are done can only help the guard of a shared take: if all of them do
     not, nothing will. A limit that gives may overshoot they can only pass.
     """
@@ -33,14 +34,13 @@ def _refuse_even_at_best(db: Db, step: Step, document: Document) -> None:
     for txn in document["txns"]:
         record = records.open_run(db, txn)
         if record is None or record["state"] == "tombs":  # it ended just now
-            return
+            return True
         for change in _what_may_come(record, step):
             at_best.update(change)
     taken = (step.take or {}).get("$inc", {})
     added = ({"$set": {path: {"$add": [f"${path}", n]}}} for path, n in at_best.items() if path in taken)
     fits: list[Document] = [{"$documents": [{"$literal": document}]}, *added, {"$match": step.condition}]
-    if not list(db.aggregate([*fits, {"$project": {"_id": 1}}])):
-        raise step.refusal(document)
+    return bool(list(db.aggregate([*fits, {"$project": {"_id": 1}}])))
 
 
 def _what_may_come(record: Document, step: Step) -> Iterator[dict[str, int]]:

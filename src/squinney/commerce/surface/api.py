@@ -68,6 +68,7 @@ router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPa
 
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
+KEY_ERRORS: list[type[Any]] = [KeyReused, StillRunning, Busy]
 
 
 # ---- products ----
@@ -145,11 +146,7 @@ def get_stock(shop: ShopDep, sku: str) -> Any:
     return shop.inventory.level(sku)
 
 
-@router.post(
-    "/stock/{sku:path}/receipts",
-    response_model=StockModel,
-    responses=responses(UnknownProduct, KeyReused, StillRunning, Busy),
-)
+@router.post("/stock/{sku:path}/receipts", response_model=StockModel, responses=responses(UnknownProduct, *KEY_ERRORS))
 def receive_stock(shop: ShopDep, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
     """Add units that arrived."""
     return shop.inventory.receive(sku, body.qty, reason=body.reason, key=key)
@@ -158,7 +155,7 @@ def receive_stock(shop: ShopDep, sku: str, body: Receipt, key: IdempotencyKey) -
 @router.post(
     "/stock/{sku:path}/adjustments",
     response_model=StockModel,
-    responses=responses(UnknownProduct, InadequateInventory, KeyReused, StillRunning, Busy),
+    responses=responses(UnknownProduct, InadequateInventory, *KEY_ERRORS),
 )
 def adjust_stock(shop: ShopDep, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
     """Correct the count."""
@@ -235,7 +232,7 @@ def remove_category(shop: ShopDep, slug: str, children: Children = "refuse") -> 
 
 # ---- carts ----
 
-LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, InadequateInventory, CartLimit]
+LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, InadequateInventory, CartLimit, *KEY_ERRORS]
 
 
 @router.get("/carts", response_model=page_of(CartModel), responses=responses())
@@ -246,7 +243,7 @@ def list_carts(
     return signed_page(shop.carts.all(status, cursor=cursor, limit=limit), signed)
 
 
-@router.post("/carts", status_code=201, response_model=CartModel, responses=responses(KeyReused, StillRunning, Busy))
+@router.post("/carts", status_code=201, response_model=CartModel, responses=responses(*KEY_ERRORS))
 def new_cart(shop: ShopDep, body: NewCart, key: IdempotencyKey) -> Any:
     """An empty cart."""
     return shop.carts.new(currency=body.currency, customer=body.customer, key=key)
@@ -261,28 +258,20 @@ def get_cart(shop: ShopDep, cart_id: str) -> Any:
 @router.post(
     "/carts/{cart_id}/items",
     response_model=CartModel,
-    responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency, KeyReused, StillRunning, Busy),
+    responses=responses(*LINE_ERRORS, UnknownProduct, WrongCurrency),
 )
 def add_item(shop: ShopDep, cart_id: str, body: LineModel, key: IdempotencyKey) -> Any:
     """Reserve units of a product for the cart."""
     return shop.carts.add_item(cart_id, body.sku, body.qty, key=key)
 
 
-@router.put(
-    "/carts/{cart_id}/items/{sku:path}",
-    response_model=CartModel,
-    responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
-)
+@router.put("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS))
 def set_quantity(shop: ShopDep, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
     """Make a line say so many; 0 removes it."""
     return shop.carts.set_quantity(cart_id, sku, body.qty, key=key)
 
 
-@router.delete(
-    "/carts/{cart_id}/items/{sku:path}",
-    response_model=CartModel,
-    responses=responses(*LINE_ERRORS, KeyReused, StillRunning, Busy),
-)
+@router.delete("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS))
 def remove_item(shop: ShopDep, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
     """Give a line's goods back."""
     return shop.carts.remove_item(cart_id, sku, key=key)
@@ -329,12 +318,7 @@ def list_orders(shop: ShopDep, signed: Signing, customer: Text = None, cursor: C
     return signed_page(shop.orders.by_customer(customer, cursor=cursor, limit=limit), signed)
 
 
-@router.post(
-    "/orders",
-    status_code=201,
-    response_model=OrderModel,
-    responses=responses(OrderLimit, KeyReused, StillRunning, Busy),
-)
+@router.post("/orders", status_code=201, response_model=OrderModel, responses=responses(OrderLimit, *KEY_ERRORS))
 def place_order(shop: ShopDep, body: NewOrder, key: IdempotencyKey) -> Any:
     """Make an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]

@@ -334,15 +334,7 @@ def get_order(shop: ShopDep, order_id: str) -> Any:
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
 def add_order_line(shop: ShopDep, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
     """Add a line, or to the line that is there."""
-    return shop.orders.add_or_increase(
-        order_id,
-        body.sku,
-        body.price,
-        body.qty,
-        title=body.title or "",
-        currency=body.currency,
-        key=key,
-    )
+    return shop.orders.add_or_increase(order_id, **body.model_dump(exclude_none=True), key=key)
 
 
 @router.put(

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from squinney.content.comments.comments import Comments
 from squinney.content.comments.documents import Comment
@@ -16,6 +17,7 @@ from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS
 from squinney.content.repair import find_problems
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import all_items
 
 SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -88,12 +90,8 @@ def _broken_histories(db: Db) -> Iterator[str]:
 def _comments(db: Db) -> Iterator[Comment]:
     comments = Comments(db)
     for node in db[NODES].find({"metadata.discussion": {"$ne": None}}, {"_id": 1}):
-        cursor = None
-        while True:
-            page = comments.page(node["_id"], cursor, 200)
-            yield from (comment for comment in page.items if not comment.get("deleted"))
-            if (cursor := page.next) is None:
-                break
+        found = all_items(partial(comments.page, node["_id"], limit=200))
+        yield from (comment for comment in found if not comment.get("deleted"))
 
 
 def _lost_comments(db: Db, said: Counter[str]) -> Iterator[str]:

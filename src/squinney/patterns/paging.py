@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
@@ -89,6 +89,16 @@ def cut(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
     """The page that `limit + 1` found documents make: the extra one only says that there is more."""
     items = found[:limit]
     return Page(items, cursor_after(sort, items[-1]) if len(found) > limit else None)
+
+
+def all_items(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """Every item of a list, whose pages `read` gives by their cursors."""
+    cursor = None
+    while True:
+        found = read(cursor)
+        yield from found.items
+        if (cursor := found.next) is None:
+            return
 
 
 def page_of_those(

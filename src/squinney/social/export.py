@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import all_items
 from squinney.social import queries, reading
 from squinney.social.graph import own_part
 
@@ -34,9 +35,5 @@ def _own_side(edge: Document) -> Document:
 
 def _notices(db: Db, user: str) -> Iterator[Document]:
     """As they read them: a notice of what they may not see says who wrote what."""
-    cursor = None
-    while True:
-        page = reading.notices(db, user, cursor, AT_ONCE)
-        yield from (dict(notice) for notice in page.items)
-        if (cursor := page.next) is None:
-            return
+    found = all_items(lambda cursor: reading.notices(db, user, cursor, AT_ONCE))
+    return (dict(notice) for notice in found)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from squinney.errors import Conflict, Forbidden, LimitReached, NotFound, Unavailable
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
+from squinney.patterns.paging import all_items
 from squinney.social import rules
 from squinney.social.documents import CIRCLES, PUBLIC
 from squinney.social.network import Network
@@ -123,11 +124,4 @@ def _wrong_news(db: Db, posts: list[Document]) -> str:
 
 
 def _all_news(network: Network, me: str) -> list[str]:
-    found: list[str] = []
-    cursor = None
-    while True:
-        page = network.news(me, cursor=cursor, limit=100)
-        found += [post["id"] for post in page.items]
-        cursor = page.next
-        if cursor is None:
-            return found
+    return [post["id"] for post in all_items(lambda cursor: network.news(me, cursor=cursor, limit=100))]

@@ -13,6 +13,7 @@ from squinney.content.surface import links
 from squinney.content.surface.folder import ASSET
 from squinney.content.surface.folder_plan import INDEX
 from squinney.content.surface.front_matter import notes_of, written, written_notes
+from squinney.patterns.paging import all_items
 
 EXTENSIONS = {
     "image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp",
@@ -74,12 +75,7 @@ class _Export:
             yield child, next(iter(_names(child)), ""), folder / inner if has_folder else None
 
     def _all(self, parent: Node | None) -> Iterator[Node]:
-        cursor = None
-        while True:
-            page = self._nodes.children(parent, cursor=cursor, limit=200)
-            yield from page.items
-            if (cursor := page.next) is None:
-                return
+        return all_items(lambda cursor: self._nodes.children(parent, cursor=cursor, limit=200))
 
     def _write_picture(self, node: Node, path: Path) -> None:
         with path.open("wb") as file:

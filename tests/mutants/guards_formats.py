@@ -36,13 +36,13 @@ GUARDS = [
         "        if False:",
         "test_a_cut_within_the_name_is_seen",
     ),
-    _parse(
+    _layout(
         "a virtual host may come first",
-        '    "vhost_combined": VHOST_COMBINED,\n',
+        '    "vhost_combined": Layout(f"%v {_COMBINED}", name="vhost_combined"),',
         "",
         "test_a_line_is_told_and_read",
     ),
-    _parse("AWS's formats are told", '    "alb": ALB,\n    "elb": parse_elb,\n', "", "test_a_line_is_told_and_read"),
+    _parse("AWS's formats are told", '"elb": parse_elb, ', "", "test_a_line_is_told_and_read"),
     _line(
         "the site of a load balancer's line is in its request",
         '        event.setdefault("site", site_of(site))\n',

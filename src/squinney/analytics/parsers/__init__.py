@@ -7,17 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from squinney.analytics.errors import UnknownFormat
 from squinney.analytics.parsers.caddy import parse_caddy
 from squinney.analytics.parsers.fields import FIELDS, FieldMap, json_object
-from squinney.analytics.parsers.layouts import (
-    ALB,
-    COMBINED,
-    COMMON,
-    S3,
-    VHOST_COMBINED,
-    VHOST_COMMON,
-    Layout,
-    is_layout,
-    parse_elb,
-)
+from squinney.analytics.parsers.layouts import LAYOUTS, Layout, is_layout, parse_elb
 from squinney.analytics.parsers.lines import Malformed
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
@@ -26,17 +16,7 @@ from squinney.mongo.schema import Document
 # None is for a line that is no event and not meant to be one.
 Parser = Callable[[str], Document | None]
 
-FORMATS: dict[str, Parser] = {
-    "combined": COMBINED,
-    "vhost_combined": VHOST_COMBINED,
-    "common": COMMON,
-    "vhost_common": VHOST_COMMON,
-    "s3": S3,
-    "alb": ALB,
-    "elb": parse_elb,
-    "caddy": parse_caddy,
-    "json": FieldMap(),
-}
+FORMATS: dict[str, Parser] = {**LAYOUTS, "elb": parse_elb, "caddy": parse_caddy, "json": FieldMap()}
 DETECTED = tuple(FORMATS)
 # The combined format by another name, for which people look: nginx's default, and its `main` with one field more.
 NAMES = (*FORMATS, "w3c", "nginx", "traefik")

@@ -188,25 +188,25 @@ def _since_1970(text: str, unit: int) -> datetime:
 
 _COMMON = '%h %l %u %t "%r" %>s %b'
 _COMBINED = f'{_COMMON} "%{{Referer}}i" "%{{User-Agent}}i"'
-COMMON = Layout(_COMMON, name="common")
-COMBINED = Layout(_COMBINED, name="combined")
-# Debian's other_vhosts_access.log has the port behind the virtual host.
-VHOST_COMMON = Layout(f"%v {_COMMON}", name="vhost_common")
-VHOST_COMBINED = Layout(f"%v {_COMBINED}", name="vhost_combined")
-
 # Fields that only newer logs have are left to what may stand behind a line.
 _ELB = (
     "$time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
     ' $body_bytes_sent "$request"'
 )
+_S3 = (
+    "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
+    ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"'
+)
+LAYOUTS = {
+    "combined": Layout(_COMBINED, name="combined"),
+    "vhost_combined": Layout(f"%v {_COMBINED}", name="vhost_combined"),  # Debian's other_vhosts_access.log
+    "common": Layout(_COMMON, name="common"),
+    "vhost_common": Layout(f"%v {_COMMON}", name="vhost_common"),
+    "s3": Layout(_S3, name="s3"),
+    "alb": Layout(f'$type {_ELB} "$http_user_agent"', name="alb", absolute=True),
+}
 ELB = Layout(_ELB, name="elb", absolute=True)
 ELB_WITH_AGENT = Layout(f'{_ELB} "$http_user_agent"', name="elb", absolute=True)
-ALB = Layout(f'$type {_ELB} "$http_user_agent"', name="alb", absolute=True)
-S3 = Layout(
-    "$owner $server_name [$time_local] $remote_addr $remote_user $request_id $operation $key"
-    ' "$request" $status $error $body_bytes_sent $size $total $turn "$http_referer" "$http_user_agent"',
-    name="s3",
-)
 
 
 def parse_elb(line: str) -> Document:

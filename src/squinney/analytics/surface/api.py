@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -15,9 +15,8 @@ from squinney.analytics.events.partitions import Failure
 from squinney.analytics.hits.documents import LONGEST_PAGE
 from squinney.analytics.hits.increments import MOST_HITS
 from squinney.analytics.rollups.documents import Bucket
-from squinney.analytics.rollups.pipelines import Level
 from squinney.analytics.surface.downloads import series_as_csv
-from squinney.errors import Invalid, LimitReached
+from squinney.errors import LimitReached
 from squinney.http.answers import answer, list_of, page_of, signed_page
 from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
@@ -217,8 +216,6 @@ def read_rollup(
     time_zone: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Any:
     """A path's buckets: how many requests, and how many bytes."""
-    if level not in get_args(Level):
-        raise Invalid(f"level must be one of {', '.join(get_args(Level))}", field="level")
     return rollups.read(level, key, start, end, time_zone=time_zone)  # type: ignore[arg-type]
 
 

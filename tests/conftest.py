@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from squinney.identity import passwords
 from squinney.mongo.connect import client_for
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db, Document
 from squinney.testing.children import preload
+from tests.passwords import REPLACED
 
 SHARE_MUCH = ("tests/web/", "tests/cluster/", "tests/test_queries.py")
 
@@ -91,3 +93,10 @@ def failing(own_mongod: Embedded) -> Callable[..., AbstractContextManager[None]]
                 control.admin.command({**configure, "mode": "off"})
 
     return failing
+
+
+@pytest.fixture
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords that cost little to hash."""
+    for name, replacement in REPLACED.items():
+        monkeypatch.setattr(passwords, name, replacement)

@@ -13,7 +13,9 @@ SOURCE = Path(squinney.__file__).parent
 EXAMPLES = Path(__file__).parents[1] / "examples"  # pytest adds it to its own path alone
 sys.path.append(str(EXAMPLES))
 
+from squinney.identity import passwords  # noqa: E402
 from tests.crash.case import modules  # noqa: E402
+from tests.passwords import REPLACED  # noqa: E402
 
 COMMANDS = [*SOURCE.glob("service/commands/*.py"), *SOURCE.glob("*/surface/cli.py")]
 NAMES = [
@@ -22,4 +24,5 @@ NAMES = [
 ]
 for name in NAMES:
     importlib.import_module(name)
+vars(passwords).update(REPLACED)
 gc.freeze()  # a collection in a child would touch, and so copy, every page of it

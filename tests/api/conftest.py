@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 from tests.plugins.shelf import Prepared
 
@@ -13,19 +12,14 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN, Visitor
-from squinney.identity import passwords
 from squinney.service.site import create_site
 
 SECRET = b"the secret of the tests, long enough"
-QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-NOBODYS = QUICK.hash("the password of nobody")
 
 
 @pytest.fixture(autouse=True)
-def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a password costs is asked in tests/systems/identity alone."""
-    monkeypatch.setattr(passwords, "_hasher", lambda: QUICK)
-    monkeypatch.setattr(passwords, "_nobodys", lambda: NOBODYS)
+def _quick_passwords(quick_passwords: None) -> None:
+    """For all of them."""
 
 
 @pytest.fixture

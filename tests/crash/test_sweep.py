@@ -44,6 +44,7 @@ NAMES = [f"{case.name}-{mode}-{way}" for case, mode, way in SWEEPS]
 
 
 @heavy
+@pytest.mark.usefixtures("quick_passwords")
 @pytest.mark.parametrize(("case", "mode", "way"), SWEEPS, ids=NAMES)
 def test_a_crash_at_any_write_is_mended(
     case: Case, mode: Mode, way: Way, prepared: Prepared, mongod: Embedded, pytestconfig: pytest.Config

@@ -15,6 +15,7 @@ from squinney.identity import keys as module
 from squinney.mongo.schema import Db
 
 PASSWORD = "correct horse battery"
+pytestmark = pytest.mark.usefixtures("quick_passwords")
 
 
 def test_a_session_names_its_person_until_it_ends(people: People, sessions: Sessions, ready: Db) -> None:

@@ -1,0 +1,9 @@
+"""Passwords that cost little: what they cost is asked in tests/systems/identity alone."""
+
+from __future__ import annotations
+
+from argon2 import PasswordHasher
+
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+NOBODYS = QUICK.hash("the password of nobody")
+REPLACED = {"_hasher": lambda: QUICK, "_nobodys": lambda: NOBODYS}  # of squinney.identity.passwords

@@ -79,7 +79,8 @@ class Tree:
 
         What a descendant has between itself and the node stays; the node's link and all above it are replaced.
         """
-        between = {"$slice": [f"${self.ancestors}", self._position(node["_id"])]}
+        position = {"$indexOfArray": [f"${self.ancestors}._id", {"$literal": node["_id"]}]}
+        between = {"$slice": [f"${self.ancestors}", position]}
         above = {"$literal": [self.link(node), *node[self.ancestors]]}
         return [{"$set": {self.ancestors: {"$concatArrays": [between, above]}}}]
 
@@ -115,9 +116,6 @@ class Tree:
             right = {self.parent: parent, self.ancestors: found.ancestors[node_id]}
             if right != read:
                 yield UpdateOne({"_id": node_id, self.parent: read[self.parent]}, {"$set": right})
-
-    def _position(self, node_id: Any) -> Document:
-        return {"$indexOfArray": [f"${self.ancestors}._id", {"$literal": node_id}]}
 
     def _climb(self, known: Mapping[Any, Mapping[str, Any]], start: Any, found: Rebuilt) -> None:
         """Go up from `start` to what is known already or to a root, then settle the way back down."""

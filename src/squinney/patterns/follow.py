@@ -153,7 +153,7 @@ class Follower:
             try:
                 if self._place is None:
                     self.begin()
-                for change, place in self._changes(stop):
+                for change, place in self._polled(stop) if self._polling else self._streamed(stop):
                     if change:
                         read(change)
                     if self._is_to_save(place, moved=change is not None):
@@ -184,9 +184,6 @@ class Follower:
             self._db[NAME].update_one(PLACE(name=self._name), [{"$set": stored}], upsert=True)
         self._unsaved = 0
         self._saved_at = time.monotonic()
-
-    def _changes(self, stop: threading.Event) -> Iterator[Step]:
-        return self._polled(stop) if self._polling else self._streamed(stop)
 
     # ---- by change stream ----
 

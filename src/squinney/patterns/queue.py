@@ -83,11 +83,12 @@ DEAD = Query(
 )
 
 
-def _counts(queue: str) -> list[Document]:
-    return [{"$match": {"queue": queue}}, {"$group": {"_id": "$state", "count": {"$sum": 1}}}]
-
-
-COUNTS = Pipeline("tasks.counts", NAME, stages=_counts, example={"queue": "q"})
+COUNTS = Pipeline(
+    "tasks.counts",
+    NAME,
+    stages=lambda queue: [{"$match": {"queue": queue}}, {"$group": {"_id": "$state", "count": {"$sum": 1}}}],
+    example={"queue": "q"},
+)
 QUERIES: list[Query | Pipeline] = [DUE, TASK, HANDED_OUT, SOME_TASKS, DEAD, COUNTS]
 # What is set on a task that was put once more while it was worked on.
 _WAITING: Document = {"due_at": "$$NOW", "put_at": "$$NOW", "tries": 0, "receipt": None, "again": False}

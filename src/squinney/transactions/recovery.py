@@ -69,16 +69,12 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
     if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": since}}]).matched_count:
         return
     if tombs_for_seconds:
-        _put_tombs(db, record)
+        # Where the server refuses a tombstone, by a validator, it refuses the marker too: nobody can come late there.
+        _for_each_collection(db, record, _tomb_request, may_be_refused=True)
     _for_each_collection(db, record, _undo_request)
     if tombs_for_seconds:
         _remember_tombs(db, record, tombs_for_seconds)
     db[records.NAME].delete_one({**where, "state": "rollback"})
-
-
-def _put_tombs(db: Db, record: Document) -> None:
-    """Where the server refuses a tombstone, by a validator, it refuses the marker too: nobody can come late there."""
-    _for_each_collection(db, record, _tomb_request, may_be_refused=True)
 
 
 def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:

@@ -97,11 +97,12 @@ class Transactions:
         self, kind: str, steps: Steps | Callable[[], Steps], key: records.KeyRecord | None, mode: str, until: float
     ) -> Outcome:
         try:
-            plan = _plan(steps)
+            built = steps() if callable(steps) else steps
         except SquinneyError:
             if outcome := records.earlier_outcome(self._db, key):
                 return outcome
             raise
+        plan = built if isinstance(built, Plan) else Plan(built)
         run = native.run
         if mode == "two-phase" and not self._constraints.need_native(plan.steps):
             run = partial(two_phase.run, margin_seconds=self._margin_seconds)
@@ -140,11 +141,6 @@ class Transactions:
             return "swept"
         recovery.roll_back(self._db, record, tombs_for_seconds=self._tombs_for_seconds)
         return "rolled back"
-
-
-def _plan(steps: Steps | Callable[[], Steps]) -> Plan:
-    built = steps() if callable(steps) else steps
-    return built if isinstance(built, Plan) else Plan(built)
 
 
 def find_stuck(db: Db) -> Iterator[Problem]:

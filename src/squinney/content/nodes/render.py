@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from urllib.parse import urljoin
 
 import nh3
 from markdown_it import MarkdownIt
@@ -164,9 +165,8 @@ def _markdown(text: str, base_url: str | None) -> str:
         _page(text),
         tags=TAGS,
         attributes=ATTRIBUTES,
-        attribute_filter=_attribute,
+        attribute_filter=functools.partial(_attribute, base_url=base_url) if base_url else _attribute,
         url_schemes=SCHEMES,
-        url_relative=("rewrite_with_base", base_url) if base_url else None,
         link_rel="noopener noreferrer",
     )
 
@@ -201,12 +201,21 @@ def _plain(text: str, most: int) -> str:
     return short if len(short) <= most else short[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _attribute(tag: str, name: str, value: str) -> str | None:
+def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> str | None:
     """An address may not hide its scheme behind control characters; a class only names a language."""
     if name in ("href", "src"):
         squeezed = re.sub(r"[\x00-\x20\u00a0\u200b-\u200f\u2028\u2029\ufeff]", "", value)
         scheme = re.match(r"([^/?#]*?):", squeezed)
-        return None if scheme and scheme.group(1).lower() not in SCHEMES else value
+        if scheme:
+            return value if scheme.group(1).lower() in SCHEMES else None
+        return _absolute(base_url, value) if base_url else value
     if name == "class":
         return value if LANGUAGE.fullmatch(value) else None
     return value
+
+
+def _absolute(base_url: str, value: str) -> str | None:
+    try:
+        return urljoin(base_url, value)
+    except ValueError:  # such as //[ , which is no address
+        return None

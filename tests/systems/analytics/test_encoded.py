@@ -18,12 +18,14 @@ SOURCE = "0123456789abcdef"
 USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'
 
 
-def carefully(line: bytes, offset: int, fields: set[str] | None = None, site: str = "") -> bytes:
+def carefully(
+    line: bytes, offset: int, fields: set[str] | None = None, site: str = "", format: str = "combined"
+) -> bytes:
     """The event as it is made from text, by way of a dict."""
-    event = FORMATS["combined"](as_text(line))
+    event = FORMATS[format](as_text(line))
     assert event is not None
     if site:
-        event["site"] = site
+        event.setdefault("site", site)
     if fields is not None:
         event = {name: value for name, value in event.items() if name in fields | ALWAYS_KEPT}
     event = made_ready(event, event_id(SOURCE, offset))
@@ -78,6 +80,23 @@ def lines(draw: st.DrawFn) -> bytes:
 
 
 FIELDS = st.none() | st.sets(st.sampled_from(["host", "path", "bytes", "status", "user_agent", "referer", "user"]))
+
+
+@given(st.one_of(WORD, st.sampled_from([*ODD, b"a.org:80", b"a.org:x"])), lines(), FIELDS)
+@example(b"a.org:80", USUAL, None)
+@example(b"-", USUAL, None)
+def test_any_line_of_a_virtual_host_gives_the_same_bytes_or_is_left(
+    host: bytes, line: bytes, fields: set[str] | None
+) -> None:
+    line = host + b" " + line
+    encoded = encoder(SOURCE, fields, "other.org", vhost=True)(line, 7)
+    if encoded is not None:
+        assert encoded == carefully(line, 7, fields, "other.org", "vhost_combined")
+
+
+def test_an_everyday_line_of_a_virtual_host_takes_the_short_way() -> None:
+    encoded = encoder(SOURCE, {"host"}, vhost=True)(b"example.org:80 " + USUAL, 7)
+    assert bson.decode(encoded or b"")["site"] == "example.org"
 
 
 @given(lines(), st.integers(0, 2**49), FIELDS)

@@ -81,8 +81,9 @@ class Storer:
         options = self.job.options
         self._parse = parser_for(options.format, options.field_map)
         # The short way takes the lines that it can, in a fraction of the parser's time.
-        plain = options.format in ("combined", "nginx") and not options.field_map
-        self._encode = encoder(self.job.source, options.fields, options.site) if plain else None
+        plain = options.format in ("combined", "nginx", "vhost_combined") and not options.field_map
+        vhost = options.format == "vhost_combined"
+        self._encode = encoder(self.job.source, options.fields, options.site, vhost=vhost) if plain else None
 
     def store(self, chunk: Chunk, first_line: int) -> Counts:
         """Store the chunk's events and name its rejects.

@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from squinney.analytics.parsers.lines import Malformed, clf_time
+from squinney.analytics.parsers.lines import Malformed, clf_time, site_of
 
 # A line is cut at its first three quotation marks. A piece is matched when it comes for the first time, and later
 # looked up, which takes less. The patterns are stricter than the careful way's: printable ASCII only, nothing escaped.
 _VISITOR = re.compile(rb"([!-~]+) [!-~]+ ([!-~]+)")  # `203.0.113.7 - ann`
+_SITE_AND_VISITOR = re.compile(rb"(?!- )([!-~]+) ([!-~]+) [!-~]+ ([!-~]+)")  # `example.org:80 203.0.113.7 - ann`
 _MINUTE = re.compile(rb" \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d): ([+-]\d{4})\] ")
 _REQUEST = re.compile(rb"([A-Z]{3,10}) ([!#->@-\[\]-~]+)(?:\?([!#-\[\]-~]*))? (HTTP/\d\.\d)")  # `GET /a?b=c HTTP/1.1`
 _ANSWER = re.compile(rb" (\d{3}) (\d{1,18}|-) ")  # ` 200 1234 `
@@ -41,24 +42,28 @@ Make = Callable[[Any], bytes]
 Encode = Callable[[bytes, int], bytes | None]
 
 
-def encoder(source: str, fields: Fields = None, site: str = "") -> Encode:
+def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool = False) -> Encode:
     """Makes an event of a line and the offset at which it begins; None where the line takes the careful way.
 
     It is a closure, since this is the innermost loop of an import. `fields` names what is kept, if not all; the
-    `site` always is.
+    `site`, which is a line's first word where it begins with its `vhost`, always is.
     """
     start = f"{source}-".encode()
     begin = b"\x02_id\0" + _LENGTHS[len(start) + 12] + start
     begin_hash = zlib.crc32(start)
     text, number = partial(_text, fields), partial(_number, fields)
     minutes = _Seen(_minute)
-    visitors = _Seen(_elements(_VISITOR, text(b"host", absent=(b"-",)), text(b"user", absent=(b"-",))))
+    visitor = text(b"host", absent=(b"-",)), text(b"user", absent=(b"-",))
+    if vhost:
+        visitors = _Seen(_elements(_SITE_AND_VISITOR, lambda name: _site(site_of(name.decode())), *visitor))
+    else:
+        visitors = _Seen(_elements(_VISITOR, *visitor))
     requests = _Seen(
         _elements(_REQUEST, text(b"method"), text(b"path"), text(b"query", absent=(None,)), text(b"protocol"))
     )
     answers = _Seen(_elements(_ANSWER, number(b"status"), number(b"bytes")))
     origins = _Seen(_elements(_ORIGIN, text(b"referer", absent=_NOTHING), text(b"user_agent", absent=_NOTHING)))
-    end = (_text(None, b"site")(site.encode()) if site else b"") + _SERVER_FILLS_IT
+    end = (_site(site) if site and not vhost else b"") + _SERVER_FILLS_IT
     crc32, join = zlib.crc32, b"".join
 
     def encode(line: bytes, offset: int) -> bytes | None:
@@ -124,6 +129,10 @@ def _text(fields: Fields, name: bytes, *, absent: Collection[bytes | None] = ())
         return lambda value: b""
     start = b"\x02" + name + b"\0"
     return lambda value: b"" if value in absent else start + _LENGTHS[len(value)] + value + b"\0"
+
+
+def _site(name: str) -> bytes:
+    return _text(None, b"site")(name.encode())
 
 
 def _number(fields: Fields, name: bytes) -> Make:

@@ -93,13 +93,13 @@ PROCESSES = [
 FACETS = [
     _facet(
         "counts are bounded",
-        "self._catalog.facets(by=by, most=most, up_to=self._up_to, **filters)",
-        "self._catalog.facets(by=by, most=most, **filters)",
+        "self.catalog.facets(by=by, most=most, up_to=self.up_to, **filters)",
+        "self.catalog.facets(by=by, most=most, **filters)",
         "test_a_count_is_bounded_and_kept_for_a_while",
     ),
     _facet(
         "counts are kept",
-        "            if self._clock() < good_until:\n",
+        "            if self.clock() < good_until:\n",
         "            if False:\n",
         "test_a_count_is_bounded_and_kept_for_a_while",
     ),

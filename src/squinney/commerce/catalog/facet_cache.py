@@ -6,6 +6,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from threading import Event, Lock
 from typing import Any
 
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 Counts = dict[str, Any]
 
 
+@dataclass(eq=False)
 class FacetCache:
     """The facets of `Catalog` for pages, which show their products with or without them.
 
@@ -26,47 +28,36 @@ class FacetCache:
     fails there are no facets, and nobody tries again for `retry_seconds`.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        up_to: int = 10_000,
-        keep_seconds: float = 60,
-        count_seconds: float = 2,
-        wait_seconds: float = 1,
-        retry_seconds: float = 10,
-        most_kept: int = 1_000,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._catalog = catalog
-        self._up_to = up_to
-        self._keep_seconds = keep_seconds
-        self._count_seconds = count_seconds
-        self._wait_seconds = wait_seconds
-        self._retry_seconds = retry_seconds
-        self._most_kept = most_kept
-        self._clock = clock
-        self._lock = Lock()
-        self._kept: OrderedDict[Any, tuple[Counts | None, float]] = OrderedDict()
-        self._counting: dict[Any, Event] = {}
+    catalog: Catalog
+    _: KW_ONLY
+    up_to: int = 10_000
+    keep_seconds: float = 60
+    count_seconds: float = 2
+    wait_seconds: float = 1
+    retry_seconds: float = 10
+    most_kept: int = 1_000
+    clock: Callable[[], float] = time.monotonic
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _kept: OrderedDict[Any, tuple[Counts | None, float]] = field(default_factory=OrderedDict, init=False)
+    _counting: dict[Any, Event] = field(default_factory=dict, init=False)
 
     def facets(self, *, by: Sequence[str], most: int = 20, **filters: str) -> Counts | None:
         """As `Catalog.facets`; None where they cannot be had in time."""
         key = ("facets", tuple(by), most, tuple(sorted(filters.items())))
-        return self._get(key, lambda: self._catalog.facets(by=by, most=most, up_to=self._up_to, **filters))
+        return self._get(key, lambda: self.catalog.facets(by=by, most=most, up_to=self.up_to, **filters))
 
     def subtree_facets(
         self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
     ) -> Counts | None:
         """As `Catalog.subtree_facets`; None where they cannot be had in time."""
         key = ("subtree", category, tuple(by), most, type)
-        count = self._catalog.subtree_facets
-        return self._get(key, lambda: count(category, by=by, most=most, type=type, up_to=self._up_to))
+        count = self.catalog.subtree_facets
+        return self._get(key, lambda: count(category, by=by, most=most, type=type, up_to=self.up_to))
 
     def _get(self, key: Any, count: Callable[[], Counts]) -> Counts | None:
         with self._lock:
             counts, good_until = self._kept.get(key, (None, 0.0))
-            if self._clock() < good_until:
+            if self.clock() < good_until:
                 return counts
             others = self._counting.get(key)
             if others is None:
@@ -74,15 +65,15 @@ class FacetCache:
         if others is None:
             return self._count(key, count, counts)
         if counts is None:
-            others.wait(self._wait_seconds)
+            others.wait(self.wait_seconds)
         with self._lock:
             return self._kept.get(key, (None, 0.0))[0]
 
     def _count(self, key: Any, count: Callable[[], Counts], before: Counts | None) -> Counts | None:
-        counts, keep_seconds = before, self._retry_seconds
+        counts, keep_seconds = before, self.retry_seconds
         try:
-            with operation(self._count_seconds, reads_only=True):
-                counts, keep_seconds = count(), self._keep_seconds
+            with operation(self.count_seconds, reads_only=True):
+                counts, keep_seconds = count(), self.keep_seconds
         except SquinneyError as error:
             log.warning("a page of the shop goes without new facets: %s", error)
         finally:
@@ -91,8 +82,8 @@ class FacetCache:
 
     def _keep(self, key: Any, counts: Counts | None, seconds: float) -> None:
         with self._lock:
-            self._kept[key] = (counts, self._clock() + seconds)
+            self._kept[key] = (counts, self.clock() + seconds)
             self._kept.move_to_end(key)
-            if len(self._kept) > self._most_kept:
+            if len(self._kept) > self.most_kept:
                 self._kept.popitem(last=False)
             self._counting.pop(key).set()

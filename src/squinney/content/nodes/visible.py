@@ -13,7 +13,7 @@ from squinney.content.nodes.access import Viewer
 from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS, Access, Node
 from squinney.errors import Forbidden, LimitReached
 from squinney.mongo.queries import Query
-from squinney.mongo.schema import Db, Document
+from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page, page_of_those
 
 
@@ -154,16 +154,9 @@ class VisibleNodes:
 
     def page(self, query: Query, viewer: Viewer, cursor: str | None, limit: int, **arguments: Any) -> Page[Node]:
         """A page of what the viewer may see: reads on, a bounded number of times, until it is full."""
-        if viewer.trusted:
-            return self._page(query, cursor, limit, arguments)
-        return page_of_those(
-            lambda at: self._page(query, at, limit, arguments),
-            lambda nodes: self.those_shown(nodes, viewer),
-            query.sort,
-            cursor,
-            limit,
-        )
 
-    def _page(self, query: Query, cursor: str | None, limit: int, arguments: Document) -> Page[Node]:
-        found = page(self._db, query, cursor=cursor, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
-        return cast(Page[Node], found)
+        def read(at: str | None) -> Page[Node]:
+            found = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
+            return cast(Page[Node], found)
+
+        return page_of_those(read, lambda nodes: self.those_shown(nodes, viewer), query.sort, cursor, limit)

@@ -357,15 +357,21 @@ TOGETHER = [
     ),
     _group(
         "a run goes at once only where nobody has its documents",
-        "if self._may_start(1) and not self._waiting and self._in_flight.isdisjoint(run.documents):",
-        "if self._may_start(1) and not self._waiting:",
+        "if self._may_start([run]) and not self._waiting and self._in_flight.isdisjoint(run.documents):",
+        "if self._may_start([run]) and not self._waiting:",
         "test_nobody_overtakes_who_waits_for_the_same_document",
     ),
     _group(
         "beside many in flight a run waits for company",
-        "(self._runs_in_flight < SLOTS or waiting >= self._runs_in_flight)",
-        "True",
+        "if self._runs_in_flight < SLOTS or len(waiting) >= self._runs_in_flight:",
+        "if True:",
         "test_beside_many_in_flight_a_run_waits_until_as_many_wait",
+    ),
+    _group(
+        "nobody waits for company for long",
+        "return waiting[0].came_at + COMPANY_SECONDS <= time.monotonic()",
+        "return False",
+        "test_one_slow_group_does_not_hold_up_all_others",
     ),
     _group(
         "nobody overtakes who waits for the same document",

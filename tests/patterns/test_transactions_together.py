@@ -174,40 +174,56 @@ def test_a_run_that_waits_for_nobody_goes_at_once_and_alone(jars: Db, mongod: Em
     assert waiting.result().id
 
 
-def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db) -> None:
-    """Else each that comes while others are under way would be a transaction of its own."""
+@contextmanager
+def four_under_way(jars: Db) -> Iterator[tuple[Callable[[str], None], list[int]]]:
+    """Four runs in flight in two groups, and a slot that is free: what lets others come, and the sizes of groups."""
     queue, sent = group_commit.Queue(jars), []
     may_end = {name: threading.Event() for name in "abcd"}
 
     def send(group: Sequence[group_commit.Run], _: Any) -> None:
         sent.append(len(group))
-        assert may_end[max(group[0].documents)[0]].wait(10)
-
-    def wait_for(true: Callable[[], bool]) -> None:
-        until = time.monotonic() + 10
-        while not true():
-            assert time.monotonic() < until
-            time.sleep(0.001)
+        assert may_end[max(group[0].documents)[0]].wait(60)
 
     with ThreadPoolExecutor(10) as pool:
 
         def come(*documents: str) -> None:
             before = len(sent), len(queue._waiting)
             run = group_commit.Run(None, [], frozenset(documents))
-            pool.submit(operation(30)(queue.commit), run, send)
+            pool.submit(operation(60)(queue.commit), run, send)
             wait_for(lambda: (len(sent), len(queue._waiting)) != before)
 
         for documents in (["a"], ["b"], ["a", "c1"], ["a", "c2"], ["a", "c3"]):
             come(*documents)
         may_end["a"].set()
-        wait_for(lambda: sent == [1, 1, 3])  # so four are in flight, and a slot is free
+        wait_for(lambda: sent == [1, 1, 3])
+        yield come, sent
+        for event in may_end.values():
+            event.set()
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each that comes while others are under way would be a transaction of its own."""
+    monkeypatch.setattr(group_commit, "COMPANY_SECONDS", 100)
+    with four_under_way(jars) as (come, sent):
         for name in ("d1", "d2", "d3"):
             come(name)
         assert sent == [1, 1, 3]
         come("d4")
         wait_for(lambda: sent == [1, 1, 3, 4])
-        for event in may_end.values():
-            event.set()
+
+
+def test_one_slow_group_does_not_hold_up_all_others(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 100)
+    with four_under_way(jars) as (come, sent):
+        come("d1")
+        wait_for(lambda: sent == [1, 1, 3, 1])
 
 
 def test_nobody_overtakes_who_waits_for_the_same_document(jars: Db, mongod: Embedded) -> None:

@@ -34,6 +34,7 @@ SLOTS = 3  # transactions in flight at a time; measured, see docs/decisions/grou
 MOST_WRITES = 100
 MOST_BYTES = 500_000
 LEAST_SECONDS = 2.0  # of its own time; who has less left goes alone, for a group lasts no longer than each of its runs
+COMPANY_SECONDS = 0.1  # how long a run waits for others to come, where it could go; several times what a group takes
 LONGEST_WAIT_SECONDS = 5.0
 SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for doing it
 
@@ -52,6 +53,7 @@ class Run:
     writes: Sequence[Write]
     documents: frozenset[Any]
     alone: bool = False
+    came_at: float = 0
     ends_at: float = 0
     size: int = 0
     group: Group | None = None
@@ -115,7 +117,8 @@ class Queue:
         Raises: `Apart`; what `send` and the commit raise; `Unavailable` where another sent the commit and no answer
         came.
         """
-        run.group, run.ends_at = None, time.monotonic() + seconds_left()
+        run.group, run.came_at = None, time.monotonic()
+        run.ends_at = run.came_at + seconds_left()
         if not may_group():
             self._lead(Group([run]), send)
             return
@@ -132,7 +135,7 @@ class Queue:
     def _enter(self, run: Run) -> None:
         """Come back when the run leads its group, or its group ended, or it has waited long enough."""
         with self._lock:
-            if self._may_start(1) and not self._waiting and self._in_flight.isdisjoint(run.documents):
+            if self._may_start([run]) and not self._waiting and self._in_flight.isdisjoint(run.documents):
                 self._start(Group([run]))
                 return
         run.told = Event()
@@ -142,14 +145,18 @@ class Queue:
             self._start_those_who_can()
         self._wait(run)
 
-    def _may_start(self, waiting: int) -> bool:
-        """Whether a transaction is to start for so many. Beside many runs in flight, a few wait for more to come: a
-        transaction takes the server and the driver as long as several runs in it.
+    def _may_start(self, waiting: Sequence[Run]) -> bool:
+        """Whether a transaction is to start for them. Beside many runs in flight, a few wait a moment for more to come:
+        a transaction takes the server and the driver as long as several runs in it.
         """
-        return self._free > 0 and (self._runs_in_flight < SLOTS or waiting >= self._runs_in_flight)
+        if not self._free or not waiting:
+            return False
+        if self._runs_in_flight < SLOTS or len(waiting) >= self._runs_in_flight:
+            return True
+        return waiting[0].came_at + COMPANY_SECONDS <= time.monotonic()
 
     def _start_those_who_can(self) -> None:
-        while self._may_start(len(self._waiting)) and (group := self._next()).runs:
+        while self._may_start(self._waiting) and (group := self._next()).runs:
             self._start(group)
             group.runs[0].told.set()
 
@@ -177,7 +184,13 @@ class Queue:
         return group
 
     def _wait(self, run: Run) -> None:
-        """Until it leads or its group ended; or so long that it goes ahead by itself."""
+        """Until it leads or its group ended, for company a moment only: one slow group is not to hold up all others; or
+        so long that it goes ahead by itself.
+        """
+        if run.told.wait(COMPANY_SECONDS):
+            return
+        with self._lock:
+            self._start_those_who_can()
         if run.told.wait(max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))):
             return
         with self._lock:

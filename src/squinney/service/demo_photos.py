@@ -16,6 +16,7 @@ from squinney.transactions import Key
 Colour = tuple[int, int, int]
 Paint = Callable[[float, float], Colour]
 WIDTH, HEIGHT = 480, 320
+GRAIN = 2  # one point is drawn for so many each way: in a quarter of the time
 DONE = "photos of posts"
 
 
@@ -43,10 +44,11 @@ def _show(network: Network, store: PostPhotos, author: str, name: str, text: str
 def _drawn(paint: Paint) -> bytes:
     from PIL import Image
 
-    image = Image.new("RGB", (WIDTH, HEIGHT))
-    image.putdata([paint(x / WIDTH, y / HEIGHT) for y in range(HEIGHT) for x in range(WIDTH)])
+    width, height = WIDTH // GRAIN, HEIGHT // GRAIN
+    image = Image.new("RGB", (width, height))
+    image.putdata([paint(x / width, y / height) for y in range(height) for x in range(width)])
     made = io.BytesIO()
-    image.save(made, "PNG")
+    image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS).save(made, "PNG")
     return made.getvalue()
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from bson import ObjectId
+
 from squinney import assembly
 from squinney.analytics import Hits
 from squinney.content import Nodes
@@ -14,7 +16,7 @@ from squinney.ledger import Accounts
 from squinney.mongo.schema import Db
 from squinney.social import Network
 from squinney.testing import Case
-from squinney.transactions import Mode
+from squinney.transactions import Mode, drop_orphans
 from tests.crash.cases_ads import _placed
 from tests.crash.cases_analytics import START
 from tests.crash.cases_game import _things
@@ -27,6 +29,18 @@ def _wrong_balances(db: Db) -> None:
     for opening in (5, 7):
         Accounts(db).open("EUR", opening)
     _spoil(db, "accounts", {"balance": 99})
+
+
+def _orphans(db: Db) -> None:
+    for _ in range(2):
+        Accounts(db).open("EUR")
+    run = ObjectId()
+    db["accounts"].update_many({}, {"$set": {"txns": [run], "txn_lock": run}})
+    db["entries"].insert_one({"_id": "late", "txn_stub": run, "txn_lock": run}, bypass_document_validation=True)
+
+
+def _drop_orphans(db: Db, mode: Mode, state: Any) -> None:
+    assert drop_orphans(db, ["accounts", "entries"]) == {"markers dropped": 2, "stubs removed": 1}
 
 
 def _wrong_stocks(db: Db) -> None:
@@ -97,6 +111,15 @@ def _case(system: str, damage: Callable[[Db], None], covers: Sequence[str] = ())
 
 
 CASES = [
+    Case(
+        "transactions.drop_orphans",
+        "ledger",
+        _orphans,
+        _drop_orphans,
+        partial(_nothing_is_left_to_do, "ledger"),
+        ["native"],
+        age=_repair("ledger"),
+    ),
     _case("ledger", _wrong_balances),
     _case("commerce", _wrong_stocks),
     _case("content", _wrong_children),

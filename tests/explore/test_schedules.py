@@ -25,7 +25,7 @@ A_PAIR = 110 if IN_FULL else 3
 A_TRIPLE = 110 if IN_FULL else 4
 A_PLAN = 40 if IN_FULL else 5
 TRIPLES_A_SCENE = 20 if IN_FULL else 3
-PLANS = 400 if IN_FULL else 50
+PLANS = 400 if IN_FULL else 20
 
 Meeting = tuple[Scene, tuple[str, ...], tuple[Mode, ...]]
 

@@ -38,7 +38,7 @@ GUARDS = [
         "checkpoints are in the file's order",
         "                    self._checkpoint(under_way.popleft())\n",
         "                    self._checkpoint(under_way.pop())\n",
-        "test_several_processes_share_an_import",
+        "test_the_fields_of_a_log_may_change_between_chunks",
     ),
     _import("a binary file is no log", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
     _import(

@@ -19,8 +19,6 @@ from squinney.mongo.schema import Db, Document
 from squinney.testing.children import preload
 from tests.passwords import REPLACED
 
-LONG = ("tests/examples/", "tests/api/test_outage.py", "tests/cli/test_serve.py", "tests/unit/test_mutants.py")
-MANY_SHORT = ("tests/crash/", "tests/explore/")
 SHARE_MUCH = ("tests/web/", "tests/cluster/", "tests/test_queries.py")
 
 pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugins.watch"]
@@ -34,26 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each worker begins with an equal part. In the first, tests that share a site, a browser, a replica set or the
-    demo come early: those that another worker takes over are the last, and it would have to start all that once more.
-    In all of them long tests come first, so that none is begun when the others are done."""
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    long = [item for item in items if _is_long(item)]
-    short = [item for item in items if not _is_long(item)]
-    short.sort(key=lambda item: not item.nodeid.startswith(SHARE_MUCH))
-    size = -(-len(items) // workers)
-    items.clear()
-    for number in range(workers):
-        first = long[number::workers]
-        items += [*first, *short[: size - len(first)]]
-        del short[: size - len(first)]
-
-
-def _is_long(item: pytest.Item) -> bool:
-    if item.nodeid.startswith((*SHARE_MUCH, *MANY_SHORT)):
-        return False
-    return item.nodeid.startswith(LONG) or item.get_closest_marker("heavy") is not None
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a site, a browser, a replica set or the demo come first: those that another process takes over
+    are the last, and it would have to start all that once more."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SHARE_MUCH))
 
 
 def pytest_collection_finish() -> None:

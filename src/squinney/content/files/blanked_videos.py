@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 ENDLESS = 1 << 62  # the length of a part that goes on to the end of the file
 
 
-class BlankedVideo:
+class BlankedVideo(ABC):
     """Takes a video piece by piece, and gives it back as long as it was. Its kinds say which parts are blanked."""
 
     def __init__(self) -> None:
@@ -32,9 +34,9 @@ class BlankedVideo:
         rest, self._waiting = bytes(self._waiting), bytearray()
         return rest
 
+    @abstractmethod
     def _begin_part(self, done: bytearray) -> bool:
         """Move the head of the next part from what waits to what is done, if enough of it is there."""
-        raise NotImplementedError
 
     def _rest_of_part(self) -> bytes:
         count = min(self._left, len(self._waiting))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from fastapi import Depends, Header, Request
 from starlette.types import Scope
@@ -14,12 +14,21 @@ from squinney.transactions import Key
 T = TypeVar("T")
 
 
-async def assembled(request: Request) -> Assembled:
-    """The systems this process serves.
+class Lookup(Generic[T]):
+    """A dependency that looks something up among the systems this process serves. Our routes call `find` themselves.
 
-    Dependencies that only look something up are `async`: the framework would send a plain one to another thread.
+    It is `async` for those who ask by the framework, which would send a plain one to another thread.
     """
-    return cast(Assembled, request.app.state.assembled)
+
+    def __init__(self, find: Callable[[Assembled], T]) -> None:
+        self.find = find
+
+    async def __call__(self, request: Request) -> T:
+        """As the framework asks."""
+        return self.find(cast(Assembled, request.app.state.assembled))
+
+
+assembled = Lookup(lambda systems: systems)
 
 
 def processes_of(request: Request) -> Callable[..., Any] | None:
@@ -27,23 +36,14 @@ def processes_of(request: Request) -> Callable[..., Any] | None:
     return cast("Callable[..., Any] | None", request.app.state.processes)
 
 
-def service(system: str, name: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+def service(system: str, name: str, kind: type[T]) -> Lookup[T]:
     """A dependency that gives a system's service, which is built once per process."""
-
-    async def give(request: Request) -> T:
-        systems = cast(Assembled, request.app.state.assembled)
-        return cast(T, systems.services[system][name])
-
-    return give
+    return Lookup(lambda systems: cast(T, systems.services[system][name]))
 
 
-def services(system: str, kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+def services(system: str, kind: type[T]) -> Lookup[T]:
     """A dependency that gives all services of a system, as the fields of a class by their names."""
-
-    async def give(request: Request) -> T:
-        return kind(**cast(Assembled, request.app.state.assembled).services[system])
-
-    return give
+    return Lookup(lambda systems: kind(**systems.services[system]))
 
 
 _KEY = Header(

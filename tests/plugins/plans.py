@@ -32,12 +32,14 @@ class Plans:
 
     def see(self, event: CommandStartedEvent) -> None:
         """Keep one command of each shape that the product sends."""
-        if str(event.command.get(event.command_name)) not in _declared() or not _is_the_products():
+        if str(event.command.get(event.command_name)) not in _declared():
             return
-        for command in explainable(event.command_name, event.command):
-            shape = shape_of(event.command_name, command)
-            if self._explained[shape] < TIMES_EACH:
-                self._pending[shape] = (event.connection_id, event.database_name, command)
+        commands = explainable(event.command_name, event.command)
+        found = {shape_of(event.command_name, command): command for command in commands}
+        new = {shape: command for shape, command in found.items() if self._explained[shape] < TIMES_EACH}
+        if new and _is_the_products():  # asked last: it looks at the whole stack
+            place = (event.connection_id, event.database_name)
+            self._pending.update({shape: (*place, command) for shape, command in new.items()})
 
     def explain(self) -> None:
         """Explain what this test was the first to send."""

@@ -61,7 +61,7 @@ def _keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _keys(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return list({json.dumps(_keys(inner)): _keys(inner) for inner in value}.values())
+        return list({json.dumps(keys): keys for keys in map(_keys, value)}.values())
     return "?"
 
 

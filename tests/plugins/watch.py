@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _is_full(config: pytest.Config) -> bool:
     whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
-    return whole and not any(config.getoption(part) for part in ("keyword", "markexpr", "lf"))
+    return whole and not any(config.getoption(part) for part in ("keyword", "markexpr", "lf", "collectonly"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,6 +19,8 @@ from squinney import assembly
 from squinney.content import demo
 from squinney.content.nodes import merging, render
 from squinney.errors import Unavailable
+from squinney.mongo.schema import Document
+from squinney.testing.emptying import filled
 
 
 def field(page: str, name: str) -> str:
@@ -27,9 +29,23 @@ def field(page: str, name: str) -> str:
     return html.unescape(found[1])
 
 
+@pytest.fixture(scope="module")
+def demo_documents() -> dict[str, list[Document]]:
+    """What the demo has left, once it was made: drawing its photos takes longer than a test."""
+    return {}
+
+
 @pytest.fixture
-def pages(site: TestClient, systems: assembly.Assembled) -> TestClient:
-    demo(systems.db)
+def pages(site: TestClient, systems: assembly.Assembled, demo_documents: dict[str, list[Document]]) -> TestClient:
+    db = systems.db
+    if not demo_documents:
+        before = set(filled(db, db.list_collection_names()))
+        demo(db)
+        made = set(filled(db, db.list_collection_names())) - before
+        demo_documents.update({name: list(db[name].find()) for name in made})
+    else:
+        for name, documents in demo_documents.items():
+            db[name].insert_many(documents)
     site.headers["Accept"] = "text/html"
     return site
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 
 from squinney import __version__, assembly
@@ -61,9 +62,7 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     for_admins = [csrf_checked, needs("admin"), known_queries_only]
     app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
-        role = getattr(module, "WRITES_NEED", "member")
-        dependencies = [csrf_checked, needs(role, for_writes=True), known_queries_only]
-        app.include_router(module.router, include_in_schema=False, dependencies=dependencies)
+        app.router.routes.extend(_guarded_routes(module))
         if (static := _beside(module) / "static").is_dir():
             app.mount(f"/static/{system.name}", StaticFiles(directory=static))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
@@ -112,6 +111,16 @@ def surfaces(systems: Sequence[System], part: str) -> list[tuple[System, ModuleT
     """Each system that has this part of a surface (`api`, `web`), with its module; the routes are its `router`."""
     found = [(system, system.surface(part)) for system in systems]
     return [(system, module) for system, module in found if module]
+
+
+@cache
+def _guarded_routes(module: ModuleType) -> list[BaseRoute]:
+    """A system's pages behind their checks. Kept, since the framework takes long to put the two together."""
+    guarded = APIRouter()
+    role = getattr(module, "WRITES_NEED", "member")
+    dependencies = [csrf_checked, needs(role, for_writes=True), known_queries_only]
+    guarded.include_router(module.router, include_in_schema=False, dependencies=dependencies)
+    return guarded.routes
 
 
 def _beside(module: ModuleType) -> Path:

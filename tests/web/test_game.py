@@ -82,6 +82,7 @@ def test_a_weapon_and_a_hat_are_bought_used_and_sold(page: Page, width: int) -> 
     page.set_viewport_size({"width": width, "height": 800})
     enter(page, f"Fay {secrets.token_hex(3)}")
     page.get_by_role("button", name="north").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Harbour square")  # from the jetty a way leads west too
     page.get_by_role("button", name="west").click()
     gold, worn, carried = page.locator("#gold"), page.locator(".worn"), page.locator(".self .things > li")
     hook, hat = carried.filter(has_text="boat hook"), carried.filter(has_text="oilskin hat")

@@ -52,7 +52,7 @@ OPERATIONS: dict[str, Act] = {
     "bob blocks": _do("block", "bob", "ann"),
     "post by key": _do("post", "ann", "status", {"text": "more"}, ["friends"], key="k"),
     "comment": _do("comment", "bob", "{post}", "again"),
-    "comment by key": _do("comment", "cid", "{post}", "once", key="k"),
+    "comment by key": _do("comment", "bob", "{post}", "once", key="k"),
     "delete post": _do("delete_post", "ann", "{post}"),
     "delete comment": _do("delete_comment", "ann", "{comment}"),
     "leave": _do("leave", "ann"),

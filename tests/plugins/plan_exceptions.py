@@ -15,11 +15,11 @@ EXCEPTIONS: list[tuple[str, str]] = [
     ("find visit_runs ", "one small document per derivation of sessions"),
     ("distinct imports ", "the sites of all sources: one document per log file"),
     (
-        'aggregate events [[{"$match": {"$or": [{"ts"',
+        'aggregate events [{"$match": {"$or": [{"ts"',
         "a roll-up of a test's own fields; the log's own is `time`",
     ),
-    ('aggregate events [[{"$match": {"ts"', "a roll-up of a test's own fields; the log's own is `time`"),
-    ("find visit_sessions [{}]", "a roll-up asks whether its source has any document: the first will do"),
-    ("find events [{}]", "a move asks whether a place has any event left: the first will do"),
-    ('find imports [{"head_hash": {"$in": []}}]', "an empty list: nothing is read or sorted"),
+    ('aggregate events [{"$match": {"ts"', "a roll-up of a test's own fields; the log's own is `time`"),
+    ("find visit_sessions {}", "a roll-up asks whether its source has any document: the first will do"),
+    ("find events {}", "a move asks whether a place has any event left: the first will do"),
+    ('find imports {"head_hash": {"$in": []}}', "an empty list: nothing is read or sorted"),
 ]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
+from squinney.testing import NotCrashSafe
 
 
 class Empty(Conflict):
@@ -32,9 +39,121 @@ def test_an_operation_that_writes_nothing(sweep: Callable[..., object]) -> None:
         sweep(_nothing, _read, _nothing)
 
 
+def _add(db: Db) -> None:
+    db["jars"].insert_one({"_id": "a"})
+
+
+async def _asynchronously(db: Db) -> None:
+    _add(db)
+
+
+def _lazily(db: Db) -> Iterator[None]:
+    _add(db)
+    yield
+
+
+def _three(db: Db, prepared: object, more: object) -> None:
+    _add(db)
+
+
+def _for_ever(db: Db) -> None:
+    while True:
+        time.sleep(0.05)
+
+
+def _false(db: Db) -> bool:
+    return False
+
+
+def _bare(db: Db) -> None:
+    raise AssertionError
+
+
+def _broken(db: Db) -> None:
+    raise Empty
+
+
+def _finding(db: Db) -> Iterator[str]:
+    yield "a jar is empty"
+
+
+class Jars:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def add(self, db: Db) -> None:
+        _add(db)
+
+
+def _a_lock(db: Db) -> object:
+    return threading.Lock()
+
+
 def test_an_operation_that_fails_by_itself(sweep: Callable[..., object]) -> None:
     with pytest.raises(AssertionError) as found:
-        sweep(_nothing, _take, _nothing, ways=["after"])
+        sweep(_nothing, _take, _nothing)
     told = str(found.value).splitlines()
-    assert told[0] == "the operation failed by itself, where it was to die after write 2:"
+    assert told[0] == "the operation failed by itself"
+    assert told[2].endswith("in _take")  # where it begins: nothing of ours is between
     assert told[-1].endswith("Empty: There is nothing in the jar.")
+
+
+def test_an_operation_that_never_ends(sweep: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("squinney.testing.crash.sweep"), "CHILD_SECONDS", 0.5)
+    with pytest.raises(AssertionError, match=r"did not end in 0\.5 seconds"):
+        sweep(_nothing, _for_ever, _nothing)
+
+
+def test_an_operation_that_another_process_cannot_import(
+    sweep: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = ModuleType("nowhere")
+    exec("def act(db): pass", nowhere.__dict__)
+    monkeypatch.setitem(sys.modules, "nowhere", nowhere)
+    with pytest.raises(AssertionError, match="cannot import the operation") as found:
+        sweep(_nothing, nowhere.act, _nothing)
+    assert "No module named 'nowhere'" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"act": [_add]}, "act must be a function of the database, not"),
+        ({"act": _asynchronously}, "act must not be async"),
+        ({"act": _lazily}, "act must not yield"),
+        ({"act": _three}, "act is called with the database and.* missing a required argument: 'more'"),
+        ({"act": lambda db: _add(db)}, "act goes to another process, so make it a function at the top of a module"),
+        ({"act": Jars().add}, "act goes to another process.*cannot pickle"),
+        ({"prepare": _a_lock}, "what prepare returns goes to another process"),
+        ({"prepare": _three}, "prepare is called with the database:"),
+        ({"check": None}, "check must be a function of the database, not None"),
+        ({"check": _asynchronously}, "check must not be async"),
+        ({"settle": "repair"}, "settle must be a function of the database, not 'repair'"),
+        ({"problems": []}, r"problems must be a function of the database, not \[\]"),
+        ({"ways": "before"}, "ways must be some of before, after, reply-lost"),
+        ({"ways": ["sideways"]}, "ways must be some of before, after, reply-lost"),
+        ({"collections": ["jars"]}, "collections must be Collection.*, not 'jars'"),
+    ],
+)
+def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any], told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"check": _false}, "the check returned False"),
+        ({"check": _bare}, ": raise AssertionError"),
+        ({"settle": _broken}, "settle failed: Empty: There is nothing in the jar."),
+        ({"problems": _broken}, "problems failed: Empty: There is nothing in the jar."),
+        ({"problems": _finding}, "problems: a jar is empty"),
+    ],
+)
+def test_whatever_fails_after_a_death_is_told_of_that_crash_point(
+    sweep: Callable[..., object], given: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(NotCrashSafe) as found:
+        sweep(**{"prepare": _nothing, "act": _add, "check": _nothing, "ways": ["after"], **given})
+    (point,) = found.value.points
+    assert told in point.wrong

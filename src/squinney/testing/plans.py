@@ -51,9 +51,9 @@ def explainable(name: str, command: Mapping[str, Any]) -> Iterator[Command]:
 def shape_of(name: str, command: Command) -> str:
     """The command without its values."""
     statement = command[STATEMENTS[name]][0] if name in STATEMENTS else command
-    asked = [statement.get(key) for key in ("filter", "query", "q", "pipeline") if key in statement]
-    sort = json.dumps(_keys(statement.get("sort")))
-    return f"{name} {command[name]} {json.dumps([_keys(one) for one in asked])} sort {sort}"
+    asked: Any = next((statement[key] for key in ("filter", "query", "q", "pipeline") if key in statement), {})
+    sort = f" sort {json.dumps(_keys(statement['sort']))}" if statement.get("sort") else ""
+    return f"{name} {command[name]} {json.dumps(_keys(asked))}{sort}"
 
 
 def _keys(value: Any) -> Any:

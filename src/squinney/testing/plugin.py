@@ -126,6 +126,7 @@ def explore(explorer: Explorer, pytestconfig: pytest.Config) -> Callable[..., An
     """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`. The run reports how many schedules."""
 
     def explore(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         explored = explorer.explore(*args, **kwargs)
         counts.count(pytestconfig, "schedules", explored.schedules)
         return explored
@@ -139,6 +140,7 @@ def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callab
     from squinney.testing.crash import sweep as sweep_on
 
     def sweep(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         swept = sweep_on(*args, db=mongo_db, socket=mongod.socket, **kwargs)
         counts.count(pytestconfig, "crash points", len(swept))
         return swept

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal
 
 from pymongo import _csot, common
@@ -27,6 +29,7 @@ WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
 DIED = 77
 COMPLETED = 78
 BROKE = 79
+NOT_FOUND = 80
 SECONDS_WITHOUT_SERVER = 0.05
 SECONDS_TO_GIVE_UP = 0.5
 
@@ -82,18 +85,31 @@ def run(
     socket: Path,
     database: str,
     app: str,
-    act: Callable[..., object],
+    act: bytes,
+    state: bytes,
     way: Way,
     at_write: int,
-    state: Any,
 ) -> None:
-    """Do the operation and die on the way; tells `report` at which command, or what went wrong otherwise."""
+    """Do the operation and die on the way; tells `report` at which command, or what went wrong otherwise.
+
+    The operation and what was prepared come pickled, so that one which cannot be imported here is told too.
+    """
+    code = NOT_FOUND
     try:
-        code = _run(report, socket, database, app, act, way, at_write, state)
-    except BaseException:
-        report.send(traceback.format_exc())
+        work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (the parent's own)
         code = BROKE
+        code = _run(report, socket, database, app, work, way, at_write, prepared)
+    except BaseException as error:
+        report.send("".join(traceback.format_exception(type(error), error, _its_own(error))))
     os._exit(code)
+
+
+def _its_own(error: BaseException) -> TracebackType | None:
+    """The traceback from where the operation begins."""
+    trace = error.__traceback__
+    while trace and trace.tb_next and trace.tb_frame.f_globals["__name__"].startswith("squinney.testing."):
+        trace = trace.tb_next
+    return trace
 
 
 def _run(

@@ -17,7 +17,7 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, in_a_line
+from squinney.testing.calls import call, failure_of, in_a_line, require_collections, require_function
 from squinney.testing.children import children
 from squinney.testing.crash import deaths
 from squinney.testing.crash.deaths import WAYS, Way
@@ -25,7 +25,9 @@ from squinney.testing.emptying import empty
 from squinney.testing.protocol import left_behind, recover
 from squinney.transactions import Mode
 
+__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
 CHILD_SECONDS = 60
+NEVER = 1_000_000_000  # a write that no operation comes to
 TOLD = {"before": "before", "after": "after", "reply-lost": "after, with its reply lost,"}
 
 Act = Callable[..., object]
@@ -86,14 +88,18 @@ def sweep(
     the operation happened or not; `problems(db)` must find nothing; and no marker of a transaction may be left.
 
     Raises: `NotCrashSafe`, with every crash point that leaves something wrong; `AssertionError` where the operation
-    fails by itself, or writes nothing.
+    fails by itself, writes nothing or never ends; `TypeError` and `ValueError` for what cannot be swept.
     """
-    require_picklable(act)
+    modes = get_args(Mode)[1:] if callable(act) and "mode" in inspect.signature(act).parameters else ("",)
+    _require_usable(prepare, act, check, settle, problems, ways, given=["mode"] if modes[0] else ())
+    require_collections(collections)
     schema.apply(db, collections)
     found: list[CrashPoint] = []
-    for mode in get_args(Mode)[1:] if "mode" in inspect.signature(act).parameters else ("",):
+    for mode in modes:
+        in_mode = partial(act, mode=mode) if mode else act
+        _require_to_end(in_mode, prepare, db, socket)
         for way in ways:
-            for point, prepared in crash_points(partial(act, mode=mode) if mode else act, prepare, way, db, socket):
+            for point, prepared in crash_points(in_mode, prepare, way, db, socket):
                 wrong = _wrong(db, prepared, settle or recover, check, problems)
                 found.append(CrashPoint(point.write, point.what, way, mode, wrong))
     if not found:
@@ -103,12 +109,41 @@ def sweep(
     return Swept(found)
 
 
-def require_picklable(act: Act) -> None:
-    """Refuse an operation that another process could not find."""
+def _require_usable(
+    prepare: Act,
+    act: Act,
+    check: Act,
+    settle: Act | None,
+    problems: Act | None,
+    ways: Sequence[str],
+    given: Sequence[str],
+) -> None:
+    """Refuse what cannot be swept, before anything runs."""
+    require_function("prepare", prepare, arguments=1)
+    require_function("act", act, given=given)
+    require_function("check", check)
+    if settle is not None:
+        require_function("settle", settle)
+    if problems is not None:
+        require_function("problems", problems, arguments=1)
+    _packed("act", act)
+    if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
+        raise ValueError(f"ways must be some of {', '.join(WAYS)} in a list, not {ways!r}")
+
+
+def _packed(what: str, value: object) -> bytes:
+    """As it is sent to another process."""
     try:
-        pickle.dumps(act)
+        return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValueError("the operation runs in another process: make it a function at the top of a module") from error
+        told = "a function at the top of a module" if what == "act" else "of ids and plain values"
+        raise ValueError(f"{what} goes to another process, so make it {told}: {error}") from None
+
+
+def _require_to_end(act: Act, prepare: Act, db: Db, socket: Path) -> None:
+    """Let nobody die once: what fails by itself, or never ends, cannot be swept."""
+    _empty(db)
+    _run_child(act, "before", NEVER, db, socket, prepare(db))
 
 
 def crash_points(
@@ -146,20 +181,29 @@ def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared
     """The command at which it died; None where it had fewer writes."""
     app = f"crash-{secrets.token_hex(6)}"
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    arguments = (theirs, socket, db.name, app, act, way, at_write, prepared)
-    child = children.Process(target=deaths.run, args=arguments, daemon=True)
+    arguments = (theirs, socket, db.name, app, _packed("act", act), _packed("what prepare returns", prepared))
+    child = children.Process(target=deaths.run, args=(*arguments, way, at_write), daemon=True)
     child.start()
     theirs.close()
     child.join(CHILD_SECONDS)
-    if child.exitcode is None:
+    ended = child.exitcode
+    if ended is None:
         child.kill()
     forget_open_transactions(db, app)
     said = list(_said(ours))
-    if child.exitcode not in (deaths.DIED, deaths.COMPLETED):
-        failed = "failed by itself" if child.exitcode == deaths.BROKE else f"ended with {child.exitcode}"
-        told = f"the operation {failed}, where it was to die {TOLD[way]} write {at_write}:"
-        raise AssertionError("\n".join([told, *said]))
-    return said[0] if child.exitcode == deaths.DIED else None
+    if ended not in (deaths.DIED, deaths.COMPLETED):
+        where = "" if at_write == NEVER else f", where it was to die {TOLD[way]} write {at_write}"
+        raise AssertionError("\n".join([f"{_how(ended)}{where}", *said]))
+    return said[0] if ended == deaths.DIED else None
+
+
+def _how(ended: int | None) -> str:
+    """How an operation ended that neither died where it was to die nor came to its end."""
+    return {
+        None: f"the operation did not end in {CHILD_SECONDS} seconds",
+        deaths.BROKE: "the operation failed by itself",
+        deaths.NOT_FOUND: "another process cannot import the operation; its module must be on sys.path",
+    }.get(ended, f"the operation's process ended with {ended}")
 
 
 def _said(pipe: Any) -> Iterator[str]:
@@ -184,14 +228,17 @@ def forget_open_transactions(db: Db, app: str) -> None:
 
 def _wrong(db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[Db], Iterable[object]] | None) -> str:
     """What is wrong after the operation died; empty where nothing is."""
-    for _ in range(2):
-        call(settle, db, prepared)
-    if problems and (found := [str(problem) for problem in problems(db)]):
+    try:
+        for _ in range(2):
+            call(settle, db, prepared)
+    except Exception as error:
+        return f"settle failed: {in_a_line(error)}"
+    try:
+        found = [str(problem) for problem in problems(db)] if problems else []
+    except Exception as error:
+        return f"problems failed: {in_a_line(error)}"
+    if found:
         return "problems: " + "; ".join(found)
     if left := left_behind({name: list(db[name].find()) for name in _collections(db)}):
         return "left behind: " + "; ".join(left)
-    try:
-        call(check, db, prepared)
-    except Exception as error:
-        return in_a_line(error)
-    return ""
+    return failure_of(check, db, prepared)

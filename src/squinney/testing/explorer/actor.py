@@ -18,7 +18,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.patterns.fair_locks import FairLocks
-from squinney.testing.commands import described
+from squinney.testing.commands import described, is_write
 from squinney.testing.explorer.touched import Touched
 from squinney.testing.protocol import RECORDS
 from squinney.transactions import group_commit
@@ -70,6 +70,7 @@ class Actor(CommandListener):
         self.in_flight = False  # the server has its command and has not answered
         self.open: dict[bytes, Any] = {}  # sessions with a transaction that is not over
         self.records = []
+        self.wrote = False
 
     def close(self) -> None:
         """End the thread and the client."""
@@ -142,6 +143,7 @@ class Actor(CommandListener):
 
     def _note(self, name: str, command: Mapping[str, Any]) -> None:
         self._touched.note(name, command)
+        self.wrote = self.wrote or is_write(name, command)
         if name in WRITES and command[name] == RECORDS and command.get("autocommit") is not False:
             self.records += _ids(command)
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+__tracebackhide__ = True
 Steps = tuple[str, ...]
 
 

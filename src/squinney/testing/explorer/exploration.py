@@ -11,8 +11,9 @@ from typing import Any
 
 from pymongo.read_concern import ReadConcern
 
+from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
-from squinney.testing.calls import call, in_a_line
+from squinney.testing.calls import call, failure_of, in_a_line
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
 from squinney.testing.explorer.choices import Chooser, written
 from squinney.testing.explorer.inside import letting_in
@@ -22,8 +23,10 @@ from squinney.testing.explorer.stage import Act, Stage
 from squinney.testing.explorer.states import Changes, State, came
 from squinney.testing.protocol import left_behind, pass_deadlines
 
+__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
 LETTERS = "abcdefgh"
 LEFT = "left behind: "
+UNSETTLED = "settle failed: "
 
 
 class Refuted(AssertionError):
@@ -79,6 +82,9 @@ class Exploration:
         self.played: set[str] = set()
         self._crashed = 0
         self._gave_up = 0
+        self._wrote = False
+        self._did: set[str] = set()  # operations that came to their end at least once
+        self._failed: dict[str, BaseException] = {}  # ... and how the others failed
         self._since = time.monotonic()
         self._orders = Serial(self._run_alone)
         self._masks = self.stage.masks
@@ -88,6 +94,17 @@ class Exploration:
     def explored(self, *, complete: bool) -> Explored:
         spent = time.monotonic() - self._since
         return Explored(len(self.played), self._crashed, self._gave_up, complete, spent)
+
+    def require_meaning(self) -> None:
+        """Refuse an exploration that could not have found anything.
+
+        Raises: `AssertionError` where nobody wrote, or where an operation failed in every order.
+        """
+        for letter, error in self._failed.items():
+            if letter not in self._did and not isinstance(error, SquinneyError):
+                raise AssertionError(f"{self._name(letter)} failed in every order: {in_a_line(error)}")
+        if not self._wrote:
+            raise AssertionError("no operation wrote anything: there was nothing to explore")
 
     # ---- one schedule ----
 
@@ -109,10 +126,19 @@ class Exploration:
         with letting_in(db, self.inside):
             played = schedule.play(acts, db.name)
         text = written(chooser.steps)
+        self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
         self.played.add(text)
-        self._crashed += any(actor.dead for actor in self.actors)
+        self._wrote = self._wrote or any(actor.wrote for actor in self.actors)
+        for actor in self.actors[: len(self.judged)]:
+            self._note(actor.letter, actor.outcome)
         if wrong := self._judge(played):
             raise Refuted(self._told(wrong, played, text), text)
+
+    def _note(self, letter: str, outcome: Outcome) -> None:
+        if outcome.error:
+            self._failed[letter] = outcome.error
+        elif not outcome.died:
+            self._did.add(letter)
 
     @staticmethod
     def _bound(act: Act, prepared: Any) -> Callable[[Db], object]:
@@ -146,7 +172,7 @@ class Exploration:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
                 return f"{actor.letter} failed: {in_a_line(actor.outcome.error)}"
         changes, wrong = self._left(self._must_settle(played))
-        if self.serial and not wrong.startswith(LEFT):
+        if self.serial and not wrong.startswith((LEFT, UNSETTLED)):
             return self._judge_order(played, self._state(changes)) or wrong
         return wrong
 
@@ -167,7 +193,10 @@ class Exploration:
         if key in self.stage.sound:
             return self.stage.sound[key], ""
         if settle:
-            call(self.stage.settle, self.stage.db, self.stage.prepared)
+            try:
+                call(self.stage.settle, self.stage.db, self.stage.prepared)
+            except Exception as error:
+                return changes, UNSETTLED + in_a_line(error)
             changes, wrong = self._left(False)
         else:
             wrong = self._wrong_with(changes)
@@ -179,14 +208,14 @@ class Exploration:
         before = left_behind(self.stage.documents)
         if left := [one for one in left_behind(came(changes)) if one not in before]:
             return LEFT + "; ".join(left)
-        if self.problems and (found := [str(problem) for problem in self.problems(self.stage.db)]):
+        try:
+            found = [str(problem) for problem in self.problems(self.stage.db)] if self.problems else []
+        except Exception as error:
+            return f"problems failed: {in_a_line(error)}"
+        if found:
             return "problems: " + "; ".join(found)
-        if self.check:
-            try:
-                call(self.check, self.stage.db, self.stage.prepared)
-            except Exception as error:
-                return f"check failed: {in_a_line(error)}"
-        return ""
+        failed = failure_of(self.check, self.stage.db, self.stage.prepared) if self.check else ""
+        return f"check failed: {failed}" if failed else ""
 
     def _judge_order(self, played: Played, state: State) -> str:
         answers = {actor.letter: self._answer(actor.outcome) for actor in self.actors[: len(self.judged)]}
@@ -233,6 +262,8 @@ class Exploration:
 
     def _run_alone(self, order: Sequence[str], settled: bool) -> Order:
         outcomes, changes = self.stage.run_alone(self._acts(order), settled=settled)
+        for letter, outcome in zip(order, outcomes, strict=True):
+            self._note(letter, outcome)
         return Order(dict(zip(order, map(self._answer, outcomes), strict=True)), self._state(changes))
 
     def _acts(self, order: Sequence[str]) -> list[Act]:
@@ -245,13 +276,20 @@ class Exploration:
     def _changes(state: State) -> str:
         """What a state has and the prepared one had not, and the other way round."""
         told = [(name, one, count) for name, found in state.items() for one, count in found.items()]
-        lines = [f"\n    {'+' if count > 0 else '-'} {name} {one}" for name, one, count in sorted(told)]
+        lines = [f"\n    {_sign(count)} {name} {one}" for name, one, count in sorted(told)]
         return "".join(lines) or "\n    nothing changed"
 
+    def _name(self, letter: str) -> str:
+        return f"{letter} {self.operations[LETTERS.index(letter)].name}".rstrip()
+
     def _told(self, wrong: str, played: Played, text: str) -> str:
-        names = {actor.letter: one.name for actor, one in zip(self.actors, self.operations, strict=True)}
-        ended = [f"  {actor.letter} {names[actor.letter]}: {_ended(actor.outcome)}" for actor in self.actors]
+        ended = [f"  {self._name(actor.letter)}: {_ended(actor.outcome)}" for actor in self.actors]
         return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
+
+
+def _sign(count: int) -> str:
+    """Of documents that came or went; how many, where several are alike."""
+    return ("+" if count > 0 else "-") + (f"{abs(count)}" if abs(count) > 1 else "")
 
 
 def _ended(outcome: Outcome) -> str:

@@ -13,14 +13,16 @@ from squinney.errors import Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
+from squinney.testing.calls import require_collections, require_function, require_list
 from squinney.testing.explorer.actor import Actor, Arrival, as_processes
-from squinney.testing.explorer.choices import Chooser, Frontier, parsed
+from squinney.testing.explorer.choices import Chooser, Frontier, Steps, parsed, written
 from squinney.testing.explorer.exploration import LETTERS, Exploration, Explored, Operation
-from squinney.testing.explorer.stage import Act, Stage
+from squinney.testing.explorer.stage import Act, NeverEnds, Stage
 from squinney.testing.explorer.touched import Touched
 from squinney.testing.protocol import RECORDS, recover
 from squinney.transactions import Busy, StillRunning, Transactions
 
+__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
 GIVES_UP = (Busy, StillRunning, Unavailable)
 
 
@@ -99,36 +101,46 @@ class Explorer:
 
         `replay` plays one schedule, as an earlier exploration wrote it down.
 
-        Raises: `Refuted`, with the schedule that shows what is wrong; `ValueError` where `replay` is no schedule.
+        Raises: `Refuted`, with the schedule that shows what is wrong; `AssertionError` where that could not have been
+        seen: nobody writes, or an operation always fails or never ends; `TypeError` and `ValueError` for what cannot be
+        explored, and where `replay` is no schedule of these operations.
         """
-        exploration = Exploration(
-            operations=[_operation(one) for one in (*operations, *between)],
-            judged=LETTERS[: len(operations)],
-            check=check,
-            problems=problems,
-            later=later or (lambda db: Transactions(db).recover()),
-            crashes=crashes,
-            stall_seconds=stall_seconds,
-            serial=serial,
-            values=values,
-            tentative=tentative,
-            gives_up=gives_up,
-            inside=inside,
-            ignored={RECORDS, *ignored},
-            stage=self._stage(collections, prepare, settle or recover),
-            actors=self._first_actors(len(operations) + len(between)),
-            arrivals=self._arrivals,
-        )
-        with as_processes():
-            if replay:
-                exploration.play(Chooser(parsed(replay, LETTERS[: len(exploration.operations)])))
-                return exploration.explored(complete=False)
-            until = time.monotonic() + (seconds or float("inf"))
-            for chooser in Frontier(seed):
-                exploration.play(chooser)
-                if len(exploration.played) >= schedules or time.monotonic() > until:
-                    return exploration.explored(complete=False)
-        return exploration.explored(complete=True)
+        everybody = _operations(operations, between)
+        _require_usable(prepare, check, settle, later, problems)
+        _require_numbers(schedules, crashes, stall_seconds, seconds)
+        require_collections(collections)
+        require_list("inside", inside, "names of collections")
+        steps = parsed(replay, LETTERS[: len(everybody)])
+        try:
+            exploration = Exploration(
+                operations=everybody,
+                judged=LETTERS[: len(operations)],
+                check=check,
+                problems=problems,
+                later=later or (lambda db: Transactions(db).recover()),
+                crashes=crashes,
+                stall_seconds=stall_seconds,
+                serial=serial,
+                values=values,
+                tentative=tentative,
+                gives_up=gives_up,
+                inside=inside,
+                ignored={RECORDS, *ignored},
+                stage=self._stage(collections, prepare, settle or recover),
+                actors=self._first_actors(len(everybody)),
+                arrivals=self._arrivals,
+            )
+            with as_processes():
+                return _replay(exploration, steps) if steps else _play_all(exploration, schedules, seed, seconds)
+        except NeverEnds:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Leave the databases to an operation that still runs, and take others."""
+        self._databases.clear()
+        self._stages.clear()
+        self._last = None
 
     def _stage(self, collections: Sequence[Collection], prepare: Act | None, settle: Act) -> Stage:
         kind = repr(list(collections))
@@ -154,5 +166,58 @@ def _empty(db: Db) -> None:
         db[name].delete_many({})
 
 
-def _operation(one: Act | Operation) -> Operation:
-    return one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
+def _play_all(exploration: Exploration, schedules: int, seed: int, seconds: float | None) -> Explored:
+    complete = True
+    until = time.monotonic() + (float("inf") if seconds is None else seconds)
+    for chooser in Frontier(seed):
+        exploration.play(chooser)
+        if len(exploration.played) >= schedules or time.monotonic() > until:
+            complete = False
+            break
+    exploration.require_meaning()
+    return exploration.explored(complete=complete)
+
+
+def _replay(exploration: Exploration, steps: Steps) -> Explored:
+    chooser = Chooser(steps)
+    exploration.play(chooser)
+    if not chooser.followed:
+        raise ValueError(f"the operations could not follow {written(steps)!r}: they went {written(chooser.steps)!r}")
+    return exploration.explored(complete=False)
+
+
+def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | Operation]) -> list[Operation]:
+    """All of them, with their names.
+
+    Raises: `TypeError` and `ValueError`.
+    """
+    require_list("the operations", operations, "functions, as in explore([move, move], ...)")
+    require_list("between", between, "functions")
+    found = [
+        one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
+        for one in (*operations, *between)
+    ]
+    if not operations or len(found) > len(LETTERS):
+        raise ValueError(f"explore takes 1 to {len(LETTERS)} operations, not {len(found)}")
+    for letter, one in zip(LETTERS, found, strict=False):
+        require_function(f"operation {letter} {one.name}".rstrip(), one.act)
+        if one.alone is not None:
+            require_function(f"alone of operation {letter} {one.name}".rstrip(), one.alone)
+    return found
+
+
+def _require_usable(
+    prepare: Act | None, check: Act | None, settle: Act | None, later: Act | None, problems: Act | None
+) -> None:
+    """Refuse what could not be called, before anything runs."""
+    optional = {"prepare": (prepare, 1), "check": (check, 2), "settle": (settle, 2), "later": (later, 2)}
+    for name, (act, arguments) in {**optional, "problems": (problems, 1)}.items():
+        if act is not None:
+            require_function(name, act, arguments=arguments)
+
+
+def _require_numbers(schedules: int, crashes: int, stall_seconds: float, seconds: float | None) -> None:
+    lowest = {"schedules": (schedules, 1), "crashes": (crashes, 0), "stall_seconds": (stall_seconds, 0)}
+    for name, (value, least) in {**lowest, "seconds": (0 if seconds is None else seconds, 0)}.items():
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value!r}")

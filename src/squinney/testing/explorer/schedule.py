@@ -16,6 +16,8 @@ SLOW_SECONDS = 10.0  # ... and in that time certainly is, whatever the server sa
 STUCK_SECONDS = 20.0
 MOST_SLEEPS = 30  # of all together, while nobody comes to an end
 MOST_SLEEPS_AFTER_DEATH = 6  # before time passes and `recover` runs
+MOST_STEPS = 5_000  # of all together: who goes on for longer never ends
+SHOWN_STEPS = 20  # of a schedule that does not end, at both ends
 MOST_STEPS_ALONE = 60  # without a sleep: who sends so many while others are held may wait for them in a loop
 
 
@@ -78,6 +80,9 @@ class Schedule:
         options = self._options()
         if not options:
             return self._await_anybody()
+        if len(self._chooser.steps) >= MOST_STEPS:
+            self._never_ends()
+            return False
         chosen = self._chooser.choose(options)
         if chosen == ".":
             self._stall()
@@ -124,6 +129,11 @@ class Schedule:
 
     def _stuck(self, actors: Sequence[Actor]) -> None:
         self.played.stuck = "waits for ever: " + ", ".join(f"{actor.letter} ({actor.next})" for actor in actors)
+
+    def _never_ends(self) -> None:
+        under_way = ", ".join(f"{actor.letter} ({actor.next})" for actor in self._actors if actor.status == "held")
+        self.played.stuck = f"does not end in {MOST_STEPS} commands: {under_way}"
+        self.played.trace[SHOWN_STEPS:-SHOWN_STEPS] = ["..."]
 
     # ---- doing it ----
 

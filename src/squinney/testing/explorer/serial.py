@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from squinney.testing.explorer.states import State
 
+__tracebackhide__ = True
 Kind = Literal["done", "refused", "gave up", "unknown"]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from bson import encode
@@ -17,10 +19,16 @@ from squinney.testing.explorer.states import Change, Changes, Masks
 from squinney.testing.explorer.touched import Touched
 from squinney.testing.protocol import Documents
 
+__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
 Act = Callable[..., object]
 Ran = tuple[Sequence[Outcome], Changes]  # what operations answered one after the other, and what they left
 KEPT_SECONDS = 60  # a prepared database becomes stale, where documents expire
+ALONE_SECONDS = 60
 MANY = 10_000  # documents of one answer
+
+
+class NeverEnds(AssertionError):
+    """An operation that goes on for ever even when it has the database to itself."""
 
 
 class Stage:
@@ -101,10 +109,21 @@ class Stage:
         return self._alone[key]
 
     def _outcome(self, act: Act) -> Outcome:
+        """In a thread, since nothing else gets away from an operation that never ends."""
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+        def run() -> None:
+            try:
+                outcomes.put(Outcome(call(act, self.db, self.prepared)))
+            except BaseException as error:
+                outcomes.put(Outcome(error=error))
+
+        threading.Thread(target=run, daemon=True).start()
         try:
-            return Outcome(call(act, self.db, self.prepared))
-        except Exception as error:
-            return Outcome(error=error)
+            return outcomes.get(timeout=ALONE_SECONDS)
+        except Empty:
+            name = getattr(act, "__name__", repr(act))
+            raise NeverEnds(f"{name} did not end in {ALONE_SECONDS} seconds, with nobody beside it") from None
 
 
 def _names(db: Db) -> list[str]:

@@ -16,6 +16,7 @@ from squinney.mongo.schema import Document
 from squinney.testing.protocol import Documents
 from squinney.transactions import PROTOCOL_FIELDS
 
+__tracebackhide__ = True
 State = dict[str, dict[str, int]]  # of each collection the documents that came, and those that went, below zero
 Fresh = Callable[[Any], str]  # the placeholder for something fresh
 FRESH = "<fresh>"

@@ -1,0 +1,143 @@
+"""An exploration that could not have found anything is no success: one line says why."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from squinney.errors import Conflict
+from squinney.mongo.schema import Db
+from squinney.testing import Explorer, Refuted
+from squinney.testing.explorer import schedule, stage
+
+
+class Full(Conflict):
+    """There is no room in the jar."""
+
+
+def _jar(db: Db) -> None:
+    db["jars"].insert_one({"_id": "a", "beans": 0})
+
+
+def _add(db: Db) -> None:
+    db["jars"].update_one({"_id": "a"}, {"$inc": {"beans": 1}})
+
+
+def _look(db: Db) -> None:
+    db["jars"].find_one({"_id": "a"})
+
+
+def _misspelt(db: Db) -> None:
+    _look(db)
+    db["jars"].updat_one({"_id": "a"})  # type: ignore[operator]
+
+
+def _refuse(db: Db) -> None:
+    _look(db)
+    raise Full
+
+
+def _drop_a_bean(db: Db) -> None:
+    db["beans"].insert_one({"colour": "red"})
+
+
+def _drop_one_unless_there(db: Db) -> None:
+    if db["beans"].find_one() is None:
+        _drop_a_bean(db)
+
+
+def _ask_for_ever(db: Db) -> None:
+    while db["jars"].find_one({"_id": "a", "beans": 0}):
+        pass
+
+
+def _wait_for_ever(db: Db) -> None:
+    while True:
+        time.sleep(0.05)
+
+
+async def _asynchronously(db: Db) -> None:
+    _add(db)
+
+
+def _false(db: Db) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"operations": _add},
+            r"the operations must be a list of functions, as in explore\(\[move, move\]",
+        ),
+        ({"operations": []}, "explore takes 1 to 8 operations, not 0"),
+        ({"operations": [_add] * 9}, "explore takes 1 to 8 operations, not 9"),
+        ({"operations": [_add, "add"]}, "operation b must be a function of the database, not 'add'"),
+        ({"operations": [_add, _asynchronously]}, "operation b _asynchronously must not be async"),
+        ({"operations": [lambda: None]}, "operation a <lambda> is called with the database"),
+        ({"check": "sound"}, "check must be a function of the database, not 'sound'"),
+        (
+            {"prepare": lambda db, more: None},
+            "prepare is called with the database: missing a required",
+        ),
+        ({"between": _look}, "between must be a list of functions, not"),
+        ({"inside": "jars"}, "inside must be a list of names of collections, not 'jars'"),
+        ({"collections": ["jars"]}, "collections must be Collection.*, not 'jars'"),
+        ({"schedules": 0}, "schedules must be at least 1, not 0"),
+        ({"crashes": -1}, "crashes must be at least 0, not -1"),
+        ({"replay": "a3 b"}, "the operations could not follow 'a3 b': they went 'a b'"),
+    ],
+)
+def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        explorer.explore(**{"operations": [_add, _add], "prepare": _jar, **given})
+
+
+def test_operations_that_write_nothing(explorer: Explorer) -> None:
+    with pytest.raises(AssertionError, match="no operation wrote anything"):
+        explorer.explore([_look, _look], prepare=_jar)
+
+
+def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:
+    with pytest.raises(AssertionError, match="b _misspelt failed in every order: TypeError: 'Collection' object"):
+        explorer.explore([_add, _misspelt], prepare=_jar)
+    assert explorer.explore([_add, _refuse], prepare=_jar).complete  # to refuse is an answer
+
+
+def test_an_operation_that_never_ends_by_itself(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "ALONE_SECONDS", 0.3)
+    with pytest.raises(AssertionError, match=r"_wait_for_ever did not end in 0\.3 seconds, with nobody beside it"):
+        explorer.explore([_add, _wait_for_ever], prepare=_jar)
+    assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
+
+
+def test_an_operation_that_asks_for_ever(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "MOST_STEPS", 200)
+    with pytest.raises(Refuted, match=r"does not end in 200 commands: a \(find jars\)"):
+        explorer.explore([_ask_for_ever], prepare=_jar, serial=False, crashes=0)
+
+
+def test_whatever_fails_after_a_schedule_is_told_with_it(explorer: Explorer) -> None:
+    with pytest.raises(Refuted, match="check failed: the check returned False"):
+        explorer.explore([_add, _add], _false, prepare=_jar)
+    with pytest.raises(Refuted, match="settle failed: Full") as found:
+        explorer.explore([_add, _add], prepare=_jar, settle=_refuse)
+    assert "!" in found.value.schedule
+    with pytest.raises(Refuted, match="problems failed: Full"):
+        explorer.explore([_add, _add], prepare=_jar, problems=_refuse)
+
+
+def test_documents_that_are_alike_are_counted(explorer: Explorer) -> None:
+    with pytest.raises(Refuted) as found:
+        explorer.explore([_drop_one_unless_there, _drop_one_unless_there], crashes=0)
+    lines = [line.strip() for line in str(found.value).splitlines()]
+    assert '+2 beans {"_id": "<fresh>", "colour": "red"}' in lines  # at once
+    assert '+ beans {"_id": "<fresh>", "colour": "red"}' in lines  # one after the other
+
+
+def test_no_more_schedules_with_a_death_than_schedules(explorer: Explorer) -> None:
+    explored = explorer.explore([_add, _look], prepare=_jar, schedules=6)
+    assert 0 < explored.crashes < explored.schedules

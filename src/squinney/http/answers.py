@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
 from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, Field, create_model
@@ -12,7 +14,7 @@ from squinney.patterns.paging import Page
 
 
 def answer(document: type, *, called: str = "", without: Collection[str] = (), **more: Any) -> type[BaseModel]:
-    """The model of a document's `TypedDict`: the same fields, but `id` for `_id`.
+    """The model of a document's `TypedDict` or dataclass: the same fields, but `id` for `_id`.
 
     It is called as the document, or as `called` says. Fields in `without` are not answered. `more` are further fields,
     or the same ones with other types, as `create_model` takes them.
@@ -56,6 +58,8 @@ def _answered(hint: Any) -> Any:
         return _part(hint)
     if get_origin(hint) is list:
         return list[_answered(get_args(hint)[0])]  # type: ignore[misc]
+    if get_origin(hint) is UnionType:
+        return reduce(or_, map(_answered, get_args(hint)))
     return hint
 
 

@@ -18,9 +18,10 @@ from squinney.ads import (
     UnitTaken,
     UnknownCampaign,
 )
-from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP
+from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP, Campaign, Candidate, Click, Serve
 from squinney.ads.surface import openrtb
 from squinney.errors import LimitReached
+from squinney.http.answers import answer, list_of, page_of, signed_page
 from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import service
 from squinney.http.problems import problem, responses
@@ -128,28 +129,12 @@ class Conversion(OneServe):
     value: int = Field(0, ge=0, le=10**15, strict=True)
 
 
-class CampaignModel(BaseModel):
-    """A campaign."""
-
-    id: str
-    advertiser: str
-    owner: str | None = None
-    status: str
-    ended_because: str | None = None
-    pricing: dict[str, Any]
-    budget: dict[str, Any]
-    cap: dict[str, Any] | None
-    targeting: dict[str, Any]
-    starts_at: datetime | None
-    ends_at: datetime | None
-    created_at: datetime
-
-
-class CampaignPage(BaseModel):
-    """A page of campaigns."""
-
-    items: list[CampaignModel]
-    next: str | None
+_AS_STORED: Any = {"pricing": dict[str, Any], "budget": dict[str, Any], "cap": dict[str, Any] | None}
+CampaignModel = answer(Campaign, without=["changed_at"], **_AS_STORED)
+CampaignPage = page_of(CampaignModel)
+ServeModel = answer(Serve)
+CandidateModel = answer(Candidate)
+ClickModel = answer(Click)
 
 
 class PlacementModel(BaseModel):
@@ -165,30 +150,6 @@ class PlacementModel(BaseModel):
     cap: dict[str, Any] | None
     active: bool
     ecpm: int
-
-
-class ServeModel(BaseModel):
-    """A chosen ad."""
-
-    serve_id: str
-    campaign_id: str
-    unit: str
-    creative: dict[str, Any]
-    price: int
-    currency: str
-    ecpm: int
-    score: float
-
-
-class CandidateModel(BaseModel):
-    """An ad of a zone, and why it would be left out."""
-
-    campaign_id: str
-    unit: str
-    ecpm: int
-    matches: int
-    score: float
-    left_out: str
 
 
 class Stats(BaseModel):
@@ -213,17 +174,6 @@ class Once(BaseModel):
     first: bool
 
 
-class ClickModel(BaseModel):
-    """Where the click leads."""
-
-    url: str
-    first: bool
-
-
-def _out(campaign: Any) -> Any:
-    return {"id": campaign["_id"], **campaign}
-
-
 def _placement(placement: Any) -> Any:
     key = placement["_id"]
     return {**placement, "site": key["site"], "zone": key["zone"], "unit": key["ad_unit"]}
@@ -234,20 +184,19 @@ def create_campaign(network: Network, body: NewCampaign) -> Any:
     """Make a campaign."""
     given = body.model_dump(exclude_unset=True)
     campaign_id, advertiser = given.pop("id"), given.pop("advertiser")
-    return _out(network.create_campaign(campaign_id, advertiser, **given))
+    return network.create_campaign(campaign_id, advertiser, **given)
 
 
 @router.get("/campaigns", response_model=CampaignPage, responses=responses())
 def list_campaigns(network: Network, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Every campaign, by id."""
-    page = network.all(cursor=cursor, limit=limit)
-    return {"items": [_out(one) for one in page.items], "next": signed(page.next)}
+    return signed_page(network.all(cursor=cursor, limit=limit), signed)
 
 
 @router.get("/campaigns/{campaign_id}", response_model=CampaignModel, responses=responses(UnknownCampaign))
 def get_campaign(network: Network, campaign_id: str) -> Any:
     """One campaign."""
-    return _out(network.get(campaign_id))
+    return network.get(campaign_id)
 
 
 @router.post(
@@ -255,7 +204,7 @@ def get_campaign(network: Network, campaign_id: str) -> Any:
 )
 def pause_campaign(network: Network, campaign_id: str) -> Any:
     """Show a campaign no more until it is resumed."""
-    return _out(network.pause(campaign_id))
+    return network.pause(campaign_id)
 
 
 @router.post(
@@ -263,13 +212,13 @@ def pause_campaign(network: Network, campaign_id: str) -> Any:
 )
 def resume_campaign(network: Network, campaign_id: str) -> Any:
     """Show a paused campaign again."""
-    return _out(network.resume(campaign_id))
+    return network.resume(campaign_id)
 
 
 @router.post("/campaigns/{campaign_id}/deactivate", response_model=CampaignModel, responses=responses(UnknownCampaign))
 def deactivate_campaign(network: Network, campaign_id: str) -> Any:
     """End a campaign for good."""
-    return _out(network.deactivate(campaign_id))
+    return network.deactivate(campaign_id)
 
 
 @router.post(
@@ -298,13 +247,13 @@ def read_stats(
     return {**found, "next": signed(found["next"])}
 
 
-@router.post("/choose", response_model=list[ServeModel], responses=responses(Busy))
+@router.post("/choose", response_model=list_of(ServeModel), responses=responses(Busy))
 def choose(network: Network, body: Wanted) -> Any:
     """The best ads for a zone now, best first."""
     return network.choose(**body.model_dump())
 
 
-@router.post("/explain", response_model=list[CandidateModel], responses=responses())
+@router.post("/explain", response_model=list_of(CandidateModel), responses=responses())
 def explain(network: Network, body: Wanted) -> Any:
     """The best thousand ads of a zone, each with its score, or why it would be left out."""
     return network.explain(body.site, body.zone, user=body.user, keywords=body.keywords)[:MOST_CANDIDATES]

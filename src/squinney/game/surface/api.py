@@ -25,6 +25,7 @@ from squinney.game import (
     World,
 )
 from squinney.game.surface import models
+from squinney.http.answers import list_of, signed_page
 from squinney.http.cursors import Cursor, Limit, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
@@ -41,14 +42,6 @@ _ACTING: list[type[Any]] = [UnknownCharacter, UnknownThing, OutOfReach, TooFast,
 _LIMITS: list[type[Any]] = [TooHeavy, NoSpace]
 
 
-def _out(document: Any) -> Any:
-    return {"id": document["_id"], **document}
-
-
-def _page(page: Any, signed: Any) -> Any:
-    return {"items": [_out(one) for one in page.items], "next": signed(page.next)}
-
-
 # ---- rooms and things ----
 
 
@@ -57,37 +50,37 @@ def _page(page: Any, signed: Any) -> Any:
 )
 def create_location(world: TheWorld, body: models.NewLocation, key: IdempotencyKey) -> Any:
     """Make a room."""
-    return _out(world.create_location(**body.model_dump(), key=key))
+    return world.create_location(**body.model_dump(), key=key)
 
 
 @router.get("/locations", response_model=models.LocationPage, responses=responses())
 def list_locations(world: TheWorld, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Every room, by id."""
-    return _page(world.locations(cursor=cursor, limit=limit), signed)
+    return signed_page(world.locations(cursor=cursor, limit=limit), signed)
 
 
 @router.get("/locations/{location_id}", response_model=models.LocationModel, responses=responses(UnknownLocation))
 def get_location(world: TheWorld, location_id: str) -> Any:
     """One room, as it is now."""
-    return _out(world.location(location_id))
+    return world.location(location_id)
 
 
 @router.get("/locations/{location_id}/people", response_model=models.CharacterPage, responses=responses())
 def list_people(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Everybody in a room."""
-    return _page(world.people(location_id, cursor=cursor, limit=limit), signed)
+    return signed_page(world.people(location_id, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/locations/{location_id}/things", response_model=models.ItemPage, responses=responses())
 def list_things(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Everything that lies in a room."""
-    return _page(world.things(location_id, cursor=cursor, limit=limit), signed)
+    return signed_page(world.things(location_id, cursor=cursor, limit=limit), signed)
 
 
-@router.get("/locations/{location_id}/events", response_model=list[models.EventModel], responses=responses())
+@router.get("/locations/{location_id}/events", response_model=list_of(models.EventModel), responses=responses())
 def list_events(world: TheWorld, location_id: str, limit: Limit = 20) -> Any:
     """What happened in a room, newest first."""
-    return [_out(event) for event in world.recent(location_id, limit=limit)]
+    return world.recent(location_id, limit=limit)
 
 
 @router.post(
@@ -102,13 +95,13 @@ def create_item(world: TheWorld, body: models.NewItem, key: IdempotencyKey) -> A
     """Make a thing."""
     own = {"hands", "region", "heals", "mana", "capacity"}
     given = {name: value for name, value in body.model_dump().items() if value is not None or name not in own}
-    return _out(world.create_item(**given, key=key))
+    return world.create_item(**given, key=key)
 
 
 @router.get("/items/{item_id}", response_model=models.ItemModel, responses=responses(UnknownThing))
 def get_item(world: TheWorld, item_id: str) -> Any:
     """One thing."""
-    return _out(world.item(item_id))
+    return world.item(item_id)
 
 
 @router.get("/gold", response_model=models.Gold, responses=responses())
@@ -128,19 +121,19 @@ def read_gold(world: TheWorld) -> Any:
 )
 def create_character(world: TheWorld, body: models.NewCharacter, key: IdempotencyKey) -> Any:
     """Make a character."""
-    return _out(world.create_character(**body.model_dump(), key=key))
+    return world.create_character(**body.model_dump(), key=key)
 
 
 @router.get("/characters", response_model=models.CharacterPage, responses=responses())
 def list_characters(world: TheWorld, signed: Signing, owner: Owner, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """An owner's characters."""
-    return _page(world.owned_by(owner, cursor=cursor, limit=limit), signed)
+    return signed_page(world.owned_by(owner, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/characters/{character_id}", response_model=models.CharacterModel, responses=responses(UnknownCharacter))
 def get_character(world: TheWorld, character_id: str) -> Any:
     """One character, by one query, with the room as it was a moment ago."""
-    return _out(world.character(character_id))
+    return world.character(character_id)
 
 
 @router.get(
@@ -150,7 +143,7 @@ def get_character(world: TheWorld, character_id: str) -> Any:
 )
 def look(world: TheWorld, character_id: str) -> Any:
     """The room that a character is in, as it is now."""
-    return _out(world.look(character_id))
+    return world.look(character_id)
 
 
 @router.get(
@@ -200,94 +193,94 @@ def _action(path: str, *errors: type[Any]) -> Callable[[F], F]:
 @_action("move", NoExit, UnknownLocation)
 def move(world: TheWorld, character_id: str, body: models.Move, key: IdempotencyKey) -> Any:
     """Go through an exit."""
-    return _out(world.move(character_id, body.direction, key=key))
+    return world.move(character_id, body.direction, key=key)
 
 
 @_action("pick-up", *_LIMITS)
 def pick_up(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
     """Take a thing that lies in the room."""
-    return _out(world.pick_up(character_id, **body.model_dump(), key=key))
+    return world.pick_up(character_id, **body.model_dump(), key=key)
 
 
 @_action("drop", InUse)
 def drop(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
     """Put down a carried thing."""
-    return _out(world.drop(character_id, **body.model_dump(), key=key))
+    return world.drop(character_id, **body.model_dump(), key=key)
 
 
 @_action("put-in", InUse, NotMadeForThat, IntoItself, *_LIMITS)
 def put_in(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
     """Put a carried thing into a container."""
-    return _out(world.put_in(character_id, **body.model_dump(), key=key))
+    return world.put_in(character_id, **body.model_dump(), key=key)
 
 
 @_action("take-out", *_LIMITS)
 def take_out(world: TheWorld, character_id: str, body: models.InContainer, key: IdempotencyKey) -> Any:
     """Take a thing out of a container."""
-    return _out(world.take_out(character_id, **body.model_dump(), key=key))
+    return world.take_out(character_id, **body.model_dump(), key=key)
 
 
 @_action("give", InUse, *_LIMITS)
 def give(world: TheWorld, character_id: str, body: models.Gift, key: IdempotencyKey) -> Any:
     """Give a carried thing to somebody in the same room."""
-    return _out(world.give(character_id, **body.model_dump(), key=key))
+    return world.give(character_id, **body.model_dump(), key=key)
 
 
 @_action("split", InUse, *_LIMITS)
 def split(world: TheWorld, character_id: str, body: models.Split, key: IdempotencyKey) -> Any:
     """Make two stacks of a carried one."""
-    return _out(world.split(character_id, **body.model_dump(), key=key))
+    return world.split(character_id, **body.model_dump(), key=key)
 
 
 @_action("stack", InUse, NotMadeForThat)
 def stack(world: TheWorld, character_id: str, body: models.Stack, key: IdempotencyKey) -> Any:
     """Put one carried stack onto another."""
-    return _out(world.stack(character_id, **body.model_dump(), key=key))
+    return world.stack(character_id, **body.model_dump(), key=key)
 
 
 @_action("wear", InUse, NotMadeForThat)
 def wear(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Put on a carried piece of armor."""
-    return _out(world.wear(character_id, body.item, key=key))
+    return world.wear(character_id, body.item, key=key)
 
 
 @_action("wield", InUse, NotMadeForThat)
 def wield(world: TheWorld, character_id: str, body: models.Wield, key: IdempotencyKey) -> Any:
     """Take a carried weapon into a hand."""
-    return _out(world.wield(character_id, **body.model_dump(), key=key))
+    return world.wield(character_id, **body.model_dump(), key=key)
 
 
 @_action("remove")
 def remove(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Take off what is worn, or put away what is wielded."""
-    return _out(world.remove(character_id, body.item, key=key))
+    return world.remove(character_id, body.item, key=key)
 
 
 @_action("use", NotMadeForThat)
 def use(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
     """Drink a carried potion."""
-    return _out(world.use(character_id, body.item, key=key))
+    return world.use(character_id, body.item, key=key)
 
 
 @_action("adjust")
 def adjust(world: TheWorld, character_id: str, body: models.Adjustment, key: IdempotencyKey) -> Any:
     """Add to a character's values, within their bounds."""
-    return _out(world.adjust(character_id, **body.model_dump(), key=key))
+    return world.adjust(character_id, **body.model_dump(), key=key)
 
 
 @_action("buy", NotForSale, NotEnoughGold, *_LIMITS)
 def buy(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
     """Buy from a shopkeeper in the same room."""
-    return _out(world.buy(character_id, **body.model_dump(), key=key))
+    return world.buy(character_id, **body.model_dump(), key=key)
 
 
 @_action("sell", InUse, NotForSale, NotEnoughGold, *_LIMITS)
 def sell(world: TheWorld, character_id: str, body: models.Trade, key: IdempotencyKey) -> Any:
     """Sell to a shopkeeper in the same room."""
-    return _out(world.sell(character_id, **body.model_dump(), key=key))
+    return world.sell(character_id, **body.model_dump(), key=key)
 
 
 @_action("say")
 def say(world: TheWorld, character_id: str, body: models.Words, key: IdempotencyKey) -> Any:
     """Say something to those in the room."""
-    return _out(world.say(character_id, body.text, key=key))
+    return world.say(character_id, body.text, key=key)

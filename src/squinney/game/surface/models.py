@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from squinney.game.documents import MOST_GOLD, MOST_QTY, MOST_VITAL, MOST_WEIGHT
+from squinney.game.documents import MOST_GOLD, MOST_QTY, MOST_VITAL, MOST_WEIGHT, Character, Event, Item, Location
+from squinney.http.answers import answer, page_of
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 Qty = Annotated[int, Field(ge=1, le=MOST_QTY, strict=True)]
@@ -138,93 +138,16 @@ class Adjustment(_Strict):
 # ---- answers ----
 
 
-class EventModel(BaseModel):
-    """What happened."""
+_ENTRIES = list[dict[str, Any]]  # what a thing has not is left out of them
+_OURS = ("schema_version", "txns", "things")
 
-    id: str
-    kind: str
-    location_id: str
-    character_id: str
-    name: str
-    text: str
-    at: datetime
-    item_id: str | None = None
-    other_id: str | None = None
-
-
-class LocationModel(BaseModel):
-    """A room: the first fifty of those in it and of what lies there, and how many there are."""
-
-    id: str
-    name: str
-    description: str
-    exits: dict[str, str]
-    players: list[dict[str, Any]]
-    player_count: int
-    inventory: list[dict[str, Any]]
-    thing_count: int
-    version: int
-
-
-class CharacterModel(BaseModel):
-    """A character, with a copy of the room they are in."""
-
-    id: str
-    kind: str
-    name: str
-    owner: str | None
-    character: dict[str, Any]
-    gold: int
-    armor: list[dict[str, str]]
-    weapons: list[dict[str, str]]
-    inventory: list[dict[str, Any]]
-    load: int
-    location: dict[str, Any]
-    seen: list[str]
-    version: int
-    shop: dict[str, int] | None = None
-
-
-class ItemModel(BaseModel):
-    """A thing."""
-
-    id: str
-    kind: str
-    name: str
-    description: str
-    bonus: int
-    weight: int
-    price: int
-    qty: int
-    holder: dict[str, str | None]
-    version: int
-    hands: int | None = None
-    region: str | None = None
-    heals: int | None = None
-    mana: int | None = None
-    capacity: int | None = None
-    load: int | None = None
-
-
-class LocationPage(BaseModel):
-    """A page of rooms."""
-
-    items: list[LocationModel]
-    next: str | None
-
-
-class CharacterPage(BaseModel):
-    """A page of characters."""
-
-    items: list[CharacterModel]
-    next: str | None
-
-
-class ItemPage(BaseModel):
-    """A page of things."""
-
-    items: list[ItemModel]
-    next: str | None
+EventModel = answer(Event, called="EventModel")
+LocationModel = answer(Location, without=["txns", "is_start"], players=_ENTRIES, inventory=_ENTRIES)
+CharacterModel = answer(Character, without=[*_OURS, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES)
+ItemModel = answer(Item, without=[*_OURS, "stack", "count"])
+LocationPage = page_of(LocationModel)
+CharacterPage = page_of(CharacterModel)
+ItemPage = page_of(ItemModel)
 
 
 class Gold(BaseModel):

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
+from squinney.http.answers import signed_page
 from squinney.http.cursors import Cursor, Signing
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
 from squinney.http.routes import LastPartRoute
-from squinney.patterns.paging import Page
 from squinney.social import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser
 from squinney.social import Network as SocialNetwork
 from squinney.social.surface.models import (
@@ -47,10 +47,6 @@ Viewer = Annotated[
     str | None, Query(min_length=1, max_length=200, description="Who looks; without one, a visitor who is no member")
 ]
 Me = Annotated[str, Query(min_length=1, max_length=200, description="In whose name")]
-
-
-def _page(page: Page[Any], signed: Signing) -> dict[str, Any]:
-    return {"items": page.items, "next": signed(page.next)}
 
 
 # ---- people ----
@@ -146,19 +142,19 @@ def unmute(network: Network, me: str, body: Other) -> Any:
 @router.get("/members/{me:path}/circles", response_model=People, responses=responses(UnknownUser))
 def list_circled(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those in my circles, the latest first."""
-    return _page(network.circles(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.circles(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/followers", response_model=People, responses=responses(UnknownUser))
 def list_followers(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those who have me in a circle, the latest first."""
-    return _page(network.followers(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.followers(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/blocked", response_model=People, responses=responses(UnknownUser))
 def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Those whom I blocked, the latest first."""
-    return _page(network.blocked(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.blocked(me, cursor=cursor, limit=limit), signed)
 
 
 # ---- reading ----
@@ -167,13 +163,13 @@ def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = No
 @router.get("/members/{me:path}/news", response_model=Posts, responses=responses(UnknownUser))
 def read_news(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """What others let me know, newest first."""
-    return _page(network.news(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.news(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/incoming", response_model=Posts, responses=responses(UnknownUser))
 def read_incoming(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """Everything that is addressed to me, newest first."""
-    return _page(network.incoming(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.incoming(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{owner:path}/wall", response_model=Posts, responses=responses(UnknownUser))
@@ -181,13 +177,13 @@ def read_wall(
     network: Network, signed: Signing, owner: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 20
 ) -> Any:
     """Posts by and to somebody that the viewer may see, newest first."""
-    return _page(network.wall(viewer, owner, cursor=cursor, limit=limit), signed)
+    return signed_page(network.wall(viewer, owner, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/notices", response_model=Notices, responses=responses(UnknownUser))
 def read_notices(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """What I was told, newest first."""
-    return _page(network.notices(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.notices(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/unseen", response_model=Unseen, responses=responses(UnknownUser))
@@ -262,7 +258,7 @@ def read_comments(
     network: Network, signed: Signing, post: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """A post's comments, oldest first."""
-    return _page(network.comments(viewer, post, cursor=cursor, limit=limit), signed)
+    return signed_page(network.comments(viewer, post, cursor=cursor, limit=limit), signed)
 
 
 @router.delete("/comments/{comment}", response_model=Done, responses=responses(UnknownPost, UnknownUser, Busy))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from squinney.http.answers import answer, list_of, page_of
 from squinney.social import rules
+from squinney.social.documents import Circled, Comment, Notice, Person, Post, Profile, User
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 CircleName = Annotated[str, Field(min_length=1, max_length=rules.MOST_CIRCLE_NAME)]
@@ -75,109 +76,15 @@ class CircleModel(BaseModel):
     count: int
 
 
-class UserModel(BaseModel):
-    """A member, as they see themselves."""
-
-    id: str
-    name: str
-    handle: str
-    profile: dict[str, str]
-    circles: list[CircleModel]
-    joined_at: datetime
-
-
-class PersonModel(BaseModel):
-    """Somebody; without a name where they have left, or are hidden from the viewer."""
-
-    id: str
-    name: str | None
-    handle: str | None
-
-
-class ProfileModel(PersonModel):
-    """Somebody, as a viewer sees them."""
-
-    about: str
-    place: str
-    link: str
-    joined_at: datetime
-    followers: int
-    circled: list[str]
-    follows_you: bool
-    muted: bool
-    blocked: bool
-
-
-class CircledModel(PersonModel):
-    """Somebody in a list of people."""
-
-    circles: list[str]
-    at: datetime
-
-
-class People(BaseModel):
-    """A page of people."""
-
-    items: list[CircledModel]
-    next: str | None
-
-
-class CommentModel(BaseModel):
-    """A comment."""
-
-    id: str
-    by: PersonModel
-    text: str
-    ts: datetime
-
-
-class Comments(BaseModel):
-    """A page of comments."""
-
-    items: list[CommentModel]
-    next: str | None
-
-
-class PostModel(BaseModel):
-    """A post; `circles` are named to its author alone."""
-
-    id: str
-    by: PersonModel
-    to: PersonModel | None
-    audience: str
-    circles: list[str]
-    type: str
-    ts: datetime
-    detail: dict[str, Any]
-    mentions: list[PersonModel]
-    comments: list[CommentModel]
-    comment_count: int
-
-
-class Posts(BaseModel):
-    """A page of posts."""
-
-    items: list[PostModel]
-    next: str | None
-
-
-class NoticeModel(BaseModel):
-    """Something that a member was told."""
-
-    id: str
-    kind: str
-    by: PersonModel
-    ts: datetime
-    seen: bool
-    post: str | None = None
-    text: str | None = None
-
-
-class Notices(BaseModel):
-    """A page of notices."""
-
-    items: list[NoticeModel]
-    next: str | None
+PersonModel = answer(Person)
+UserModel = answer(User, circles=list_of(CircleModel))
+ProfileModel = answer(Profile)
+CommentModel = answer(Comment, called="CommentModel")
+PostModel = answer(Post, comments=list_of(CommentModel))
+People = page_of(answer(Circled))
+Comments = page_of(CommentModel)
+Posts = page_of(PostModel)
+Notices = page_of(answer(Notice))
 
 
 class Circles(BaseModel):

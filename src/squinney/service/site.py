@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from pymongo.errors import PyMongoError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from squinney import __version__, assembly
@@ -62,7 +62,9 @@ def create_site(systems: Assembled, *, options: Options | None = None, processes
     for_admins = [csrf_checked, needs("admin"), known_queries_only]
     app.include_router(admin.router, include_in_schema=False, dependencies=for_admins)
     for system, module in found:
-        app.router.routes.extend(_guarded_routes(module))
+        guarded = _guarded(module)
+        app.router.routes.extend(guarded.routes)
+        app.include_router(APIRouter(lifespan=guarded.lifespan_context))  # a system's threads end with the site
         if (static := _beside(module) / "static").is_dir():
             app.mount(f"/static/{system.name}", StaticFiles(directory=static))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
@@ -114,13 +116,13 @@ def surfaces(systems: Sequence[System], part: str) -> list[tuple[System, ModuleT
 
 
 @cache
-def _guarded_routes(module: ModuleType) -> list[BaseRoute]:
+def _guarded(module: ModuleType) -> APIRouter:
     """A system's pages behind their checks. Kept, since the framework takes long to put the two together."""
     guarded = APIRouter()
     role = getattr(module, "WRITES_NEED", "member")
     dependencies = [csrf_checked, needs(role, for_writes=True), known_queries_only]
     guarded.include_router(module.router, include_in_schema=False, dependencies=dependencies)
-    return guarded.routes
+    return guarded
 
 
 def _beside(module: ModuleType) -> Path:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -44,13 +45,15 @@ EXPORTS = [
 def test_every_export_is_documented(module, name):
     """In code: `name`, `Class.name(...)`, or in an example; a word of the text is not enough."""
     in_code = re.findall(r"```.*?^```|`[^`\n]+`", ALL_PAGES, re.DOTALL | re.MULTILINE)
-    assert any(re.search(rf"\b{name}\b", code) for code in in_code), f"{module}.{name} is on no page"
+    assert any(re.search(rf"\b{name}\b", code) for code in in_code), (
+        f"{module}.{name} is on no page: write of it in docs/, in code"
+    )
 
 
 def test_every_pattern_is_on_the_patterns_page():
     page = PAGES[DOCS / "patterns.md"]
     names = [module.name for module in pkgutil.iter_modules(squinney.patterns.__path__)]
-    assert [name for name in names if f"`{name}`" not in page] == []
+    assert [name for name in names if f"`{name}`" not in page] == [], "write of it in docs/patterns.md"
 
 
 # ---- the error tree ----
@@ -89,7 +92,9 @@ def drawn_tree(drawing: str) -> list[Line]:
 def test_the_drawn_error_tree_is_the_real_one():
     import_everything()
     assert errors.__doc__
-    assert sorted(drawn_tree(errors.__doc__)) == sorted(real_tree(SquinneyError))
+    drawn, real = Counter(drawn_tree(errors.__doc__)), Counter(real_tree(SquinneyError))
+    assert [*(real - drawn)] == [], "draw these in the tree of src/squinney/errors.py, each with its system"
+    assert [*(drawn - real)] == [], "take these out of the tree of src/squinney/errors.py: no error is so"
 
 
 def test_errors_of_different_names_have_different_codes():
@@ -152,4 +157,5 @@ def test_every_public_method_that_writes_more_than_once_says_what_decides_and_wh
     assert {"Accounts.open", "Accounts.transfer", "Carts.add_item", "Nodes.create", "Transactions.run"} <= several
     for name in several:
         for line in ("Atomic:", "After a crash:"):
-            assert re.search(rf"^\s*{line} \w", methods[name].__doc__ or "", re.MULTILINE), f"{name} lacks {line!r}"
+            advice = f"{name} writes more than once: say in its docstring {line!r} (see CONTRIBUTING.md)"
+            assert re.search(rf"^\s*{line} \w", methods[name].__doc__ or "", re.MULTILINE), advice

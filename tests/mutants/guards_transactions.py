@@ -18,6 +18,8 @@ _group = guards_of("squinney.transactions.group_commit", "tests/patterns/test_tr
 _keyed = guards_of("squinney.transactions.keyed", _TESTS)
 _verdict = guards_of("squinney.transactions.verdicts", _TESTS)
 _constraint = guards_of("squinney.transactions.constraints", "tests/patterns/test_modes_in_odd_places.py")
+_escrow = guards_of("squinney.transactions.escrow", "tests/patterns/test_modes_in_odd_places.py")
+_NATIVE = "test_what_could_be_refused_after_the_decision_is_one_transaction"
 _orphan = guards_of("squinney.transactions.orphans", "tests/systems/ledger/test_repair.py")
 
 STEPS = [
@@ -89,7 +91,7 @@ STEPS = [
     ),
     _step(
         "a native step that only guards writes",
-        'step.update or {"$inc": {"txn_checks": 1}}',
+        "step.update or CHECKED",
         'step.update or {"$unset": {"txn_stub": ""}}',
         _GUARDS + "test_a_native_step_that_only_guards_writes",
     ),
@@ -98,6 +100,12 @@ STEPS = [
         'steps.merge(stored.get("undo", {}), _release(stored, txn))',
         "_release(stored, txn)",
         "test_a_late_writer_is_stopped",
+    ),
+    _native(
+        "a native step that changes nothing writes",
+        'if verb == "update" and not errors and answer["nModified"]',
+        'if verb == "none" and answer["nModified"]',
+        _GUARDS + "test_a_native_run_that_only_guards_meets_who_changes_it",
     ),
     _step(
         "an undecided insert is hidden",
@@ -339,6 +347,48 @@ AROUND = [
         "if not known.plain or any(_may_be_refused(step, known.validator) for step in steps):",
         "if not known.plain:",
         "test_both_modes_do_the_same",
+    ),
+    _constraint(
+        "a take that is too large to be given back is native",
+        "for update in (step.take, step.give) if update",
+        "for update in (step.give,) if update",
+        _NATIVE,
+    ),
+    _constraint(
+        "a value that becomes unique by a nested condition is native",
+        '*looked_at(index.get("partialFilterExpression", {}))',
+        '*index.get("partialFilterExpression", {})',
+        _NATIVE,
+    ),
+    _escrow(
+        "a unique value within an array is native",
+        "if not name.isdigit() and not name.startswith",
+        "if not name.isdigit() and name.startswith",
+        _NATIVE,
+    ),
+    _constraint(
+        "ids are those of the collection's collation",
+        '{"capped", "collation"}',
+        '{"capped"}',
+        "test_both_modes_do_the_same",
+    ),
+    _constraint(
+        "fields of the protocol do not count",
+        'plain &= "minProperties" not in str(options)',
+        "plain &= True",
+        "test_both_modes_do_the_same",
+    ),
+    _escrow(
+        "nobody is found by a number that others change",
+        "looked_at({**asked, **step.route})",
+        "looked_at(asked)",
+        "tests/unit/test_steps.py::test_any_other_shape_has_its_document_to_itself",
+    ),
+    _attempt(
+        "nobody can tell what became of a refused commit",
+        'if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):',
+        "if error.timeout:",
+        "test_nobody_can_tell_what_became_of_a_commit_that_the_server_refuses",
     ),
     _orphan(
         "a marker whose run is open is no orphan",

@@ -78,6 +78,10 @@ PLANS: dict[str, tuple[Callable[[], list[Step]], str]] = {
     ),
     "a value is handed from one document to another": (lambda: [change(1, label="z"), change(2, label="x")], "done"),
     "a value is given that another has": (lambda: [change(1, label="y")], "already-exists"),
+    "a value is given that another has, after a change of nothing": (
+        lambda: [change(2, size=9), change(1, label="y")],
+        "already-exists",
+    ),
     "a value is inserted that another has": (lambda: [put(7, label="y")], "already-exists"),
     "one value twice": (lambda: [put(7, label="new"), put(8, label="new")], "already-exists"),
     "a partial index does not hold the other": (lambda: [put(7, code="c")], "done"),

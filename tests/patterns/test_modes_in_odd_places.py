@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import Mock
+from uuid import UUID
 
 import pytest
 from bson import ObjectId
@@ -28,6 +29,7 @@ from squinney.transactions import (
     find_stuck,
     once,
     recovery,
+    two_phase,
     verdicts,
 )
 
@@ -36,6 +38,7 @@ CRATES = Collection(
     indexes=[Index([("label", 1)], unique=True, sparse=True)],
     escrow={"beans": "floor", "inner.beans": "floor"},
 )
+DEEP = Collection("deep", escrow={"beans": "floor"})
 SMALL = Collection("small", validator={"beans": {"$lt": 12}}, escrow={"beans": "floor"})
 COUNTED = Collection(
     "counted",
@@ -48,10 +51,11 @@ BOUNDED = Collection(
 STRICT = Collection(
     "strict", validator={"$jsonSchema": {"properties": {"_id": {}, "n": {}}, "additionalProperties": False}}
 )
+COUNTING = Collection("counting", validator={"$jsonSchema": {"minProperties": 3}})
 CASELESS = Collection(
     "caseless", indexes=[Index([("login", 1)], unique=True, collation={"locale": "en", "strength": 2})]
 )
-COLLECTIONS = [*transactions.COLLECTIONS, CRATES, SMALL, COUNTED, BOUNDED, STRICT, CASELESS]
+COLLECTIONS = [*transactions.COLLECTIONS, CRATES, SMALL, COUNTED, BOUNDED, STRICT, COUNTING, CASELESS]
 LONG_AGO, LATER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 FAR = DatetimeMS(10**15)  # the year 33658
 START = {
@@ -66,6 +70,8 @@ START = {
     "counted": [{"_id": 1, "used": 0}],
     "bounded": [{"_id": 1, "beans": 98}],
     "capped": [{"_id": 1, "n": 1}],
+    "counting": [{"_id": 1, "a": 1, "b": 1}],
+    "folded": [{"_id": "a"}],
 }
 
 
@@ -77,6 +83,7 @@ class No(SquinneyError):
 def crates(db: Db) -> Db:
     schema.apply(db, COLLECTIONS)
     db.create_collection("capped", capped=True, size=10_000)
+    db.create_collection("folded", collation={"locale": "en", "strength": 2})
     db.create_collection("series", timeseries={"timeField": "at"})
     db.create_collection("view", viewOn="crates", pipeline=[])
     for name, documents in START.items():
@@ -112,6 +119,13 @@ PLANS: dict[str, tuple[Callable[[], Sequence[Step] | Plan], str]] = {
     "an insert into a time series": (lambda: [Step("series", 2, insert={"at": FAR})], "write-refused"),
     "a guard in a time series": (lambda: [Step("series", 1, guard={"n": 1})], "write-refused"),
     "a guard in a view": (lambda: [Step("view", 1, guard={"n": 1})], "write-refused"),
+    "a UUID as id and as value": (lambda: [Step("crates", UUID(int=1), insert={"n": UUID(int=2)})], "done"),
+    "too few fields of an insert": (lambda: [Step("counting", 2, insert={"a": 1})], "write-refused"),
+    "too few fields after an update": (lambda: [Step("counting", 1, give={"$unset": {"a": ""}})], "write-refused"),
+    "two ids that a collation takes for one": (
+        lambda: [Step("folded", "a", give={"$inc": {"n": 1}}), Step("folded", "A", give={"$inc": {"n": 1}})],
+        "done",
+    ),
     "a value is inserted before its holder goes": (
         lambda: [Step("crates", 7, insert={"label": "x"}), Step("crates", 1, delete=True)],
         "already-exists",
@@ -125,9 +139,10 @@ def test_both_modes_do_the_same(crates: Db, name: str) -> None:
     said = {}
     for mode in ("native", "two-phase"):
         try:
-            said[mode] = Transactions(crates, mode).run("try", plan()).replayed or "done"
+            said[mode] = Transactions(crates, mode, timeout_seconds=5).run("try", plan()).replayed or "done"
         except SquinneyError as error:
             said[mode] = error.code
+        crates.crates.delete_one({"_id": UUID(int=1)})
         assert crates.transactions.find_one() is None
         assert list(find_orphans(crates, START)) == []
     assert said == {"native": expected, "two-phase": expected}
@@ -138,6 +153,28 @@ def test_a_give_refused_for_what_the_document_holds_is_the_same_beside_a_validat
     for mode in ("native", "two-phase"):
         with pytest.raises(No):
             Transactions(crates, mode).run("try", give(BOUNDED, 2, beans=1))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("deep", 1, give={"$set": {"items.$[item].lot.sku": "x"}}, array_filters=[{"item.n": 1}]),
+        Step("deep", 1, give={"$set": {"items.0.lot.sku": "x"}}),
+        Step("some", 1, give={"$set": {"live": True}}),
+        Step(DEEP, 1, guard={"beans": {"$gte": 2**60}}, take={"$inc": {"beans": -(2**60)}}, shared=True),
+    ],
+    ids=["in an array by a filter", "in an array by its place", "by a nested condition", "a large take"],
+)
+def test_what_could_be_refused_after_the_decision_is_one_transaction(
+    crates: Db, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unique value within an array, or by way of a nested condition; a take that is too large to be given back."""
+    crates.deep.create_index("items.lot.sku", unique=True)
+    crates.some.create_index("code", unique=True, partialFilterExpression={"$and": [{"live": True}]})
+    crates.deep.insert_one({"_id": 1, "items": [{"n": 1, "lot": {}}], "beans": 2**60})
+    crates.some.insert_one({"_id": 1})
+    monkeypatch.setattr(two_phase, "run", Mock(side_effect=AssertionError))
+    assert Transactions(crates, "two-phase").run("try", [step]).id
 
 
 # ---- beside what others have not decided ----
@@ -201,6 +238,7 @@ def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates
         ("caseless", {"login": "ada"}, {"login": "ADA"}),
         ("partial", {"code": "c", "live": True}, {"code": "c", "live": True}),
         ("crates", {"label": None}, {"label": None}),
+        ("crates", {"label": {"$gt": 1}}, {"label": {"$gt": 1}}),
     ],
 )
 def test_no_undecided_value_refuses_anybody(

@@ -152,17 +152,19 @@ def test_a_native_step_that_only_guards_writes(jars: Db) -> None:
     assert jars.jars.find_one({"_id": "a"}) != before
 
 
-def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Embedded) -> None:
+@pytest.mark.parametrize("give", [None, {"$set": {"kind": "jar"}}], ids=["guards", "changes nothing"])
+def test_a_native_run_that_only_guards_meets_who_changes_it(jars: Db, mongod: Embedded, give: Any) -> None:
     """Two runs that each guard what the other empties: in a snapshot alone, both would pass."""
 
     def plan(kept: str, emptied: str) -> list[Step]:
         return [
-            Step("jars", kept, guard={"beans": {"$gte": 1}}),
+            Step("jars", kept, guard={"beans": {"$gte": 1}}, give=give),
             Step("notes", kept, insert={}),
             Step("jars", emptied, give={"$set": {"beans": 0}}),
         ]
 
-    jars.jars.update_many({}, {"$set": {"beans": 5}})
+    jars.create_collection("notes")  # else the two would meet in making it
+    jars.jars.update_many({}, {"$set": {"beans": 5, "kind": "jar"}})
     others: list[Any] = []
     with ThreadPoolExecutor(1) as pool:
 

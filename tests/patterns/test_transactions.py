@@ -629,6 +629,15 @@ def test_a_transaction_that_the_server_ended_is_begun_again_while_time_is_left(
     assert own_db.jars.find_one() == {"_id": "a", "beans": 11}
 
 
+def test_nobody_can_tell_what_became_of_a_commit_that_the_server_refuses(own_db: Db, failing: Any) -> None:
+    """For another reason than that it met others."""
+    own_db.jars.insert_one({"_id": "a", "beans": 0})
+    refused = failing(["commitTransaction"], mode={"times": 1}, errorCode=96)  # OperationFailed
+    with refused, pytest.raises(Unavailable) as caught:
+        Transactions(own_db).run("fill", [Step("jars", "a", give={"$inc": {"beans": 1}})])
+    assert caught.value.outcome_unknown
+
+
 def test_a_transaction_that_ran_out_of_time_lets_go(jars: Db, mongod: Embedded) -> None:
     """Else the server holds its documents for a minute, for every other process."""
 

@@ -211,6 +211,7 @@ def wait_for(true: Callable[[], bool]) -> None:
 def test_beside_many_in_flight_a_run_waits_until_as_many_wait(jars: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else each that comes while others are under way would be a transaction of its own."""
     monkeypatch.setattr(group_commit, "COMPANY_SECONDS", 100)
+    monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 100)
     with four_under_way(jars) as (come, sent):
         for name in ("d1", "d2", "d3"):
             come(name)
@@ -341,7 +342,9 @@ def own_mongod_recovers(db: Db) -> None:
 
 
 def test_who_has_waited_for_long_goes_ahead(jars: Db, mongod: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether others or company was waited for."""
     monkeypatch.setattr(group_commit, "LONGEST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(group_commit, "COMPANY_SECONDS", 100)
     with one_under_way(mongod, jars, runs(move("a", "b", 1))[0]) as (_, leader, add):
         assert add(runs(move("a", "c", 1))[0]).result(10).id
         assert not leader.done()

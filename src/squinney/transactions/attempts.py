@@ -95,10 +95,10 @@ def _commit(session: ClientSession) -> None:
             session.commit_transaction()
             return
         except PyMongoError as error:
-            if not error.has_error_label("UnknownTransactionCommitResult"):
+            if may_try_again(error):
                 raise
-            if error.timeout:
-                raise Unavailable("the commit was sent, but no answer came in time", outcome_unknown=True) from error
+            if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
+                raise Unavailable("the commit was sent, but not confirmed in time", outcome_unknown=True) from error
             time.sleep(0.02)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from squinney.mongo.schema import Collection, Db, Direction
-from squinney.transactions.escrow import LARGEST_SHARED, meet
+from squinney.transactions.escrow import LARGEST_SHARED, looked_at, meet
 from squinney.transactions.steps import Step, changed_paths
 
 FRESH_SECONDS = 30  # how long an index or validator that is new may stay unknown
@@ -18,7 +18,7 @@ HARMLESS = {"bsonType", "title", "description"}
 @dataclass(frozen=True, slots=True)
 class _Known:
     until: float
-    plain: bool  # neither capped, nor of time series, nor a view
+    plain: bool  # not capped, of time series, a view, or one that takes several ids for the same
     unique: frozenset[str]  # every path that decides about a unique value, but for _id
     validator: Mapping[str, Any]
 
@@ -58,22 +58,24 @@ class Constraints:
     def _read(self, name: str) -> _Known:
         found = next(iter(self._db.list_collections(filter={"name": name})), {})
         options = found.get("options", {})
-        plain = found.get("type", "collection") == "collection" and not options.get("capped")
+        plain = found.get("type", "collection") == "collection" and not {"capped", "collation"} & options.keys()
+        plain &= "minProperties" not in str(options)  # it would count the fields of the protocol
         indexes = self._db[name].index_information().values() if found and plain else ()
         unique = {
             path
             for index in indexes
             if index.get("unique")
-            for path in (*(path for path, _ in index["key"]), *index.get("partialFilterExpression", {}))
+            for path in (*(path for path, _ in index["key"]), *looked_at(index.get("partialFilterExpression", {})))
         }
         return _Known(time.monotonic() + FRESH_SECONDS, plain, frozenset(unique), options.get("validator", {}))
 
 
 def _may_be_refused(step: Step, validator: Mapping[str, Any]) -> bool:
-    """Whether the server could refuse a shared give, because of what others give meanwhile."""
+    """Whether the server could refuse a shared give or an undo, because of what others give meanwhile."""
     if not step.shared or not isinstance(step.collection, Collection):
         return False
-    if any(amount > LARGEST_SHARED for amount in map(abs, (step.give or {}).get("$inc", {}).values())):
+    amounts = [n for update in (step.take, step.give) if update for n in update.get("$inc", {}).values()]
+    if any(abs(amount) > LARGEST_SHARED for amount in amounts):
         return True
     directions = step.collection.escrow
     return not all(_tolerates(validator, path, directions[path]) for path in changed_paths(step.update))

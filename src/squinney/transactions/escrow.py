@@ -83,9 +83,9 @@ def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str
         if bound != {"$gte": -amount}:
             raise ValueError(f'{path}: the guard of a shared take asks for what is taken: {{"$gte": {-amount}}}')
         return None
-    if not isinstance(bound, Mapping) or len(bound) != 1 or not {"$lt", "$lte"} & bound.keys():
-        raise ValueError(f'{path}: the guard of a shared take keeps a limit: {{"$lt": ...}} or {{"$lte": ...}}')
-    ((operator, most),) = bound.items()
+    operator, most = next(iter(bound.items())) if isinstance(bound, Mapping) and len(bound) == 1 else ("", None)
+    if operator not in ("$lt", "$lte") or not isinstance(most, int | float):
+        raise ValueError(f'{path}: the guard of a shared take keeps a limit: {{"$lt": number}} or {{"$lte": number}}')
     return {"path": path, operator: most + amount}
 
 
@@ -102,7 +102,8 @@ def _require_nothing_else_guarded(
         *taken,
         *(path for path in given if step.may_overshoot and _overshot(step.guard.get(path), declared[path])),
     }
-    for path in _looked_at({name: value for name, value in step.guard.items() if name not in allowed}):
+    asked = {name: value for name, value in step.guard.items() if name not in allowed}
+    for path in looked_at({**asked, **step.route}):
         if any(meet(path, number) for number in declared):
             raise ValueError(
                 f"the guard of a shared step looks at {path or 'the whole document'}, which others may be changing: "
@@ -116,11 +117,11 @@ def _overshot(bound: Any, direction: Direction) -> bool:
     return isinstance(bound, Mapping) and sides[direction].issuperset(bound)
 
 
-def _looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
+def looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
     """What the guard looks at. The empty path, of an `$expr` for instance, is the whole document."""
     for name, value in guard.items():
         if name in ("$and", "$or", "$nor"):
-            yield from (path for part in value for path in _looked_at(part))
+            yield from (path for part in value for path in looked_at(part))
         else:
             yield "" if name.startswith("$") else name
 
@@ -129,12 +130,12 @@ def meet(one: str, other: str) -> bool:
     """Whether one path leads to or through the other; a place in an array may be any place."""
     if "." not in one and "." not in other:
         return one in ("", other)
-    pairs = zip(one.split("."), other.split("."), strict=False)
-    return not one or all(name == its or _is_any(name) or _is_any(its) for name, its in pairs)
+    return not one or all(name == its for name, its in zip(_names(one), _names(other), strict=False))
 
 
-def _is_any(name: str) -> bool:
-    return name.isdigit() or name.startswith("$")
+def _names(path: str) -> list[str]:
+    """Without places in arrays: what is in an array is found without them, too."""
+    return [name for name in path.split(".") if not name.isdigit() and not name.startswith("$")]
 
 
 # ---- numbers ----

@@ -187,11 +187,12 @@ class Queue:
         """Until it leads or its group ended, for company a moment only: one slow group is not to hold up all others; or
         so long that it goes ahead by itself.
         """
-        if run.told.wait(COMPANY_SECONDS):
+        longest = max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))
+        if run.told.wait(min(COMPANY_SECONDS, longest)):
             return
         with self._lock:
             self._start_those_who_can()
-        if run.told.wait(max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))):
+        if run.told.wait(max(0.0, longest - COMPANY_SECONDS)):
             return
         with self._lock:
             if run.group is None:

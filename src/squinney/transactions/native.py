@@ -20,7 +20,7 @@ from squinney.transactions.attempts import Tries, may_try_again
 from squinney.transactions.errors import WriteRefused
 from squinney.transactions.group_commit import Apart, Run, Send
 from squinney.transactions.records import KeyRecord, Outcome
-from squinney.transactions.steps import Plan, Step, native_write
+from squinney.transactions.steps import CHECKED, Plan, Step, native_write
 
 WRITES_FIELD = {"delete": "deletes", "update": "updates", "insert": "documents"}
 MOST_LONELY = 3  # times that a value is taken and nobody has it: then another step of the plan does
@@ -142,9 +142,13 @@ def _sent(
         if may_try_again(error) or is_away(error):
             raise
         raise _refused(name, verb, document_id, str((error.details or {}).get("errmsg", error))) from error
-    for report in answer.get("writeErrors", ()):
+    errors = answer.get("writeErrors", ())
+    for report in errors:
         if report["code"] != DUPLICATE_KEY:
             raise _refused(name, verb, document_id, report["errmsg"])
+    if verb == "update" and not errors and answer["nModified"] + len(answer.get("upserted", ())) < answer["n"]:
+        # An update that changes nothing is no write to the server: it would see no conflict.
+        _sent(db, name, verb, [{"q": write["q"], "u": CHECKED} for write in writes], session, document_id)
     return answer
 
 
@@ -155,4 +159,5 @@ def _refused(name: str, verb: str, document_id: Any, reason: str) -> WriteRefuse
 
 def send(db: Db, name: str, verb: str, writes: list[Document], session: ClientSession) -> Document:
     """Send one write command. Not the driver's `bulk_write`: what that adds, a transaction has no use for."""
-    return db.command({verb: name, WRITES_FIELD[verb]: writes, "ordered": True}, session=session)
+    command = {verb: name, WRITES_FIELD[verb]: writes, "ordered": True}
+    return db.command(command, session=session, codec_options=db.codec_options)

@@ -36,8 +36,9 @@ PROTOCOL_FIELDS = ("txns", "txn_lock", "txn_limit", "tombs", "txn_checks", "txn_
 UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
 AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
+CHECKED: Document = {"$inc": {"txn_checks": 1}}
 SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
-_COLLECTION_NAME = re.compile(r"[^.$\0]+(\.[^.$\0]+)*")
+_COLLECTION_NAME = re.compile(r"(?!system\.|.{191})[^.$\0]+(\.[^.$\0]+)*")  # with the database's, 255 at the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Step:
     @property
     def place(self) -> Document:
         """The filter that finds the document alone."""
-        return {"_id": self.id, **self.route}
+        return {**self.route, "_id": self.id}
 
     @property
     def identity(self) -> tuple[str, bytes]:
@@ -147,7 +148,7 @@ def _require_one_kind(step: Step) -> None:
         return
     if step.guard or step.insert.get("_id", step.id) != step.id:
         raise ValueError("a step inserts under its own id, and has nothing to guard")
-    if reserved := [name for name in PROTOCOL_FIELDS if step.insert.get(name)]:
+    if reserved := [name for name in PROTOCOL_FIELDS if step.insert.get(name) not in (None, [])]:
         raise ValueError(f"a step inserts no fields of the protocol: {', '.join(reserved)}")
     if any(value_at(step.insert, path) != value for path, value in step.route.items()):
         raise ValueError("a step inserts a document that has the values of its route")
@@ -174,10 +175,11 @@ def _names_in(value: Any) -> Iterator[str]:
 
 
 def _require_operators(update: Mapping[str, Any]) -> None:
-    if not all(operator.startswith("$") for operator in update):
-        raise ValueError("a step's updates are operators only")
+    fields_of = update if isinstance(update, Mapping) else {"": update}
+    if not all(str(name).startswith("$") and isinstance(fields, Mapping) for name, fields in fields_of.items()):
+        raise ValueError("a step's updates are operators only, each with its paths")
     for path in changed_paths(update):
-        names = path.split(".")
+        names = str(path).split(".")
         if names[0] in PROTOCOL_FIELDS:
             raise ValueError("a step changes no fields of the protocol")
         if "$" in names:
@@ -210,12 +212,14 @@ def _by_value(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {name: _by_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_by_value(part) for part in value]
     if isinstance(value, Decimal128):
         value = value.to_decimal()
     try:
-        return {"number": str(Fraction(value))}
+        return {"$number": str(Fraction(value))}
     except (TypeError, ValueError, OverflowError):  # no number, or infinite
-        return str(value) if hasattr(value, "is_nan") else value
+        return float(value) if hasattr(value, "is_nan") else value
 
 
 # ---- what a step sends, in either mode ----
@@ -238,7 +242,7 @@ def native_write(step: Step) -> Document:
     if step.delete:
         return {"q": permitted, "limit": 1}
     # A step that only guards must write too, or the server would see no conflict.
-    write: Document = {"q": permitted, "u": step.update or {"$inc": {"txn_checks": 1}}}
+    write: Document = {"q": permitted, "u": step.update or CHECKED}
     if filters := array_filters_for(step.update, step.array_filters):
         write["arrayFilters"] = filters
     return write

@@ -39,8 +39,9 @@ def _may_fit(db: Db, step: Step, document: Document) -> bool:
             at_best.update(change)
     taken = (step.take or {}).get("$inc", {})
     added = ({"$set": {path: {"$add": [f"${path}", n]}}} for path, n in at_best.items() if path in taken)
-    fits: list[Document] = [{"$documents": [{"$literal": document}]}, *added, {"$match": step.condition}]
-    return bool(list(db.aggregate([*fits, {"$project": {"_id": 1}}])))
+    as_seen = {"$match": {**step.place, "txns": document["txns"]}}
+    refused = {"$match": {"$nor": [step.condition]}}
+    return not list(db[step.name].aggregate([as_seen, *added, refused, {"$project": {"_id": 1}}]))
 
 
 def _what_may_come(record: Document, step: Step) -> Iterator[dict[str, int]]:
@@ -61,7 +62,7 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
         value = {path: value_at(step.insert or {}, path) for path in report["keyPattern"]} if step.insert else None
     if not value:
         raise step.taken(None)
-    having = [value, _indexed(db, step.name, report)]
+    having = [{path: {"$eq": part} for path, part in value.items()}, _indexed(db, step.name, report)]
     look_up = partial(db[step.name].find_one, projection={"txn_lock": 1, "txn_stub": 1}, collation=collation)
     # The undecided first, where a sparse or multikey index holds only one of those found.
     holder = look_up({"$and": [*having, {"txn_lock": {"$ne": None}}]}) or look_up({"$and": having})

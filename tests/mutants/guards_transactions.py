@@ -89,12 +89,6 @@ STEPS = [
         'return {"txn_lock": None}',
         _GUARDS + "test_shared_takes_of_two_limits_wait_for_each_other",
     ),
-    _step(
-        "a native step that only guards writes",
-        "step.update or CHECKED",
-        'step.update or {"$unset": {"txn_stub": ""}}',
-        _GUARDS + "test_a_native_step_that_only_guards_writes",
-    ),
     _recovery(
         "a shared take is undone",
         'steps.merge(stored.get("undo", {}), _release(stored, txn))',
@@ -362,8 +356,8 @@ AROUND = [
     ),
     _escrow(
         "a unique value within an array is native",
-        "if not name.isdigit() and not name.startswith",
-        "if not name.isdigit() and name.startswith",
+        ' if not name.isdigit() and not name.startswith("$")]',
+        "]",
         _NATIVE,
     ),
     _constraint(

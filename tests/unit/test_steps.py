@@ -45,8 +45,9 @@ def test_a_step_that_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) ->
 
 @pytest.mark.parametrize("id_", [{"$gt": ""}, re.compile("."), Regex(".")], ids=repr)
 def test_an_id_is_never_a_condition_that_finds_some_other_document(id_: Any) -> None:
-    with pytest.raises(ValueError, match="a value, not a condition"):
-        Step("things", id_)
+    for step in ({"id": id_}, {"id": 1, "route": {"a": id_}}, {"id": 1, "route": {"$and": [{"a": 1}]}}):
+        with pytest.raises(ValueError, match="a value, not a condition"):
+            Step("things", **step)
 
 
 @pytest.mark.parametrize("name", ["", "a$b", "a..b", ".a", "a\0", "system.views", "a" * 200])

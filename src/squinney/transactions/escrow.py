@@ -141,11 +141,6 @@ def _names(path: str) -> list[str]:
 # ---- numbers ----
 
 
-def inverse(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The `$inc` with its signs changed."""
-    return {"$inc": {path: -amount for path, amount in update["$inc"].items()}}
-
-
 def added(first: Any, second: Any) -> Any:
     """The sum; a Decimal128 where either is one."""
     if isinstance(first, Decimal128) or isinstance(second, Decimal128):

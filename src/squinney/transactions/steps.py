@@ -158,9 +158,10 @@ def _require_values(step: Step) -> None:
     """Refuse what would find another document than the one meant, or could not be judged."""
     if not _COLLECTION_NAME.fullmatch(step.name):
         raise ValueError(f"{step.name!r} is no name of a collection that a step can change")
-    is_condition = isinstance(step.id, Mapping) and any(str(name).startswith("$") for name in step.id)
-    if is_condition or isinstance(step.id, re.Pattern | Regex):
-        raise ValueError("the id of a step is a value, not a condition")
+    values = {"": step.id, **step.route}
+    is_pattern = any(isinstance(value, re.Pattern | Regex) for value in values.values())
+    if is_pattern or any(str(name).startswith("$") for name in _names_in(values)):
+        raise ValueError("the id of a step, and what is in its route, is a value, not a condition")
     if step.guard and (searches := SEARCHES.intersection(_names_in(step.guard))):
         raise ValueError(f"the guard of a step asks for values, and does not search: {', '.join(searches)}")
 
@@ -179,7 +180,7 @@ def _require_operators(update: Mapping[str, Any]) -> None:
     if not all(str(name).startswith("$") and isinstance(fields, Mapping) for name, fields in fields_of.items()):
         raise ValueError("a step's updates are operators only, each with its paths")
     for path in changed_paths(update):
-        names = str(path).split(".")
+        names = path.split(".")
         if names[0] in PROTOCOL_FIELDS:
             raise ValueError("a step changes no fields of the protocol")
         if "$" in names:
@@ -283,7 +284,7 @@ def stored_form(step: Step) -> Document:
     if update := step.give if step.shared else step.update:
         stored["update"] = dict(update)
     if step.shared and step.take:
-        stored["undo"] = escrow.inverse(step.take)
+        stored["undo"] = {"$inc": {path: -amount for path, amount in step.take["$inc"].items()}}
     if filters := array_filters_for(step.update, step.array_filters):
         stored["array_filters"] = filters
     return stored

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import groupby
@@ -63,18 +63,21 @@ def run(
             raise
         return run_natively()
     if key is not None and record["txn"] != txn:
-        return _earlier_outcome(db, record, key, keep_keys_seconds)
+        outcome = records.replay(record, key)
+        if record["state"] == "commit":
+            _if_possible(recovery.finish, db, record, keep_keys_seconds)
+        return outcome
     try:
         _prepare(db, plan.steps, record, until)
     except Exception as error:
         if _outcome_unknown(error):
             raise
-        recovery.roll_back(db, record)
+        _if_possible(recovery.roll_back, db, record)
         if not _is_refusal(error):
             raise
         return run_natively()
     _flip(db, record)
-    _finish_if_possible(db, record, keep_keys_seconds)
+    _if_possible(recovery.finish, db, record, keep_keys_seconds)
     return Outcome(txn, plan.result)
 
 
@@ -116,19 +119,12 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, 
     return begun
 
 
-def _earlier_outcome(db: Db, record: Document, key: KeyRecord, keep_keys_seconds: float) -> Outcome:
-    outcome = records.replay(record, key)
-    if record["state"] == "commit":
-        _finish_if_possible(db, record, keep_keys_seconds)
-    return outcome
-
-
-def _finish_if_possible(db: Db, record: Document, keep_keys_seconds: float) -> None:
-    """It is decided all the same: what is left to give is given by `recover()`."""
+def _if_possible(settle: Callable[..., None], db: Db, record: Document, *arguments: float) -> None:
+    """What it comes to is known all the same: what is left to give, or to undo, `recover()` does."""
     try:
-        recovery.finish(db, record, keep_keys_seconds)
+        settle(db, record, *arguments)
     except PyMongoError as error:
-        log.warning("transaction %s is committed but not finished: %s", record["txn"], type(error).__name__)
+        log.warning("transaction %s is left to recover(): %s", record["txn"], type(error).__name__)
 
 
 # ---- prepare ----
@@ -191,5 +187,5 @@ def _flip(db: Db, record: Document) -> None:
     except PyMongoError as error:
         raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True) from error
     if not flipped.matched_count:
-        recovery.roll_back(db, record)
+        _if_possible(recovery.roll_back, db, record)
         raise TimedOut(TOO_LATE)

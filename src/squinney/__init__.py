@@ -82,11 +82,13 @@ def prepare(db: Database[dict[str, Any]], *parts: ModuleType | Collection) -> No
 
     Atomic: each collection and each index by itself.
     After a crash: run it again.
-    Raises: `Invalid` where a part is neither, `Conflict` where an index exists with other options.
+    Raises: `Invalid` where a part is neither or `db` no database, `Conflict` where an index exists with other options.
     """
     from squinney import transactions
+    from squinney.mongo.pinned import require_database
     from squinney.mongo.schema import apply
 
+    require_database(db)
     wanted = [*transactions.COLLECTIONS, *(one for part in parts for one in _collections_of(part))]
     apply(db, wanted)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient
 
 import squinney
 from squinney import commerce, content, ledger, transactions
@@ -50,6 +51,17 @@ def test_what_has_no_collections_is_refused(db: Db, part: object):
     with pytest.raises(Invalid, match=r"prepare takes systems, such as squinney\.ledger"):
         squinney.prepare(db, part)  # type: ignore[arg-type]
     assert db.list_collection_names() == []
+
+
+@pytest.mark.parametrize("use", [lambda given: squinney.prepare(given, ledger), ledger.Accounts])
+def test_a_connection_a_client_or_an_asynchronous_database_is_no_database(
+    mongod: Embedded, use: Callable[[Any], object]
+):
+    asynchronous = AsyncMongoClient(mongod.uri, connect=False)["some"]
+    with squinney.connect(mongod.uri, database="some") as connection:
+        for given in (connection, connection.client, asynchronous, None):
+            with pytest.raises(Invalid, match=r"a PyMongo Database is needed here, such as squinney\.connect\(\)\.db"):
+                use(given)
 
 
 # ---- who forgets it ----

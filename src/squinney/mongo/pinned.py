@@ -12,6 +12,7 @@ from pymongo.database import Database
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 
 # All of them, not only the times: a client may ask for other document classes, or for dates as numbers.
@@ -47,5 +48,18 @@ def pinned(db: Db) -> Db:
 
     Every public class and function that is given a database passes it through here, so that a plain
     `MongoClient(uri)` will do.
+
+    Raises: `Invalid` where it is no database.
     """
+    require_database(db)
     return _Pinned(db)
+
+
+def require_database(db: object) -> None:
+    """Refuse a connection, a client or an asynchronous database in the place of a database.
+
+    Raises: `Invalid`.
+    """
+    if not isinstance(db, Database):
+        given = f"{type(db).__module__}.{type(db).__qualname__}"
+        raise Invalid(f"a PyMongo Database is needed here, such as squinney.connect().db, not {given}", field="db")

@@ -343,6 +343,12 @@ AROUND = [
         "test_an_insert_waits_for_one_that_is_not_decided",
     ),
     _verdict(
+        "an undecided value in an index with a collation is waited for",
+        'step.insert or step.update.get("$set", {})',
+        "step.insert or {}",
+        "tests/patterns/test_modes_in_odd_places.py::test_no_undecided_value_refuses_an_update",
+    ),
+    _verdict(
         "a stub that is nobody's blocks nobody",
         '        db[step.name].delete_one({"_id": holder["_id"], "txn_stub": stub})\n        return False\n',
         "        return True\n",

@@ -236,6 +236,7 @@ def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates
     ("name", "theirs", "ours"),
     [
         ("caseless", {"login": "ada"}, {"login": "ADA"}),
+        ("caseless", {"login": ["ada", "bob"]}, {"login": ["ADA"]}),
         ("partial", {"code": "c", "live": True}, {"code": "c", "live": True}),
         ("crates", {"label": None}, {"label": None}),
         ("crates", {"label": {"$gt": 1}}, {"label": {"$gt": 1}}),
@@ -256,6 +257,18 @@ def test_no_undecided_value_refuses_anybody(
     crates[name].update_one({"_id": 21}, {"$unset": {"txn_stub": "", "txn_lock": ""}})
     with pytest.raises(AlreadyExists):
         Transactions(crates, mode).run("try", plan)
+
+
+@pytest.mark.parametrize("mode", ["native", "two-phase"])
+def test_no_undecided_value_refuses_an_update(crates: Db, mode: Mode) -> None:
+    txn = undecided(crates)
+    crates.caseless.insert_many([{"_id": 1}, {"_id": 2, "login": "ada", "txn_stub": txn, "txn_lock": txn}])
+    rename = [Step("caseless", 1, give={"$set": {"login": "ADA"}})]
+    with pytest.raises(Busy):
+        Transactions(crates, mode, timeout_seconds=1).run("try", rename)
+    crates.caseless.update_one({"_id": 2}, {"$unset": {"txn_stub": "", "txn_lock": ""}})
+    with pytest.raises(AlreadyExists):
+        Transactions(crates, mode).run("try", rename)
 
 
 # ---- recovery ----

@@ -31,11 +31,7 @@ class Incomplete(Exception):
 
 
 class Unmatched(Exception):
-    """A step did not find its document, or found its id or value taken."""
-
-    def __init__(self, step: Step, duplicate: Mapping[str, Any] | None = None) -> None:
-        self.step = step
-        self.duplicate = duplicate
+    """A step did not find its document, or found its id or value taken: the step, and the server's report of that."""
 
 
 class Repeated(Exception):
@@ -63,7 +59,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
         except Incomplete:
             mine.alone, send = True, partial(_send_one_by_one, db, plan.steps)
         except Unmatched as unmatched:
-            lonely = _refuse_if_decided(db, unmatched, lonely)
+            lonely = _refuse_if_decided(db, lonely, *unmatched.args)
             tries.pause()
         except Repeated:
             if outcome := records.earlier_outcome(db, key):
@@ -75,17 +71,16 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
             tries.pause(error)
 
 
-def _refuse_if_decided(db: Db, unmatched: Unmatched, lonely: int) -> int:
+def _refuse_if_decided(db: Db, lonely: int, step: Step, duplicate: Mapping[str, Any] | None = None) -> int:
     """How many times in a row the step's value was taken and nobody was found who has it.
 
     Raises: the step's error, unless it may yet go through.
     """
-    step = unmatched.step
-    if not unmatched.duplicate:
+    if not duplicate:
         if refusal := verdicts.refusal_of(db, step):
             raise refusal
         return 0
-    if verdicts.refuse_if_taken(db, step, unmatched.duplicate):
+    if verdicts.refuse_if_taken(db, step, duplicate):
         return 0
     if lonely + 1 == MOST_LONELY:
         raise step.taken(None)

@@ -59,13 +59,14 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
     """
     value, collation = report.get("keyValue"), report.get("collation")
     if collation:  # then the report holds no value that can be looked up
-        value = {path: value_at(step.insert or {}, path) for path in report["keyPattern"]} if step.insert else None
+        value = {path: value_at(step.insert or step.update.get("$set", {}), path) for path in report["keyPattern"]}
     if not value:
         raise step.taken(None)
-    having = [{path: {"$eq": part} for path, part in value.items()}, _indexed(db, step.name, report)]
+    same = {path: {"$in" if isinstance(part, list) else "$eq": part} for path, part in value.items()}
+    having = {"$and": [same, _indexed(db, step.name, report)]}
     look_up = partial(db[step.name].find_one, projection={"txn_lock": 1, "txn_stub": 1}, collation=collation)
     # The undecided first, where a sparse or multikey index holds only one of those found.
-    holder = look_up({"$and": [*having, {"txn_lock": {"$ne": None}}]}) or look_up({"$and": having})
+    holder = look_up({**having, "txn_lock": {"$ne": None}}) or look_up(having)
     if holder is None:
         return False
     if holder.get("txn_lock") is None:

@@ -238,6 +238,19 @@ def test_a_package_of_ones_own_is_told_what_it_must_sweep(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     own_shop = importlib.import_module("own_shop")
     assert unswept(own_shop, covered=["Carts.refund"]) == ["Carts.pay"]
+    with pytest.raises(TypeError, match="covered must be a list or a set of names, not 'Carts.pay'"):
+        unswept(own_shop, covered="Carts.pay")
+
+
+def test_a_package_that_offers_nothing_has_not_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mute_shop").mkdir()
+    (tmp_path / "mute_shop" / "__init__.py").write_text("from mute_shop.carts import pay\n")
+    (tmp_path / "mute_shop" / "carts.py").write_text("def pay(db):\n    db.a.insert_one({})\n    db.b.insert_one({})\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="mute_shop offers nothing: name its operations in `__all__`"):
+        unswept(importlib.import_module("mute_shop"))
+    with pytest.raises(TypeError, match="unswept takes a package"):
+        unswept("mute_shop")  # type: ignore[arg-type]
 
 
 def test_an_exception_that_is_no_longer_needed_fails_the_run(made_up: Operations) -> None:

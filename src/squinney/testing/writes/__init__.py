@@ -16,6 +16,14 @@ def unswept(package: ModuleType, covered: Iterable[str] = ()) -> list[str]:
     They are read from the source, so branches that no test takes count too: what `__all__` of the package offers, as
     `Class.method` or `package.function`, and all that it calls there and in Squinney. `covered` names those that are
     swept, or safe for another reason.
+
+    Raises: `TypeError` where it is no package, `ValueError` where it offers nothing.
     """
+    if not isinstance(package, ModuleType):
+        raise TypeError(f"unswept takes a package, as in `import shop; unswept(shop)`, not {package!r}")
+    if isinstance(covered, str):
+        raise TypeError(f"covered must be a list or a set of names, not {covered!r}")
     operations = operations_of([package])
+    if not operations.all:
+        raise ValueError(f"{package.__name__} offers nothing: name its operations in `__all__` of its __init__.py")
     return sorted(set(operations.writing_twice()) - set(covered))

@@ -238,7 +238,7 @@ def test_a_package_of_ones_own_is_told_what_it_must_sweep(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     own_shop = importlib.import_module("own_shop")
     assert unswept(own_shop, covered=["Carts.refund"]) == ["Carts.pay"]
-    with pytest.raises(TypeError, match="covered must be a list or a set of names, not 'Carts.pay'"):
+    with pytest.raises(TypeError, match="covered must be a list or a set of names"):
         unswept(own_shop, covered="Carts.pay")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
 import time
 import traceback
@@ -32,6 +33,7 @@ BROKE = 79
 NOT_FOUND = 80
 SECONDS_WITHOUT_SERVER = 0.05
 SECONDS_TO_GIVE_UP = 0.5
+MOST_SECONDS = 120  # more than anybody waits for it
 
 
 class Death(CommandListener):
@@ -94,6 +96,7 @@ def run(
 
     The operation and what was prepared come pickled, so that one which cannot be imported here is told too.
     """
+    signal.alarm(MOST_SECONDS)  # whoever started it may be gone
     code = NOT_FOUND
     try:
         work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (the parent's own)

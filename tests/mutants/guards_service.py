@@ -152,8 +152,8 @@ LIBRARY = [
     ),
     _step(
         "a refusal names collection and document",
-        "        if self.refused is Conflict:\n            state",
-        "        if False:\n            state",
+        "            if self.refused is not Conflict:\n",
+        "            if True:\n",
         "tests/patterns/test_modes_agree.py::test_a_refusal_without_an_error_of_its_own_names_step_and_document",
     ),
 ]

@@ -10,7 +10,9 @@ import pytest
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
+from bson.timestamp import Timestamp
 
+from squinney.errors import Conflict
 from squinney.mongo.schema import Collection
 from squinney.patterns.ids import new_id
 from squinney.transactions import Plan, Step
@@ -30,6 +32,7 @@ from squinney.transactions.steps import array_filters_for, merge
         {"insert": {"a": {"b": 1}}, "route": {"a.b": 2}},
         {"insert": {"txns": ["somebody"]}},
         {"insert": {"txn_lock": 0}},
+        {"insert": {"a": 1, "at": Timestamp(0, 0)}},
         {"give": {"$set": "a"}},
         {"give": [{"$set": {"a": 1}}]},
         {"guard": {"items.n": 1}, "give": {"$set": {"items.$.n": 2}}},
@@ -54,6 +57,12 @@ def test_an_id_is_never_a_condition_that_finds_some_other_document(id_: Any) -> 
 def test_a_name_that_the_driver_would_refuse_later_is_refused_at_once(name: str) -> None:
     with pytest.raises(ValueError, match="no name of a collection"):
         Step(name, 1)
+
+
+def test_a_callable_that_gives_no_error_leaves_the_usual_one() -> None:
+    """Else nobody would be refused, and the run would try to its end."""
+    told: Any = {"refused": lambda document: None}
+    assert isinstance(Step("things", 1, **told).refusal(None), Conflict)
 
 
 def test_an_inserted_document_may_have_its_route_within() -> None:

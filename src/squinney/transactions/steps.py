@@ -22,6 +22,7 @@ from typing import Any, cast
 import bson
 from bson.decimal128 import Decimal128
 from bson.regex import Regex
+from bson.timestamp import Timestamp
 
 from squinney.errors import Conflict, SquinneyError
 from squinney.mongo.paths import value_at
@@ -109,12 +110,13 @@ class Step:
 
     def refusal(self, document: Document | None) -> SquinneyError:
         """The error to raise where the guard did not match."""
-        if self.refused is Conflict:
-            state = "is not there" if document is None else f"is not as the step asks: {dict(self.guard)}"
-            return Conflict(f"{self.name} {self.id!r} {state}", collection=self.name, document_id=str(self.id))
         if isinstance(self.refused, type):
-            return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
-        return self.refused(document)
+            if self.refused is not Conflict:
+                return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
+        elif error := self.refused(document):
+            return error
+        state = "is not there" if document is None else f"is not as the step asks: {dict(self.guard)}"
+        return Conflict(f"{self.name} {self.id!r} {state}", collection=self.name, document_id=str(self.id))
 
     def taken(self, document: Document | None) -> SquinneyError:
         """The error to raise where the step's id or unique value is another document's."""
@@ -150,6 +152,8 @@ def _require_one_kind(step: Step) -> None:
         raise ValueError("a step inserts under its own id, and has nothing to guard")
     if reserved := [name for name in PROTOCOL_FIELDS if step.insert.get(name) not in (None, [])]:
         raise ValueError(f"a step inserts no fields of the protocol: {', '.join(reserved)}")
+    if Timestamp(0, 0) in step.insert.values():
+        raise ValueError("a step inserts no empty Timestamp: the server would replace it, in one mode only")
     if any(value_at(step.insert, path) != value for path, value in step.route.items()):
         raise ValueError("a step inserts a document that has the values of its route")
 

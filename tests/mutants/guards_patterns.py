@@ -148,6 +148,12 @@ GUARDS = [
         "test_a_follower_that_polled_goes_on_by_change_stream",
     ),
     _follow(
+        "a stream begins where the follower began",
+        '{"token": stream.resume_token, "since": now}',
+        '{"token": None, "since": now}',
+        "test_what_changes_between_the_beginning_and_the_first_look_is_seen",
+    ),
+    _follow(
         "a forgotten place is a gap",
         "            if error.code in HISTORY_LOST:\n",
         "            if False:\n",

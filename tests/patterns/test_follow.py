@@ -74,6 +74,21 @@ def test_changes_come_in_order(ready: Db, polling: bool) -> None:
     assert {change.kind for change in seen} == {"seen" if polling else "insert"}
 
 
+@pytest.mark.parametrize("polling", [False, True])
+@pytest.mark.parametrize("name", ["f", None])
+def test_what_changes_between_the_beginning_and_the_first_look_is_seen(
+    ready: Db, name: str | None, polling: bool
+) -> None:
+    follower = Follower(ready, name, [NOTES], polling=polling, poll_seconds=0.05)
+    follower.begin()
+    for number in range(3):  # a stream that begins only now would still have the last of them
+        note(ready, number)
+    seen: list[Change] = []
+    with following(follower, seen.append):
+        wait_for(lambda: {change.document_id for change in seen} >= {2})
+    assert [change.document_id for change in seen] == [0, 1, 2]
+
+
 def test_a_stream_looked_at_now_and_then_gives_all_that_came_meanwhile(ready: Db) -> None:
     seen: list[Change] = []
     follower = Follower(ready, "f", [NOTES], look_up=False, apart_seconds=3600)

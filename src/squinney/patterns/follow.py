@@ -49,6 +49,7 @@ KINDS = ["insert", "update", "replace", "delete"]
 # A change also tells its session, its times and the fields that it set, which take as long to send and to decode.
 READ = ["operationType", "ns.coll", "documentKey._id", "updateDescription.removedFields"]
 WAIT_SECONDS = 0.5
+AT_ONCE_SECONDS = 0.001
 FIRST_PAUSE_SECONDS = 0.1
 IDLE_SAVE_SECONDS = 10.0
 MOST_PAUSE_SECONDS = 10.0
@@ -128,8 +129,8 @@ class Follower:
         if self._polling:
             return {"since": now}
         try:
-            with self._open({}) as stream:
-                stream.try_next()
+            with self._open({}, wait_seconds=AT_ONCE_SECONDS) as stream:
+                stream.try_next()  # a change may have come with the first answer: the place is behind it
                 return {"token": stream.resume_token, "since": now}
         except OperationFailure as error:
             if self._polling is False or error.code not in NO_STREAMS:
@@ -187,7 +188,7 @@ class Follower:
 
     # ---- by change stream ----
 
-    def _open(self, place: Document) -> Any:
+    def _open(self, place: Document, *, wait_seconds: float) -> Any:
         """From the place, also one that was reached by polling; from now on where it is empty."""
         names = [source.collection for source in self._sources]
         start: Document = {"resume_after": place["token"]} if "token" in place else {}
@@ -199,14 +200,15 @@ class Follower:
         return self._db.watch(
             [{"$match": wanted}, {"$project": dict.fromkeys(read, 1)}],
             full_document="updateLookup" if self._look_up else None,
-            max_await_time_ms=1 if self._apart_seconds else round(WAIT_SECONDS * 1000),
+            max_await_time_ms=round(wait_seconds * 1000),
             **start,
         )
 
     def _streamed(self, stop: threading.Event) -> Iterator[Step]:
         since = (self._place or {}).get("since")
         try:
-            with self._open(self._place or {}) as stream:
+            wait_seconds = AT_ONCE_SECONDS if self._apart_seconds else WAIT_SECONDS
+            with self._open(self._place or {}, wait_seconds=wait_seconds) as stream:
                 while not stop.is_set() and stream.alive:
                     event = stream.try_next()
                     token = event["_id"] if event else stream.resume_token

@@ -25,9 +25,13 @@ def _in_full(case: Case) -> bool:
 
 
 def _sweeps(number: int, case: Case) -> list[tuple[Case, Mode, Way]]:
-    """The ledger's in every mode and way; of the others one of each case, each another one; by `make prove` all."""
+    """The ledger's in every mode, each in another way; of the others one of each case; by `make prove` all."""
     every = [(case, mode, way) for mode in case.modes for way in WAYS]
-    return every if _in_full(case) else [every[number % len(every)]]
+    if IN_FULL:
+        return every
+    if _in_full(case):
+        return [(case, mode, WAYS[(number + other) % len(WAYS)]) for other, mode in enumerate(case.modes)]
+    return [every[number % len(every)]]
 
 
 def _every(case: Case) -> int:

@@ -84,7 +84,7 @@ def _belongs(node: str, test: str) -> bool:
 
 
 def some_of(guards: Sequence[Guard], count: int, *, day: int) -> list[Guard]:
-    """A handful, another one each day, until all have had their turn."""
+    """A handful from all over the list, another one each day, until all have had their turn."""
     count = min(count, len(guards))
-    start = day * count
-    return [guards[(start + number) % len(guards)] for number in range(count)]
+    apart = -(-len(guards) // count)
+    return [guards[(day + number * apart) % len(guards)] for number in range(count)]

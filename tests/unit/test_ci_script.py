@@ -46,8 +46,9 @@ def helper(folder: Path, name: str, at: str, script: list[str]) -> None:
         (["1 9 passed, 1 error in 1s"], {}, 1, 1),
         ([GOOD], {"guards": "1 guards: 6 tried of 9, 5 watched"}, 1, 1),
         ([RULE, RULE], {"guards": "1 guards: 6 tried of 9, 5 watched"}, 9, 2),
-        ([], {"lint": "2"}, 2, 0),
-        ([], {"docs": "2"}, 2, 0),
+        ([GOOD], {"lint": "2"}, 1, 1),
+        ([GOOD], {"docs": "2"}, 1, 1),
+        ([BAD, ALONE], {"lint": "2", "docs": "2"}, 1, 2),
     ],
 )
 def test_it_ends_with_the_right_code_and_a_line(
@@ -56,7 +57,7 @@ def test_it_ends_with_the_right_code_and_a_line(
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text(RUN.read_text())
     (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "environment.sh").write_text('prepare() { :; }\nmake() { "./make-${@: -1}"; }\n')
+    (tmp_path / "tools" / "environment.sh").write_text('prepare() { :; }\nfind_browser() { :; }\nmake() { "./make-${@: -1}"; }\n')
     helper(tmp_path, "test", "test", tests)
     collecting = "0"
     guards = others.get("guards", "0 guards: 6 tried of 9, 6 watched")
@@ -69,4 +70,5 @@ def test_it_ends_with_the_right_code_and_a_line(
     assert (ended.returncode, sum(call.startswith("test ") for call in called)) == (code, runs), ended.stderr
     assert last.startswith("ci: ")
     assert last.endswith(f"exit {code}")
-    assert ("guards: 6 tried" in last) == bool(runs)
+    assert "guards: 6 tried" in last
+    assert {"lint ", "docs "} <= set(called)

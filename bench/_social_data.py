@@ -15,8 +15,8 @@ from squinney.mongo import schema
 from squinney.mongo.connect import Connection
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
-from squinney.social import loading
 from squinney.social.members import new_member
+from squinney.social.network import loading
 
 T = TypeVar("T")
 

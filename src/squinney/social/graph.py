@@ -11,7 +11,7 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.ids import new_id
 from squinney.social import queries, rules
 from squinney.social.errors import Blocked
-from squinney.social.relations import member
+from squinney.social.members import member
 
 # What the owner's side calls one thing, the other's side calls the other.
 SIDES = [("circles", "in_circles"), ("circled_at", "follower_at"), ("blocked_at", "blocked_by_at")]

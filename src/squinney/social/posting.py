@@ -16,8 +16,7 @@ from squinney.social import queries, rules
 from squinney.social.documents import LAST_COMMENTS, PUBLIC
 from squinney.social.errors import Blocked, UnknownPost
 from squinney.social.graph import Pair
-from squinney.social.members import mentioned
-from squinney.social.relations import member, relations
+from squinney.social.members import member, mentioned, relations
 
 Clock = Callable[[], datetime]
 SOMEBODY = {"name": "", "handle": ""}  # who is here, whatever their name

@@ -14,8 +14,8 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import all_items
 from squinney.social import rules
 from squinney.social.documents import CIRCLES, PUBLIC
+from squinney.social.members import relations
 from squinney.social.network import Network
-from squinney.social.relations import relations
 from squinney.social.repair import find_problems
 from squinney.transactions import Mode
 

@@ -17,9 +17,9 @@ from squinney.patterns.paging import Page, cut, keys_of, page, page_of_those
 from squinney.social import queries, rules
 from squinney.social.documents import Comment, Notice, Post
 from squinney.social.errors import UnknownUser
+from squinney.social.members import Relations, relations
 from squinney.social.posting import visible
 from squinney.social.queries import Place
-from squinney.social.relations import Relations, relations
 
 MOST_ITEMS = 100
 ORDER = [("ts", -1), ("_id", -1)]

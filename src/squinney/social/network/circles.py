@@ -11,10 +11,11 @@ from squinney.mongo.connect import operation
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
-from squinney.social import graph, loading, queries, rules
+from squinney.social import graph, queries, rules
 from squinney.social.documents import Circled
+from squinney.social.members import member, relations
+from squinney.social.network import loading
 from squinney.social.network.shared import change_member, check_two, do
-from squinney.social.relations import member, relations
 
 LOADED_AT_ONCE = 1_000
 

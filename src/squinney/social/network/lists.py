@@ -9,8 +9,8 @@ from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page
 from squinney.social import reading
 from squinney.social.documents import Comment, Notice, Post
+from squinney.social.members import member
 from squinney.social.network.shared import change_member, check_viewer
-from squinney.social.relations import member
 
 LIMIT = 20
 MOST_UNSEEN = 100

@@ -18,9 +18,9 @@ from squinney.patterns.queue import Queue
 from squinney.social import graph, members, queries, rules
 from squinney.social.documents import Listed, Profile, User
 from squinney.social.errors import UnknownUser
-from squinney.social.export import everything_of
+from squinney.social.members import member, relations
+from squinney.social.network.export import everything_of
 from squinney.social.network.shared import change_member, check_viewer, do
-from squinney.social.relations import member, relations
 
 FOLLOWERS_COUNTED = 10_000
 JOIN_TRIES = 5

@@ -15,8 +15,8 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.queue import Queue
 from squinney.social import posting, reading, rules
 from squinney.social.documents import Post
+from squinney.social.members import member
 from squinney.social.network.shared import SECONDS, check_two, do
-from squinney.social.relations import member
 from squinney.transactions import Key, once
 
 

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
-from squinney.social import Network, loading
+from squinney.social import Network
+from squinney.social.network import loading
 from squinney.social.network.circles import LOADED_AT_ONCE
 from squinney.social.system import SYSTEM
 from squinney.system import Assembled

@@ -1,6 +1,6 @@
-"""Diagrams that the docs build draws: the layers as the import rules have them, and ways through the files.
+"""Diagrams drawn by the docs build: the layers from the import rules, and the path of a request through the files.
 
-A way is one box a line, `title | file | what happens there`; the build fails where a file is not there.
+A `way` has one box per line, `title | file | what happens there`; the build fails if a file does not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STYLE = 'fill="none" stroke="currentColor"'
 
 
 def drawing(label: str, boxes: list[tuple[str, str]], *, arrows: bool) -> str:
-    """Boxes below each other, each with a title and a smaller line."""
+    """Draw the boxes below each other, each with a title and a smaller line."""
     step = HEIGHT + (GAP if arrows else 6)
     parts = []
     for number, (title, line) in enumerate(boxes):
@@ -39,7 +39,7 @@ def drawing(label: str, boxes: list[tuple[str, str]], *, arrows: bool) -> str:
 
 
 def layers() -> list[tuple[str, str]]:
-    """What `pyproject.toml` makes the import rules hold, with the systems where they belong."""
+    """Return the layers of the import rules in `pyproject.toml`, with the systems added."""
     from squinney.assembly import SYSTEMS
 
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
@@ -54,40 +54,38 @@ def layers() -> list[tuple[str, str]]:
 
 
 def purpose(name: str) -> str:
-    """The first line of a module's docstring."""
+    """Return the first line of the module's docstring."""
     path = ROOT / "src" / "squinney" / name
     source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return source.read_text().split('"""')[1].strip().splitlines()[0]
 
 
 class House(SphinxDirective):
-    """The layers."""
+    """The directive `house`: a diagram of the layers."""
 
     def run(self) -> list[nodes.Node]:
-        """Draw them."""
         return [nodes.raw("", drawing("The layers, from the top down", layers(), arrows=False), format="html")]
 
 
 class Way(SphinxDirective):
-    """A way through the files; its argument says whose."""
+    """The directive `way`: a diagram of the files that a request passes through; its argument is the title."""
 
     has_content = True
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        """Draw it."""
         boxes = []
         for line in self.content:
             title, file, what = (part.strip() for part in line.split("|"))
             if not (ROOT / "src" / "squinney" / file).exists():
-                raise self.error(f"there is no src/squinney/{file}")
+                raise self.error(f"src/squinney/{file} does not exist")
             boxes.append((f"{title}: {what}", file))
         return [nodes.raw("", drawing(self.arguments[0], boxes, arrows=True), format="html")]
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the directives; called by Sphinx."""
     app.add_directive("house", House)
     app.add_directive("way", Way)
     return {"parallel_read_safe": True}

@@ -25,22 +25,26 @@ pytest_plugins = ["squinney.testing.plugin", "tests.plugins.shelf", "tests.plugi
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Children of the crash sweep begin with everything imported. A run in the background may ignore Ctrl-C, and so
-    would all that it starts, some of which tests interrupt."""
+    """Import everything before the crash sweep forks its children, and restore Ctrl-C.
+
+    A shell starts background jobs with SIGINT ignored, and child processes inherit that; some tests interrupt them.
+    """
     preload("tests.preload")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a site, a browser, a replica set or the demo come first: those that another process takes over
-    are the last, and it would have to start all that once more."""
+    """Run tests that share a site, a browser, a replica set or the demo first.
+
+    Idle processes take over the last tests of others, and would have to start these fixtures again.
+    """
     items.sort(key=lambda item: not item.nodeid.startswith(SHARE_MUCH))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Thousands of tests stay to the end: each collection of garbage would look at all of them again."""
+    """Turn off garbage collection: each pass would traverse thousands of tests that live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -51,7 +55,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """What a test logged may hold half of a surrogate pair, and then could not be sent to the process that reports."""
+    """Escape lone surrogates in captured logs: xdist cannot send them to the main process."""
     report = yield
     report.sections = [(name, said.encode(errors="backslashreplace").decode()) for name, said in report.sections]
     return report
@@ -59,19 +63,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session")
 def client(mongo_client: MongoClient[Document]) -> MongoClient[Document]:
-    """A client of the shared server."""
+    """A client for the shared server."""
     return mongo_client
 
 
 @pytest.fixture
 def db(mongo_db: Db) -> Db:
-    """An empty database of the test's own, dropped at its end."""
+    """An empty database for this test, dropped afterwards."""
     return mongo_db
 
 
 @pytest.fixture
 def own_db(own_mongod: Embedded) -> Iterator[Db]:
-    """Like `db`, on the server that only this worker uses; goes with `failing`."""
+    """Like `db`, on a server that only this worker uses; needed with `failing`."""
     with client_for(own_mongod.uri) as client:
         name = f"test_{secrets.token_hex(8)}"
         yield client[name]
@@ -80,9 +84,9 @@ def own_db(own_mongod: Embedded) -> Iterator[Db]:
 
 @pytest.fixture
 def failing(own_mongod: Embedded) -> Callable[..., AbstractContextManager[None]]:
-    """`with failing(["insert"], closeConnection=True): ...` makes those commands fail on `own_mongod`.
+    """`with failing(["insert"], closeConnection=True): ...` makes these commands fail on `own_mongod`.
 
-    `mode` is the driver's: "alwaysOn" or {"times": n}; the other arguments are those of the `failCommand` fail point.
+    `mode` is "alwaysOn" or {"times": n}; the other arguments are passed to the `failCommand` fail point.
     """
 
     @contextmanager
@@ -102,6 +106,6 @@ def failing(own_mongod: Embedded) -> Callable[..., AbstractContextManager[None]]
 
 @pytest.fixture
 def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords that cost little to hash."""
+    """Make password hashing cheap."""
     for name, replacement in REPLACED.items():
         monkeypatch.setattr(passwords, name, replacement)

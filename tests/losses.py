@@ -1,4 +1,4 @@
-"""The ways in which a replica set loses its primary."""
+"""Ways in which a replica set can lose its primary."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from squinney.testing.replica_set import ReplicaSet
 
 
 def kill(three: ReplicaSet) -> None:
-    """As a power loss would; it comes back."""
+    """Kill the primary, as a power loss would, and restart it after the election."""
     killed = three.kill_primary()
     three.wait_for_primary(other_than=killed)
     three.restart(killed)
 
 
 def step_down(three: ReplicaSet) -> None:
-    """Refused while no other member has caught up, which under load may take more than one attempt."""
+    """Step down the primary; retry, because it refuses until another member has caught up."""
     for _ in range(5):
         with suppress(OperationFailure):
             three.step_down()
             return
-    raise AssertionError("the primary would not step down")
+    raise AssertionError("the primary refused to step down five times")
 
 
 def pause(three: ReplicaSet) -> None:
-    """The old primary comes back believing that it still is one."""
+    """Pause the primary until another is elected; on resuming, it still believes that it is primary."""
     before = three.primary()
     pid = three.pid(before)
     three.pause(pid)

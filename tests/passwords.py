@@ -1,4 +1,4 @@
-"""Passwords that cost little: what they cost is asked in tests/systems/identity alone."""
+"""Cheap password hashing for tests; only tests/systems/identity tests the real cost."""
 
 from __future__ import annotations
 

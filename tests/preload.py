@@ -1,4 +1,4 @@
-"""What children of the tests need: commands, and the cases of the crash sweep. Imported once, where they are forked."""
+"""Import what forked children of the tests need: the commands and the cases of the crash sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import squinney
 
 SOURCE = Path(squinney.__file__).parent
-EXAMPLES = Path(__file__).parents[1] / "examples"  # pytest adds it to its own path alone
+EXAMPLES = Path(__file__).parents[1] / "examples"  # pytest adds it only to its own path
 sys.path.append(str(EXAMPLES))
 
 from squinney.identity import passwords  # noqa: E402
@@ -25,4 +25,4 @@ NAMES = [
 for name in NAMES:
     importlib.import_module(name)
 vars(passwords).update(REPLACED)
-gc.freeze()  # a collection in a child would touch, and so copy, every page of it
+gc.freeze()  # garbage collection in a child would touch, and so copy, every memory page

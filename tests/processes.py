@@ -1,4 +1,4 @@
-"""Asking after processes."""
+"""Check whether processes are alive, and wait for dead clients to disconnect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from squinney.mongo.schema import Document
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended but not been buried yet does not."""
+    """Return True if the process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -20,10 +20,10 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until_gone(client: MongoClient[Document], app: str) -> None:
-    """Wait until the server has done what a client sent that is dead or gave up, which it does before it sees that."""
+    """Wait until the server has finished the commands of a dead client and closed its connections."""
     connections = [{"$currentOp": {"idleConnections": True, "allUsers": True}}, {"$match": {"appName": app}}]
     admin = client.get_database("admin", read_concern=ReadConcern("local"))
     until = time.monotonic() + 30
     while list(admin.aggregate(connections)):
-        assert time.monotonic() < until, "the server keeps the connection"
+        assert time.monotonic() < until, "the server did not close the connection within 30 s"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""`squinney prove SYSTEM` as a person runs it, at a size for every test run."""
+"""Run `squinney prove SYSTEM` as a user does, at a size suitable for every test run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney.mongo.embedded import Embedded
 
 
 def require_proof(mongod: Embedded, system: str, *options: str) -> None:
-    """Its workers did something, some were killed, and every promise holds."""
+    """Assert that the proof did some operations, killed some workers, and found every promise kept."""
     done = subprocess.run(
         [sys.executable, "-m", "squinney.service.commands.main", "prove", system, *options, "--json"],
         env={**os.environ, "MONGODB_URI": mongod.uri, "SQUINNEY_SECRET": "test " * 8},

@@ -1,4 +1,4 @@
-"""Threads that do a thing at the same moment."""
+"""Run a function in several threads that start at the same moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def at_once(count: int, work: Callable[[int], T]) -> list[T]:
-    """What `count` threads that start together return; the first error of one of them is raised."""
+    """Call `work` in `count` threads that start together; return their results, or raise the first error."""
     barrier = Barrier(count)
 
     def begin(number: int) -> T:

@@ -1,4 +1,4 @@
-"""A `squinney serve` process with an embedded MongoDB of its own."""
+"""A `squinney serve` process with its own embedded MongoDB."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Self
 
 
 class Serving:
-    """Starts `serve` on a free port and waits for the line that says where; ends it as Ctrl-C does."""
+    """Start `serve` on a free port and wait until it prints its address; stop it with Ctrl-C at the end."""
 
     def __init__(self, data: Path, *arguments: str, **environment: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if name not in ("MONGODB_URI", "PORT")}
         self.data = data
-        # A file, not a pipe: a pipe that nobody reads is full after 64 KiB of log, and then every request waits.
+        # A file, not a pipe: a pipe that is not read is full after 64 KiB of log, and then every request blocks.
         self._log = data.with_name(f"{data.name}.log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -33,16 +33,16 @@ class Serving:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def said(self) -> str:
-        """All that it has printed."""
+        """Everything that the process has printed so far."""
         return self._log.read_text()
 
     def wait_for(self, pattern: str, seconds: float = 60) -> str:
-        """The pattern's first group, as soon as it is printed."""
+        """Wait until the pattern is printed; return its first group."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and self._process.poll() is None:
             if found := re.search(pattern, self.said):

@@ -1,4 +1,4 @@
-"""Every declared query has an index, on a database with the demo's documents."""
+"""Every declared query uses an index, on a database with the demo data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUERIES = assembly.queries()
 
 @pytest.fixture(scope="module")
 def demo_db(client: MongoClient[Document]) -> Iterator[Db]:
-    """Every system's collections and demo."""
+    """A database with every system's collections and demo data."""
     db = client[f"test_{secrets.token_hex(8)}"]
     schema.apply(db, assembly.collections())
     for system in assembly.SYSTEMS:
@@ -44,6 +44,6 @@ def test_a_query_that_reaches_several_shards_says_why(query: Query | Pipeline) -
 
 
 def test_a_query_without_an_index_would_be_seen(demo_db: Db) -> None:
-    """Shows that the test above can fail."""
+    """The test above can fail."""
     unindexed = Query("x", "accounts", where=lambda: {"name": "Rent"}, sort=[("name", 1)])
     assert stages(unindexed.explain(demo_db)) >= {"COLLSCAN", "SORT"}

@@ -1,4 +1,4 @@
-"""What is asked of every system, also of the next one. Where one lacks something, the failure says what to make."""
+"""Checks that every system must pass, including new ones. Each failure says what to add."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_it_exports_what_it_is_made_of(system: System, db: Db) -> None:
 @every_system
 def test_its_operations_have_crash_cases(system: System) -> None:
     found = [case.name for case in cases() if case.system == system.name]
-    assert found, f"make tests/crash/cases_{system.name}.py: see 'Add a crash case' in CONTRIBUTING.md"
+    assert found, f"write tests/crash/cases_{system.name}.py: see 'Add a crash case' in CONTRIBUTING.md"
 
 
 @every_system
 def test_it_has_tests_and_a_page_of_documentation(system: System) -> None:
     tests, page = ROOT / "tests" / "systems" / system.name, ROOT / "docs" / f"{system.name}.md"
-    assert list(tests.glob("test_*.py")), f"its tests belong into {tests.relative_to(ROOT)}"
+    assert list(tests.glob("test_*.py")), f"put its tests into {tests.relative_to(ROOT)}"
     assert page.is_file(), f"write docs/{system.name}.md"
     index = (ROOT / "docs" / "index.md").read_text()
     assert re.search(rf"^{system.name}$", index, re.MULTILINE), f"add a line `{system.name}` to docs/index.md"
@@ -65,10 +65,12 @@ def test_nothing_is_wrong_with_it_when_it_is_empty(system: System, prepared: Pre
 
 
 @every_system
-def test_it_asks_only_its_own_collections_and_those_of_all(system: System) -> None:
+def test_it_queries_only_its_own_and_the_core_collections(system: System) -> None:
     own = {one.name for one in [*assembly.CORE_COLLECTIONS, *system.collections]}
     strange = {query.name: query.collection for query in system.queries if query.collection not in own}
-    assert strange == {}, "declare the collection in the system's own COLLECTIONS, or leave the query to its system"
+    assert strange == {}, (
+        "declare the collection in the system's COLLECTIONS, or move the query to the system that owns it"
+    )
 
 
 def test_no_two_systems_share_a_name_a_collection_a_job_or_a_path() -> None:
@@ -82,7 +84,7 @@ def test_no_two_systems_share_a_name_a_collection_a_job_or_a_path() -> None:
 
 @every_system
 def test_its_routes_are_below_its_own_paths(system: System) -> None:
-    """Scopes of API keys follow from the first part of a path, which two systems must not share."""
+    """The scopes of API keys are derived from the first part of a path, so two systems must not share it."""
     others = {
         path.split("/")[2]
         for other in SYSTEMS
@@ -96,7 +98,7 @@ def test_its_routes_are_below_its_own_paths(system: System) -> None:
 
 
 def test_a_system_without_pages_is_in_no_menu(prepared: Prepared) -> None:
-    """Neither is one whose pages do not begin at its path; but its data is looked after all the same."""
+    """Nor is a system whose pages do not start at its path; its checks and jobs still run."""
     mute = System("tests.crash", "Mute", "Has no surface.", (), (), build=lambda db, transactions: {})
     systems = (*SYSTEMS, mute)
     site = create_site(assembly.assemble(prepared(assembly.collections(systems)), systems=systems))

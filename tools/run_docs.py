@@ -1,8 +1,8 @@
-"""Runs the Python of the README and the docs, pasted into an empty file: `python -m tools.run_docs [PAGE.md ...]`.
+"""Run the Python blocks of the README and the docs, each page in one file: `python -m tools.run_docs [PAGE.md ...]`.
 
-Each page names what it needs (``To run this page: `pip install '.[embedded]' pytest` ``). Here every such line gets a
-fresh virtual environment, in which its pages run twice, on an embedded MongoDB. The tests run the same programs in the
-environment that they have. A block is left out only as ```` ```python no-run ````.
+Each page names what it needs (``To run this page: `pip install '.[embedded]' pytest` ``). This script makes a
+fresh virtual environment for each such line and runs its pages there twice, on an embedded MongoDB. The tests run the
+same programs in their own environment. To exclude a block, mark it as ```` ```python no-run ````.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ NEEDS = re.compile(r"^To run (?:this page|it): `pip install (?P<packages>[^`]+)`
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
-    """Each block's mark, its code, and the number of lines before it."""
+    """Yield each block's mark, its code, and the number of lines before it."""
     text = page.read_text("utf-8")
     for found in FENCE.finditer(text):
         yield found["mark"].strip(), found["code"], text.count("\n", 0, found.start("code"))
 
 
 def pages() -> list[Path]:
-    """The README and every page of the docs that has Python to run."""
+    """Return the README and every docs page with Python to run."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [page for page in found if any(mark == "" for mark, _, _ in blocks(page))]
 
 
 def program(page: Path) -> str:
-    """All blocks of a page, in order, on the lines they have there."""
+    """Return all blocks of a page in one program, with the line numbers of the page."""
     lines: list[str] = []
     for mark, code, before in blocks(page):
         if mark == "":
@@ -46,13 +46,13 @@ def program(page: Path) -> str:
 
 
 def packages(page: Path) -> str | None:
-    """What a page says to install for it: the arguments of `pip install`."""
+    """Return the arguments of `pip install` that the page names."""
     found = NEEDS.search(page.read_text("utf-8"))
     return found["packages"] if found else None
 
 
 def main(only: Sequence[str]) -> int:
-    """Run the pages, or only those whose names are given; 1 where one fails."""
+    """Run all pages, or only the named ones; return 1 if one fails."""
     groups: dict[str, list[Path]] = defaultdict(list)
     for page in pages():
         if not only or page.name in only:
@@ -72,15 +72,15 @@ def _run_in_fresh_environment(needed: str, group: list[Path]) -> list[Path]:
 
 
 def _runs_twice(python: str, page: Path, folder: Path) -> bool:
-    """Whether the page runs in a folder of its own, and once more with what the first run left."""
-    place = folder / page.stem
-    place.mkdir()
-    file = place / "pasted.py"
+    """Run the page twice in its own folder, the second time on the data of the first; return True if both succeed."""
+    own_folder = folder / page.stem
+    own_folder.mkdir()
+    file = own_folder / "pasted.py"
     file.write_text(program(page), "utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "MONGODB_URI"}
-    environment["SQUINNEY_DATA"] = str(place / "data")
+    environment["SQUINNEY_DATA"] = str(own_folder / "data")
     command = [python, str(file)]
-    ends = [subprocess.run(command, cwd=place, env=environment).returncode for _ in range(2)]  # noqa: S603
+    ends = [subprocess.run(command, cwd=own_folder, env=environment).returncode for _ in range(2)]  # noqa: S603
     print(f"{page.relative_to(ROOT)}: {'runs' if not any(ends) else f'fails, exit codes {ends}'}", flush=True)
     return not any(ends)
 

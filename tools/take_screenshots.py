@@ -1,6 +1,6 @@
-"""Take the pictures of the documentation anew: `python tools/take_screenshots.py`.
+"""Retake the documentation's screenshots: `python tools/take_screenshots.py`.
 
-Serves the demo data from a folder of its own and looks at it with the Chromium on PATH.
+Serves the demo data from a temporary folder and opens its pages in the Chromium on PATH.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZE = (1200, 800)
 
 @contextmanager
 def served() -> Iterator[str]:
-    """A site with the demo data; its first line is the link for the first admin."""
+    """Serve a site with the demo data; yield the link for the first admin, which is its first line of output."""
     with tempfile.TemporaryDirectory(prefix="squinney-") as folder:
         command = [
             sys.executable,
@@ -47,7 +47,7 @@ def served() -> Iterator[str]:
         try:
             assert serving.stdout
             found = re.search(r"http\S+", serving.stdout.readline())
-            assert found, "it did not start"
+            assert found, "the site did not start"
             yield found[0]
         finally:
             serving.terminate()
@@ -55,7 +55,7 @@ def served() -> Iterator[str]:
 
 
 def become_admin(page: Page, link: str) -> None:
-    """Sign in as the first admin, by the link that `serve` prints."""
+    """Sign up as the first admin with the link that `serve` prints."""
     page.goto(link)
     page.locator("input[name=login]").fill("ada")
     page.locator("input[name=name]").fill("Ada")
@@ -65,14 +65,14 @@ def become_admin(page: Page, link: str) -> None:
 
 
 def main() -> None:
-    """Look at each page, and keep what is seen."""
+    """Open each page and save a screenshot of it."""
     with served() as link, sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = chromium.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
         become_admin(page, link)
         for name, path in PICTURES.items():
             page.goto(link.partition("/welcome")[0] + path)
-            page.wait_for_timeout(1_000)  # pictures and charts come a little later
+            page.wait_for_timeout(1_000)  # photos and charts load a little later
             page.screenshot(path=IMAGES / f"{name}.png")
         chromium.close()
 

@@ -1,4 +1,4 @@
-"""Writes `docs/commands.md` from the commands themselves: `python tools/write_commands.py`. A test compares the two."""
+"""Generate `docs/commands.md` from the commands: `python tools/write_commands.py`. A test compares the two."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from squinney.service.commands.main import command_for
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 INTRODUCTION = """# Commands
 
-`squinney COMMAND --help` says the same, and this page is written from it by `python tools/write_commands.py`. Errors
-are one sentence on stderr and an [exit code](errors.md) per family; Ctrl-C ends with 130. `--json`, where a command has
-it, prints JSON on stdout and nothing else. `squinney --install-completion` lets
-your shell complete commands and options.
+This page shows the output of `squinney COMMAND --help`; `python tools/write_commands.py` generates it. An error is one
+sentence on stderr and an [exit code](errors.md) per family; Ctrl-C exits with 130. A command with `--json` prints only
+JSON on stdout. `squinney --install-completion` enables completion of commands and options in your shell.
 
 ## Options for all commands
 
-Before the command: `squinney --database shop doctor`. They win over the [environment](settings.md)."""
+Before the command: `squinney --database shop doctor`. They override the [environment](settings.md)."""
 
 
 def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command with its full name."""
+    """Yield every command with its full name."""
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
         yield path, command
@@ -36,7 +35,7 @@ def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Com
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     root = typer.main.get_command(command_for(SYSTEMS))
     sections = [_section(name, command) for name, command in commands(root, "squinney")]
     return "\n\n".join([INTRODUCTION, *_options(root), *sections]) + "\n"

@@ -1,4 +1,4 @@
-"""Which files of ours one request passes, seen by a profiler: the lists of `docs/architecture.md`."""
+"""The files that one request passes through, recorded by a profiler: the lists of `docs/architecture.md`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PRICING = {"list": 100, "retail": 100, "currency": "EUR"}
 
 @pytest.fixture
 def passed() -> Iterator[list[str]]:
-    """The files whose functions are called in threads that begin from now on, as those of the site do."""
+    """Files whose functions are called in threads that start from now on; the site's threads do."""
     files: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        # What watches the test run is no part of the site.
+        # The code that watches the test run is not part of the site.
         if event == "call" and file.startswith(SOURCE) and not file.startswith(f"{SOURCE}testing/"):
             files.append(file.removeprefix(SOURCE))
 
@@ -46,7 +46,7 @@ def _requests(site: TestClient) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         "a transfer": ("/api/ledger/transfers", {"src": accounts[0], "dst": accounts[1], "amount": 1}),
         "a comment": (f"/api/comments/nodes/{_made(site, '/api/content/nodes', page)}", comment),
-        "into a cart": (f"/api/commerce/carts/{_made(site, '/api/commerce/carts', {})}/items", {"sku": "a"}),
+        "adding to a cart": (f"/api/commerce/carts/{_made(site, '/api/commerce/carts', {})}/items", {"sku": "a"}),
     }
 
 
@@ -66,7 +66,7 @@ def test_the_page_lists_the_files_that_a_request_passes(passed: list[str], site:
 
 
 def _listed(name: str) -> set[str]:
-    """The files that the page lists behind a name."""
+    """Return the files that the page lists after a name."""
     line = re.search(rf"^- {name}[^:]*: (.*(?:\n  .*)*)", PAGE.read_text(), re.M)
     assert line, f"docs/architecture.md lists no files of {name}"
     return set(re.findall(r"`([a-z_/]+\.py)`", line[1]))

@@ -1,4 +1,4 @@
-"""The process in which one guard's tests run. It imports nothing of ours before it knows the changed copy."""
+"""The process that runs the tests of one guard. It imports the package only after the changed copy is on its path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_SECONDS = 60
 
 @dataclass
 class Outcome:
-    """What the tests said."""
+    """The result of the tests."""
 
     failed: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
@@ -25,7 +25,7 @@ class Outcome:
     said: str = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test that fails anywhere has failed, its fixtures too."""
+        """Record a test as failed if it or one of its fixtures fails."""
         if report.failed:
             self.failed.add(report.nodeid)
         elif report.when == "call":
@@ -40,7 +40,7 @@ def run(sources: str, tests: Sequence[str]) -> Outcome:
     _shrink_nothing()
     outcome = Outcome()
     said = io.StringIO()
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # one of them alone takes seconds to import
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # one plugin alone takes seconds to import
     options = ["-p", "pytest_timeout", "-p", "no:cacheprovider", "--tb=short", f"--timeout={MOST_SECONDS}"]
     with contextlib.redirect_stdout(said):
         outcome.exit_code = int(pytest.main([*options, *tests], plugins=[outcome]))
@@ -53,7 +53,7 @@ def run(sources: str, tests: Sequence[str]) -> Outcome:
 
 
 def _shrink_nothing() -> None:
-    """A failure is enough here; the smallest one would take a minute to find."""
+    """Turn off shrinking: any failure is enough here, and finding the smallest takes a minute."""
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", phases=phases, database=None)
     settings.load_profile("mutants")

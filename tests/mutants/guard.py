@@ -1,4 +1,4 @@
-"""One guard, and whether its entry still fits the code."""
+"""One guard, and the check that its entry matches the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = ROOT / "src"
 
 @dataclass(frozen=True)
 class Guard:
-    """Taking `out` out of `module`, with `instead` in its place, must fail every one of `tests`."""
+    """Replacing the text `out` in `module` with `instead` must make each of `tests` fail."""
 
     module: str
     name: str
@@ -30,29 +30,31 @@ class Guard:
 
     @property
     def path(self) -> Path:
-        """The module's file, below `src`."""
+        """The path of the module's file, relative to `src`."""
         return _path_of(self.module)
 
     def mutated(self) -> str:
-        """The module's text without the guard.
+        """Return the module's text without the guard.
 
-        Raises: `ValueError` where the text is not there exactly once, or leaves no Python.
+        Raises: `ValueError` if the text does not occur exactly once, or the result is not valid Python.
         """
         text, parsed = _read(self.path)
         if (times := text.count(self.out)) != 1:
-            raise ValueError(f"{self}: the text is there {times} times, not once")
+            raise ValueError(f"{self}: the text occurs {times} times, not once")
         changed = text.replace(self.out, self.instead)
         try:
             if ast.dump(ast.parse(changed)) == parsed:
-                raise ValueError(f"{self}: nothing is taken out")
+                raise ValueError(f"{self}: the replacement changes nothing")
         except SyntaxError as error:
-            raise ValueError(f"{self}: what is left is no Python: {error}") from error
+            raise ValueError(f"{self}: the result is not valid Python: {error}") from error
         return changed
 
 
 def guards_of(module: str, test_file: str) -> Callable[..., Guard]:
-    """Makes guards of one module: `guard(name, out, instead, *tests)`, whose tests are in that file if no other is
-    named."""
+    """Return a function `guard(name, out, instead, *tests)` that makes guards of one module.
+
+    Tests without a file name are in `test_file`.
+    """
 
     def guard(name: str, out: str, instead: str, *tests: str) -> Guard:
         return Guard(module, name, out, instead, [test if "::" in test else f"{test_file}::{test}" for test in tests])
@@ -62,7 +64,7 @@ def guards_of(module: str, test_file: str) -> Callable[..., Guard]:
 
 @functools.cache
 def _read(path: Path) -> tuple[str, str]:
-    """A module's text, and what it means."""
+    """Return a module's text and its syntax tree."""
     text = (SOURCES / path).read_text()
     return text, ast.dump(ast.parse(text))
 
@@ -74,18 +76,18 @@ def _path_of(module: str) -> Path:
     except ModuleNotFoundError:
         found = None
     if found is None or found.origin is None:
-        raise ValueError(f"there is no module {module}")
+        raise ValueError(f"module {module} does not exist")
     return Path(found.origin).relative_to(SOURCES)
 
 
 def guards() -> list[Guard]:
-    """All of them, from the modules `guards_*.py` beside this one."""
+    """Return all guards, from the modules `guards_*.py` in this folder."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("guards_*.py"))
     return [guard for name in names for guard in importlib.import_module(f"tests.mutants.{name}").GUARDS]
 
 
 def stale(listed: Sequence[Guard]) -> list[str]:
-    """What is wrong with the entries themselves: texts, modules or tests that are not there, two of one name."""
+    """Return errors in the entries: missing texts, modules or tests, and duplicate names."""
     times = Counter(map(str, listed))
     faults = [f"{name}: {count} guards have this name" for name, count in times.items() if count > 1]
     for guard in listed:
@@ -94,8 +96,8 @@ def stale(listed: Sequence[Guard]) -> list[str]:
         except ValueError as error:
             faults.append(str(error))
         if not guard.tests:
-            faults.append(f"{guard}: no test is named")
-        faults += [f"{guard}: there is no test {test}" for test in guard.tests if not _is_test(test)]
+            faults.append(f"{guard}: names no test")
+        faults += [f"{guard}: test {test} does not exist" for test in guard.tests if not _is_test(test)]
     return faults
 
 

@@ -1,4 +1,4 @@
-"""Takes guards out one at a time and runs their tests."""
+"""Remove guards one at a time and run their tests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pathlib import Path
 from tests.mutants import child
 from tests.mutants.guard import SOURCES, Guard
 
-FAILED = 1  # pytest's exit code for tests that failed; others mean that they could not be run
-# What every child would import first, and none changes.
+FAILED = 1  # pytest's exit code for failed tests; any other means that the tests could not run
+# Modules that every child imports and no guard changes.
 PRELOADED = ["pytest", "hypothesis", "pymongo", "pydantic", "PIL.Image", "markdown_it", "nh3"]
 
 
 def try_all(guards: Sequence[Guard], *, processes: int) -> Iterator[tuple[Guard, str]]:
-    """Each guard, and what was found wrong: empty where it is watched."""
+    """Yield each guard with an error message, which is empty if its tests fail as they should."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     with (
@@ -37,7 +37,7 @@ def try_all(guards: Sequence[Guard], *, processes: int) -> Iterator[tuple[Guard,
 
 @contextlib.contextmanager
 def _one_server() -> Iterator[None]:
-    """One folder for all children, and a MongoDB in it that none of them has to start."""
+    """Start one MongoDB for all children."""
     from squinney.testing import plugin, servers
 
     with tempfile.TemporaryDirectory(prefix="squinney-mutants-", dir=servers.fast_folder()) as folder:
@@ -51,7 +51,7 @@ def _one_server() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[Path]:
-    """A copy of the sources with their bytecode, so that children compile only what is changed."""
+    """Make a copy of the sources with bytecode, so that children compile only the changed module."""
     with tempfile.TemporaryDirectory(prefix="squinney-mutants-") as folder:
         copy = Path(folder) / "src"
         shutil.copytree(SOURCES, copy)
@@ -60,7 +60,7 @@ def _compiled() -> Iterator[Path]:
 
 
 def run_without(path: Path, text: str, tests: Sequence[str], sources: Path = SOURCES) -> child.Outcome:
-    """What the tests say when the module at `path`, below `src`, has this text."""
+    """Run the tests with this text in the module at `path`, relative to `src`."""
     with tempfile.TemporaryDirectory(prefix="squinney-mutant-") as folder:
         copy = Path(folder) / "src"
         shutil.copytree(sources, copy)
@@ -71,12 +71,12 @@ def run_without(path: Path, text: str, tests: Sequence[str], sources: Path = SOU
 
 
 def verdict(guard: Guard, outcome: child.Outcome) -> str:
-    """Empty where every named test failed."""
+    """Return an error message, or an empty string if every named test failed."""
     if outcome.exit_code != FAILED:
-        reason = "the tests pass without it" if outcome.exit_code == 0 else "the tests could not be run"
+        reason = "the tests pass without it" if outcome.exit_code == 0 else "the tests could not run"
         return f"{guard}: {reason}\n{outcome.said if outcome.exit_code else ''}"
     alive = [test for test in guard.tests if not any(_belongs(failed, test) for failed in outcome.failed)]
-    return f"{guard}: passes without it: {', '.join(alive)}" if alive else ""
+    return f"{guard}: these tests pass without it: {', '.join(alive)}" if alive else ""
 
 
 def _belongs(node: str, test: str) -> bool:
@@ -84,7 +84,7 @@ def _belongs(node: str, test: str) -> bool:
 
 
 def some_of(guards: Sequence[Guard], count: int, *, day: int) -> list[Guard]:
-    """A handful from all over the list, another one each day, until all have had their turn."""
+    """Return `count` guards spread over the list, different ones each day, until all have been tried."""
     count = min(count, len(guards))
     apart = -(-len(guards) // count)
     return [guards[(day + number * apart) % len(guards)] for number in range(count)]

@@ -1,1 +1,1 @@
-"""What runs beside every test: counts of writes and crash points, and the audit of queries."""
+"""Plugins active in every test run: counts of writes and crash points, and the audit of queries."""

@@ -1,15 +1,15 @@
-"""What may be answered without an index, each with its reason. Keep this short."""
+"""Queries that may run without an index, each with a reason. Keep this list short."""
 
-# How modules of the product end that compare everything after a proof.
+# Suffixes of the product's modules that compare all documents after a proof.
 PROOFS = (".proof", ".proof_checks")
-# How functions of the product end that read everything on purpose, when a person asks for it.
+# Suffixes of the product's functions that read all documents on purpose, when a user runs a check.
 READS_EVERYTHING = (
     *(".find_problems", ".repair", ".find_stuck", ".find_orphans", ".drop_orphans"),
-    *(".problems.problems", ".problems.mend"),  # go through a system's checks
-    *(".verify", ".advise_shard_key"),  # compare with all events; read a sample of them
+    *(".problems.problems", ".problems.mend"),  # run all checks of a system
+    *(".verify", ".advise_shard_key"),  # compare with all events; read a sample of events
 )
 
-# The beginning of a shape as the run prints it, and why it may be as it is.
+# The beginning of a command's shape, as the test run prints it, and why it may have no good plan.
 EXCEPTIONS: list[tuple[str, str]] = [
     ("find rollup_runs ", "one small document per roll-up"),
     ("find visit_runs ", "one small document per derivation of sessions"),
@@ -19,7 +19,7 @@ EXCEPTIONS: list[tuple[str, str]] = [
         "a roll-up of a test's own fields; the log's own is `time`",
     ),
     ('aggregate events [{"$match": {"ts"', "a roll-up of a test's own fields; the log's own is `time`"),
-    ("find visit_sessions {}", "a roll-up asks whether its source has any document: the first will do"),
-    ("find events {}", "a move asks whether a place has any event left: the first will do"),
+    ("find visit_sessions {}", "a roll-up reads one document, to know whether its source has any"),
+    ("find events {}", "a move reads one document, to know whether a partition has any event left"),
     ('find imports {"head_hash": {"$in": []}}', "an empty list: nothing is read or sorted"),
 ]

@@ -1,4 +1,4 @@
-"""How the server answers what the product asks: each shape of command, explained."""
+"""Explain each shape of command that the product sends, and report bad query plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMES_EACH = 3
 
 
 class Plans:
-    """Shapes seen, those still to be explained, and what was found."""
+    """The shapes seen so far, the shapes still to be explained, and the bad plans found."""
 
     def __init__(self) -> None:
         self._explained: Counter[str] = Counter()
@@ -31,18 +31,18 @@ class Plans:
         self._clients: dict[Any, MongoClient[Any]] = {}
 
     def see(self, event: CommandStartedEvent) -> None:
-        """Keep one command of each shape that the product sends."""
+        """Keep one command of each new shape, if the product sent it."""
         if str(event.command.get(event.command_name)) not in _declared():
             return
         commands = explainable(event.command_name, event.command)
         found = {shape_of(event.command_name, command): command for command in commands}
         new = {shape: command for shape, command in found.items() if self._explained[shape] < TIMES_EACH}
-        if new and _is_the_products():  # asked last: it looks at the whole stack
-            place = (event.connection_id, event.database_name)
-            self._pending.update({shape: (*place, command) for shape, command in new.items()})
+        if new and _is_the_products():  # checked last, because it walks the whole stack
+            origin = (event.connection_id, event.database_name)
+            self._pending.update({shape: (*origin, command) for shape, command in new.items()})
 
     def explain(self) -> None:
-        """Explain what this test was the first to send."""
+        """Explain the pending commands."""
         pending, self._pending = self._pending, {}
         for shape, (address, database, command) in pending.items():
             try:
@@ -57,45 +57,47 @@ class Plans:
     def _client(self, address: Any) -> MongoClient[Any]:
         if address not in self._clients:
             host, port = address
-            place = quote_plus(host) if port is None else f"{host}:{port}"
-            uri = f"mongodb://{place}/?directConnection=true&serverSelectionTimeoutMS=1000"
+            server = quote_plus(host) if port is None else f"{host}:{port}"
+            uri = f"mongodb://{server}/?directConnection=true&serverSelectionTimeoutMS=1000"
             self._clients[address] = MongoClient(uri)
         return self._clients[address]
 
     def result(self) -> dict[str, Any]:
-        """In a form that travels between processes. The clients end with this one: to close one whose server is gone
-        takes a second and more, and many tests have servers of their own."""
+        """Return the findings in a form that can be sent between processes.
+
+        The clients are not closed: closing one whose server has stopped takes over a second, and there are many.
+        """
         return {"explained": dict(self._explained), "findings": self._findings, "lost": self._lost}
 
     def add(self, other: Mapping[str, Any]) -> None:
-        """Take another process's findings in."""
+        """Add the findings of another process."""
         self._explained.update(other["explained"])
         self._findings.update(other["findings"])
         self._lost.update(other["lost"])
 
     def failures(self) -> list[str]:
-        """Shapes without a good plan, and those that nobody could explain."""
+        """Return the shapes with a bad plan, and the shapes that could not be explained."""
         bad = [f"{fault}: {shape}" for shape, fault in sorted(self._findings.items()) if not _excepted(shape)]
         lost = {shape: why for shape, why in self._lost.items() if not self._explained[shape]}
         return bad + [f"not explained ({why}): {shape}" for shape, why in sorted(lost.items())]
 
     def unused(self) -> list[str]:
-        """Exceptions that nothing asked for. A note, no failure: some are for what comes only with a race."""
+        """Return exceptions that no query needed. This is no failure: some queries are sent only in a race."""
         return [begins for begins, _ in EXCEPTIONS if not any(shape.startswith(begins) for shape in self._findings)]
 
     def summary(self) -> str:
-        """How much was seen."""
+        """Return a line with the number of shapes."""
         return f"{sum(times > 0 for times in self._explained.values())} shapes of commands explained"
 
 
 def _is_the_products() -> bool:
-    """Whether the product sends this, and not one of its checks, which read everything."""
+    """Return True if the product sent the command, and not one of its checks, which read all documents."""
     frame = sys._getframe(2)
     found = False
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not found and module.startswith(("squinney.testing", "tests")) and not module.startswith("tests.plugins"):
-            return False  # what proves the product; or a callback of a test's, which the product only calls
+            return False  # code that tests the product, or a test's callback that the product calls
         if module.startswith("squinney."):
             if module.endswith(PROOFS) or f"{module}.{frame.f_code.co_name}".endswith(READS_EVERYTHING):
                 return False
@@ -106,7 +108,7 @@ def _is_the_products() -> bool:
 
 @cache
 def _declared() -> set[str]:
-    """The collections of the systems; those that the tests of patterns make up have no indexes to speak of."""
+    """Return the names of the systems' collections; collections made up by tests need no indexes."""
     return {collection.name for collection in assembly.collections()}
 
 

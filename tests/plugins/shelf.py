@@ -1,11 +1,11 @@
-"""Databases with their collections made, handed from test to test.
+"""Reuse databases with prepared collections between tests.
 
-Creating a system's collections and indexes, and dropping them, takes the server many times longer than most tests do.
-So a database is emptied after its test and given to the next one that wants the same collections. Whatever a test did
-to collections and indexes is undone, by comparison with how they were; where there is doubt the database is dropped.
+Creating and dropping a system's collections and indexes takes much longer than most tests. So a database is emptied
+after its test and reused by the next test that needs the same collections. Changes that a test made to collections and
+indexes are undone, by comparing them with the original state; if that fails, the database is dropped.
 
-The server's whole catalog, with every index of every database, is read only where a glance or a command of the test's
-says that something may have changed.
+Reading the server's catalog, with every index of every database, is slow. It is read only if a quick comparison, or a
+command that the test sent, shows that something may have changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Prepared = Callable[[Sequence[Collection]], Db]
 
 
 class Changed(monitoring.CommandListener):
-    """Notes the databases whose indexes this process has changed."""
+    """Records the databases whose indexes this process has changed."""
 
     def __init__(self) -> None:
         self.databases: set[str] = set()
@@ -53,7 +53,7 @@ monitoring.register(CHANGED)
 
 @dataclass(frozen=True)
 class Made:
-    """How a database was when its collections had just been made."""
+    """The state of a database right after its collections were created."""
 
     collections: Sequence[Collection]
     catalog: dict[str, Any]
@@ -62,14 +62,14 @@ class Made:
 
 @dataclass
 class Shelf:
-    """The databases that nobody uses now, by what they hold."""
+    """The databases not in use, by the collections they have."""
 
     client: MongoClient[Document]
     free: dict[str, list[Db]] = field(default_factory=dict)
     made: dict[str, Made] = field(default_factory=dict)
 
     def take(self, collections: Sequence[Collection]) -> Db:
-        """A database with these collections, all empty."""
+        """Return a database with these collections, all empty."""
         waiting = self.free.setdefault(_kind(collections), [])
         if waiting:
             return waiting.pop()
@@ -79,11 +79,11 @@ class Shelf:
         return db
 
     def put_back(self, db: Db) -> None:
-        """Make it as it was, for the next test."""
+        """Restore the database for the next test."""
         made = self.made[db.name]
         try:
             fit = self._is_emptied(db, made)
-        except PyMongoError:  # a test may leave behind what cannot be emptied: a view, a validator, a capped collection
+        except PyMongoError:  # a view, a validator or a capped collection that a test left cannot be emptied
             fit = False
         if fit:
             self.free[_kind(made.collections)].append(db)
@@ -111,7 +111,7 @@ def _kind(collections: Sequence[Collection]) -> str:
 
 
 def _catalog(db: Db) -> dict[str, Any]:
-    """Every collection's options and indexes."""
+    """Return the options and indexes of every collection."""
     admin = db.client.get_database("admin", read_concern=LOCAL)
     found = admin.aggregate([{"$listCatalog": {}}, {"$match": {"db": db.name}}])
     return {one["name"]: _described(one) for one in found}
@@ -123,7 +123,7 @@ def _described(one: Document) -> Any:
 
 
 def _glance(db: Db, stats: Document) -> Any:
-    """Which collections there are, and how many indexes: what a change by another process would show in."""
+    """Return the collections and the number of indexes, which reveal changes by another process."""
     return stats["indexes"], sorted(str(one) for one in db.list_collections())
 
 
@@ -144,7 +144,7 @@ def _to_empty(names: Iterable[str]) -> list[str]:
 
 @pytest.fixture(scope="session")
 def shelf(client: MongoClient[Document]) -> Iterator[Shelf]:
-    """This worker's databases."""
+    """The databases of this worker."""
     shelf = Shelf(client)
     yield shelf
     for waiting in shelf.free.values():
@@ -154,7 +154,7 @@ def shelf(client: MongoClient[Document]) -> Iterator[Shelf]:
 
 @pytest.fixture
 def prepared(shelf: Shelf) -> Iterator[Prepared]:
-    """`prepared(collections)` gives a database with them, empty, that is this test's alone."""
+    """`prepared(collections)` returns an empty database with these collections, for this test alone."""
     taken: list[Db] = []
 
     def give(collections: Sequence[Collection]) -> Db:

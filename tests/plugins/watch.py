@@ -1,13 +1,14 @@
-"""Watches every command of a full run, for two rules.
+"""Watch every command of a full test run, to enforce two rules.
 
-- A public operation or job that writes twice in one call, or by its source may, must be a case of the crash sweep.
-- What the product asks of the server must have an index: no collection scan, no sort in memory, no more than ten
-  documents examined for each one returned.
+- A public operation or job that writes more than once in one call, or may do so by its source, must have a case in the
+  crash sweep.
+- Every query of the product must use an index: no collection scan, no sort in memory, at most ten documents examined
+  for each document returned.
 
-For the second, each shape of command is explained on the data of the first tests that send it, at their end. This
-loses nothing, as a profiler's capped collection does, and tells the product's questions from those of the tests.
+For the second rule, each shape of command is explained on the data of the first tests that send it, at their end.
+Unlike the server's profiler, this misses no command and distinguishes the product's queries from those of the tests.
 
-Active on a full run, or with `--watch`.
+Active in a full run, or with `--watch`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from pymongo import monitoring
 from tests.plugins.plans import Plans
 from tests.plugins.writes import WriteCounts
 
-BROKEN_RULE = 9  # an exit code of its own: trying a failed test again cannot mend it
+BROKEN_RULE = 9  # its own exit code: repeating a failed test does not help
 VARIABLE = "SQUINNEY_TEST_WATCH"
 ASKS_BADLY_ON_PURPOSE = "tests/unit/test_watch.py"
 
 
 class Watch(monitoring.CommandListener):
-    """One for each process of the run."""
+    """The listener of one test process."""
 
     def __init__(self, *, but_for: str = "", full: bool = False) -> None:
         self.writes = WriteCounts()
@@ -48,7 +49,7 @@ class Watch(monitoring.CommandListener):
         self.writes.refused(event.failure)
 
     def failures(self) -> list[str]:
-        """What breaks a rule."""
+        """Return the violations of both rules."""
         return [*self.writes.failures(full=self._full), *self.plans.failures()]
 
 
@@ -56,7 +57,7 @@ WATCH = pytest.StashKey[Watch]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--watch` for a part of the suite."""
+    """Add `--watch`, for runs of a part of the suite."""
     parser.addoption("--watch", action="store_true", help="watch writes and plans as a full run does")
 
 
@@ -77,14 +78,14 @@ def _is_full(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Explain while the test's data is still there."""
+    """Explain the queries before the test's data is dropped."""
     if watch := item.config.stash.get(WATCH, None):
         watch.plans.explain()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """A worker's findings come to the controller."""
+    """Add a worker's findings to the controller's."""
     watch = node.config.stash.get(WATCH, None)
     output = getattr(node, "workeroutput", {})
     if watch and "watch" in output:
@@ -94,7 +95,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker hands over; the controller fails the run."""
+    """Send a worker's findings to the controller, which fails the run if a rule is broken."""
     watch = session.config.stash.get(WATCH, None)
     if watch is None:
         return
@@ -105,7 +106,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says what was watched, and what breaks a rule."""
+    """Print what was watched and what breaks a rule."""
     if (watch := config.stash.get(WATCH, None)) is None:
         return
     terminalreporter.write_line(f"watched: {watch.writes.summary()}; {watch.plans.summary()}")

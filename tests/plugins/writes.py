@@ -1,4 +1,4 @@
-"""Which commands write, and how many of them a public operation sends in one call."""
+"""Count how many writes each public operation sends in one call."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STATEMENTS = {"insert": "documents", "update": "updates", "delete": "deletes", "
 
 
 def writes_of(name: str, command: Mapping[str, Any]) -> int:
-    """Two for a command of several statements: with more of them the driver sends several commands."""
+    """Return 0, 1, or 2 for a command with several statements, which the driver may split into several commands."""
     if not is_write(name, command):
         return 0
     return min(2, max(1, len(command.get(STATEMENTS.get(name, ""), ()))))
 
 
 class WriteCounts:
-    """The most writes that one call of each public operation was seen to send, in whatever threads it began."""
+    """The largest number of writes seen in one call of each public operation, including the threads that it starts."""
 
     def __init__(self) -> None:
         self._most: Counter[str] = Counter()
@@ -37,12 +37,12 @@ class WriteCounts:
         self._last = threading.local()
 
     def see(self, event: CommandStartedEvent) -> None:
-        """Count the command for the outermost public operation that is under way."""
+        """Count the command for the outermost public operation in progress."""
         if (call := self._call.get()) is not None and not self._is_repeat(event.command):
             call[0] += writes_of(event.command_name, event.command)
 
     def _is_repeat(self, command: Mapping[str, Any]) -> bool:
-        """Whether the driver sends it again, after an error of the network: the server does it once."""
+        """Return True if the driver resends the command after a network error: the server executes it once."""
         if "txnNumber" not in command or "autocommit" in command:
             return False
         number = (bytes(command["lsid"]["id"]), command["txnNumber"])
@@ -50,7 +50,7 @@ class WriteCounts:
         return number == last
 
     def refused(self, answer: Mapping[str, Any]) -> None:
-        """Take the command back where its document was there already: it has changed nothing."""
+        """Do not count a command that failed with a duplicate key: it has changed nothing."""
         codes = {answer.get("code"), *(error["code"] for error in answer.get("writeErrors", ()))}
         if codes & DUPLICATE and (call := self._call.get()) is not None:
             call[0] -= 1
@@ -58,7 +58,7 @@ class WriteCounts:
     # ---- wrapping ----
 
     def wrap_everything(self) -> None:
-        """Count in every public operation of the product, and in every job."""
+        """Wrap every public operation of the product, and every job."""
         from squinney import assembly
         from tests.plugins.write_rules import packages
 
@@ -75,7 +75,7 @@ class WriteCounts:
         carry_calls_into_threads()
 
     def wrap_class(self, service: type) -> None:
-        """Count in every public method: its own and those it inherits, static ones, properties and generators."""
+        """Wrap every public method of the class, also inherited and static ones, properties and generators."""
         ours = {"squinney", "tests", _top(service)}
         for name in dir(service):
             owner = next((one for one in service.__mro__ if name in vars(one)), None)
@@ -91,7 +91,7 @@ class WriteCounts:
                 setattr(service, name, held.getter(self.counted(title, held.fget)))
 
     def wrap_function(self, title: str, function: Callable[..., Any]) -> None:
-        """Wherever it was imported to by now, and in what the systems declare."""
+        """Wrap the function in every module that has imported it, and in the systems' declarations."""
         from squinney import assembly
 
         wrapped = self.counted(title, function)
@@ -102,7 +102,7 @@ class WriteCounts:
                     object.__setattr__(holder, name, wrapped)
 
     def counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with its writes counted under this name; a generator's until it ends."""
+        """Return the function with its writes counted under this name; for a generator, until it ends."""
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
@@ -113,7 +113,7 @@ class WriteCounts:
             @functools.wraps(function)
             def counted(*args: Any, **kwargs: Any) -> Any:
                 if self._call.get() is not None:
-                    self._most[name] += 0  # called, and the outermost one's
+                    self._most[name] += 0  # record the call; its writes belong to the outermost operation
                     return function(*args, **kwargs)
                 call = [0]
                 token = self._call.set(call)
@@ -126,7 +126,7 @@ class WriteCounts:
         return counted
 
     def _counted_steps(self, name: str, steps: Iterator[Any]) -> Iterator[Any]:
-        """Not what its reader does between two items."""
+        """Count the generator's own writes, not those that its reader makes between two items."""
         call = [0]
         while True:
             outermost = self._call.get() is None
@@ -144,17 +144,19 @@ class WriteCounts:
     # ---- results ----
 
     def result(self) -> dict[str, int]:
-        """In a form that travels between processes."""
+        """Return the counts in a form that can be sent between processes."""
         return dict(self._most)
 
     def add(self, other: Mapping[str, int]) -> None:
-        """Take another process's counts in."""
+        """Add the counts of another process."""
         for name, writes in other.items():
             self._most[name] = max(self._most[name], writes)
 
     def failures(self, *, full: bool = False) -> list[str]:
-        """Operations that write more than once and are no case of the sweep; after a full run also those that may, by
-        their source, and those that nothing called."""
+        """Return operations that write more than once and have no case in the sweep.
+
+        After a full run, add those that may write more than once by their source, and those that no test called.
+        """
         from tests.crash.case import cases
         from tests.plugins import write_rules
         from tests.plugins.write_exceptions import ONE_AT_A_TIME
@@ -164,7 +166,7 @@ class WriteCounts:
         return [*found, *write_rules.by_source(self._most, covered)] if full else found
 
     def summary(self) -> str:
-        """How much was seen."""
+        """Return a line with the number of operations."""
         several = sum(writes > 1 for writes in self._most.values())
         return f"{len(self._most)} public operations and jobs, {several} with several writes"
 
@@ -174,7 +176,7 @@ def _top(one: type) -> str:
 
 
 def carry_calls_into_threads() -> None:
-    """What an operation's threads and pools send is its own."""
+    """Count the writes of threads and pools for the operation that started them."""
     start, submit = threading.Thread.start, concurrent.futures.ThreadPoolExecutor.submit
 
     def start_in_context(thread: threading.Thread) -> None:

@@ -16,6 +16,10 @@ echo "{name} $*" >> calls
 [ -z "$text" ] || echo "$text"
 exit "${{code:-0}}"
 """
+ENVIRONMENT = """prepare() { :; }
+find_browser() { :; }
+make() { "./make-${@: -1}"; }
+"""
 GOOD, BAD, RULE = "0 9 passed in 1s", "1 2 failed, 7 passed in 1s", "9 9 passed in 1s"
 BAD_RULE, ALONE = "9 2 failed, 7 passed in 1s", "0 2 passed in 1s"
 
@@ -57,7 +61,9 @@ def test_it_ends_with_the_right_code_and_a_line(
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci" / "run").write_text(RUN.read_text())
     (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "environment.sh").write_text('prepare() { :; }\nfind_browser() { :; }\nmake() { "./make-${@: -1}"; }\n')
+    (tmp_path / "tools" / "environment.sh").write_text(
+        'prepare() { :; }\nfind_browser() { :; }\nmake() { "./make-${@: -1}"; }\n'
+    )
     helper(tmp_path, "test", "test", tests)
     collecting = "0"
     guards = others.get("guards", "0 guards: 6 tried of 9, 6 watched")

@@ -29,13 +29,13 @@ def test_every_guard_is_there_once_and_so_are_its_tests() -> None:
 @pytest.mark.parametrize(
     ("spoiled", "fault"),
     [
-        (lambda: guard(out="no such text"), "there 0 times"),
+        (lambda: guard(out="no such text"), "occurs 0 times"),
         (lambda: guard(out="line"), "times, not once"),
-        (lambda: guard(instead="crowded = ("), "no Python"),
-        (lambda: guard(instead="crowded =  len(line) > 1"), "nothing is taken out"),
-        (lambda: guard(test=""), "no test is named"),
-        (lambda: guard(test="tests/unit/test_mutants.py::test_of_nothing"), "there is no test"),
-        (lambda: guard(module="squinney.nowhere"), "there is no module"),
+        (lambda: guard(instead="crowded = ("), "not valid Python"),
+        (lambda: guard(instead="crowded =  len(line) > 1"), "the replacement changes nothing"),
+        (lambda: guard(test=""), "names no test"),
+        (lambda: guard(test="tests/unit/test_mutants.py::test_of_nothing"), "does not exist"),
+        (lambda: guard(module="squinney.nowhere"), "module squinney.nowhere does not exist"),
     ],
 )
 def test_an_entry_that_does_not_fit_is_an_error(spoiled: Callable[[], Guard], fault: str) -> None:
@@ -55,7 +55,7 @@ def test_two_guards_of_one_name_are_an_error() -> None:
         (child.Outcome(passed={TEST}, exit_code=0), False),
         (child.Outcome(exit_code=4), False),
     ],
-    ids=["failed", "failed in one mode", "another failed", "passed", "could not be run"],
+    ids=["failed", "failed in one mode", "another failed", "passed", "could not run"],
 )
 def test_a_guard_is_watched_where_every_named_test_fails(outcome: child.Outcome, watched: bool) -> None:
     assert (verdict(guard(), outcome) == "") == watched

@@ -265,7 +265,7 @@ def test_what_no_test_calls_fails_the_run(made_up: Operations) -> None:
 
 
 def test_covering_what_is_not_there_fails_the_run(made_up: Operations) -> None:
-    failures = write_rules.names_of_nothing(made_up.all, ["Things.one", "Things.gone"], ["Things.lost"])
+    failures = write_rules.unknown_names(made_up.all, ["Things.one", "Things.gone"], ["Things.lost"])
     assert ["Things.gone" in failures[0], "Things.lost" in failures[1], len(failures)] == [True, True, 2]
 
 

@@ -14,7 +14,7 @@ import pytest
 from bson.timestamp import Timestamp
 
 from squinney.analytics import COLLECTIONS, EventLog, Retention, Rollups, figures, repair, verify
-from squinney.analytics.events import moving
+from squinney.analytics.events import retention as retention_module
 from squinney.analytics.events.partitions import EventPartitions, Policy
 from squinney.clock import utcnow
 from squinney.errors import Conflict, Invalid, Unavailable
@@ -194,7 +194,7 @@ def test_a_move_that_ends_does_not_end_a_later_one(
     fill(events)
     under_way, go_on = threading.Event(), threading.Event()
     later = threading.Thread(target=lambda: Retention(analytics_db, settle_seconds=0).switch("keep"))
-    move_all = moving.move_all
+    move_all = retention_module.move_all
 
     def slowly(places: EventPartitions, policy: Policy) -> int:
         if policy.strategy == "keep":
@@ -206,7 +206,7 @@ def test_a_move_that_ends_does_not_end_a_later_one(
         assert under_way.wait(30)
         return moved
 
-    monkeypatch.setattr(moving, "move_all", slowly)
+    monkeypatch.setattr(retention_module, "move_all", slowly)
     retention.switch("rotate")
     is_moving = retention.policy().moving
     go_on.set()

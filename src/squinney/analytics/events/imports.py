@@ -22,11 +22,11 @@ from squinney.analytics import parsers
 from squinney.analytics.errors import ImportRunning, NotALog
 from squinney.analytics.events import sources
 from squinney.analytics.events.documents import Import
-from squinney.analytics.events.joined import Joined
 from squinney.analytics.events.log_content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.queries import OF_SOURCE
 from squinney.analytics.events.reading import Chunk, CutShort, chunks
+from squinney.analytics.events.sources import Joined
 from squinney.analytics.events.storing import Counts, Job, Options, Storer, as_text
 from squinney.analytics.events.workers import Given, ImportWorkers
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS

@@ -17,13 +17,13 @@ from squinney import checks
 from squinney.analytics import parsers, rules
 from squinney.analytics.errors import UnknownSource
 from squinney.analytics.events import durability as levels
-from squinney.analytics.events import imports, queries, reports
+from squinney.analytics.events import imports, queries
 from squinney.analytics.events.documents import LONGEST_SITE, Event, Import, Reject
 from squinney.analytics.events.durability import Durability
 from squinney.analytics.events.follow import Follower
 from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.partitions import EventPartitions, Failure
-from squinney.analytics.events.readers import Readers
+from squinney.analytics.events.readers import Readers, by_day_and_path
 from squinney.analytics.events.reading import LONGEST_LINE
 from squinney.analytics.events.storing import Options, as_text, made_ready
 from squinney.clock import Clock, utcnow
@@ -280,7 +280,7 @@ class EventLog:
         """
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
-        return reports.by_day_and_path(self._readers, start, end, cursor=cursor, limit=limit)
+        return by_day_and_path(self._readers, start, end, cursor=cursor, limit=limit)
 
     @operation(60, reads_only=True)
     def count_by_status(self, start: datetime, end: datetime, *, site: str | None = None) -> dict[int, int]:

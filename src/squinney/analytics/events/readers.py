@@ -5,23 +5,28 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, TypeVar, cast
 
 from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure, PyMongoError
 
+from squinney.analytics.calendar import floor
 from squinney.analytics.events import queries
 from squinney.analytics.events.documents import Event
 from squinney.analytics.events.partitions import CAPPED, EventPartitions, Events, Policy
-from squinney.errors import Unavailable
+from squinney.errors import Invalid, Unavailable
 from squinney.mongo.connect import is_away
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Document
+from squinney.patterns.paging import Page, cut, keys_of
 
 SNAPSHOT_UNAVAILABLE = 246
 K = TypeVar("K", bound=Hashable)
+Row = tuple[datetime, str]  # a day and a path
+
+DAY_AND_PATH = [("day", 1), ("path", 1)]
 
 # Reads one partition, within a session or without.
 Read = Callable[[Events, ClientSession | None], Iterator[Document]]
@@ -142,3 +147,47 @@ def _each_once(events: Iterator[Document]) -> Iterator[Event]:
         if event["_id"] not in seen:
             seen.add(event["_id"])
             yield cast(Event, event)
+
+
+# ---- reports ----
+
+
+def by_day_and_path(
+    readers: Readers, start: datetime, end: datetime, *, cursor: str | None, limit: int
+) -> Page[Document]:
+    """The rows behind the cursor, by day and path; a page looks at the days that it takes, and some more."""
+    behind = None if cursor is None else _behind(cursor)
+    found: list[Document] = []
+    for first, last in _spans(max(start, behind[0]) if behind else start, end):
+        counts = readers.count(
+            queries.BY_DAY_AND_PATH(start=first, end=last, behind=behind, limit=limit + 1),
+            first,
+            last,
+            of_row=lambda row: (row["day"], row["path"]),
+            of_event=lambda event: (floor(event["time"], "day", UTC), _cut(event.get("path"))),
+        )
+        rows = sorted(row for row in counts if behind is None or row > behind)
+        found += [{"day": day, "path": path, "count": counts[day, path]} for day, path in rows]
+        if len(found) > limit:
+            break
+    return cut(found, DAY_AND_PATH, limit=limit)
+
+
+def _behind(cursor: str) -> Row:
+    day, path = keys_of(DAY_AND_PATH, cursor).values()
+    if not isinstance(day, datetime) or not isinstance(path, str):
+        raise Invalid("cursor is not one that this list gave", field="cursor")
+    return day, path
+
+
+def _cut(path: str | None) -> str:
+    return (path or "")[: queries.LONGEST_IN_A_REPORT]
+
+
+def _spans(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """One day, then two, four and so on: a few full days fill a page, and many that are empty take few questions."""
+    days = 1
+    while start < end:
+        last = floor(start, "day", UTC) + timedelta(days=min(days, (end - start).days + 1))
+        yield start, min(last, end)
+        start, days = last, days * 2

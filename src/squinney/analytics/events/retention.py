@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
 from bson.timestamp import Timestamp
+from pymongo.client_session import ClientSession
 from pymongo.errors import OperationFailure
 
 from squinney import checks
 from squinney.analytics.errors import NotRolledUp
-from squinney.analytics.events import moving
 from squinney.analytics.events.partitions import (
     CAPPED,
     EVENTS,
@@ -21,14 +22,16 @@ from squinney.analytics.events.partitions import (
     Policy,
     Strategy,
     Unit,
+    insert_once,
     span_of,
 )
+from squinney.analytics.hits.increments import is_duplicate, transact
 from squinney.analytics.rollups.documents import RUNS
 from squinney.analytics.rollups.rollups import arrived_since
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.schema import Db
+from squinney.mongo.schema import Db, Document
 
 LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
 LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
@@ -40,6 +43,7 @@ SETTLE_SECONDS = 2.0
 TTL_INDEX = "time_-1"
 INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
 SECONDS = 3_600
+BATCH = 1_000
 # What an older policy would have dropped may be kept by a newer one; what is gone stays closed.
 _REOPENED = {"closed_before": "$frozen_before", "closed_at": "$$REMOVE"}
 
@@ -140,11 +144,11 @@ class Retention:
     def _move(self) -> int:
         """Move what is not where the policy wants it, when all readers know that it moves."""
         moved, policy = 0, self.policy()
-        if moving.anything_to_move(self._partitions, policy):
+        if anything_to_move(self._partitions, policy):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
             policy = self.policy()
-            moved = moving.move_all(self._partitions, policy)
+            moved = move_all(self._partitions, policy)
         # Under a policy that came meanwhile another moves on; what was never set is as the policy has it.
         unchanged = {name: {"$in": [getattr(policy, name), None]} for name in ("strategy", "unit")}
         self._db["retention"].update_one({"_id": EVENTS, "moving": True, **unchanged}, {"$set": {"moving": False}})
@@ -218,3 +222,69 @@ def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None
         checks.integer(keep_seconds, "keep_seconds", least=LEAST_SECONDS, most=MOST_SECONDS)
     if size_bytes is not None or strategy == "capped":
         checks.integer(size_bytes, "size_bytes", least=LEAST_BYTES, most=MOST_BYTES)
+
+
+# ---- moving events between partitions, a batch at a time ----
+
+
+def move_all(partitions: EventPartitions, policy: Policy) -> int:
+    """Move each event that the policy wants elsewhere; returns how many.
+
+    Atomic: each batch is inserted there and deleted here in one transaction. To and from a capped collection, which
+    takes no part in transactions, it is inserted first: for a moment it is in both.
+    After a crash: call it again.
+    """
+    return sum(_move_from(partitions, partition, policy) for partition in _elsewhere(partitions, policy))
+
+
+def anything_to_move(partitions: EventPartitions, policy: Policy) -> bool:
+    """Whether there are events that the policy wants elsewhere."""
+    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _elsewhere(partitions, policy))
+
+
+def _elsewhere(partitions: EventPartitions, policy: Policy) -> list[Events]:
+    return [partition for partition in partitions.spanning() if not _belongs(partitions, partition, policy)]
+
+
+def _belongs(partitions: EventPartitions, partition: Events, policy: Policy) -> bool:
+    """Whether all of a partition's events are where they should be, without looking at them."""
+    if policy.strategy in ("keep", "ttl"):
+        return partition == partitions.db[EVENTS]
+    if policy.strategy == "capped":
+        return partition.name == CAPPED
+    if policy.strategy == "rotate":
+        return partition.database == partitions.db and partition.name.startswith(f"{EVENTS}.{policy.unit[0]}")
+    return partition.database.name.startswith(f"{partitions.db.name}_{policy.unit[0]}")
+
+
+def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -> int:
+    moved = 0
+    order = "time" if policy.strategy == "capped" else "_id"  # what comes in first goes first
+    while batch := list(partition.find().sort(order, 1).limit(BATCH)):
+        by_target: dict[Events, list[Document]] = defaultdict(list)
+        for event in batch:
+            by_target[partitions.partition_for(event["time"], policy)].append(event)
+        for target, events in by_target.items():
+            _move(partition, partitions.made_ready(target, policy), events)
+        moved += len(batch)
+    return moved
+
+
+def _move(partition: Events, target: Events, events: Sequence[Document]) -> None:
+    """The copies arrive anew, so that roll-ups look again at whatever they may have seen half moved."""
+    copies = [{**event, "arrived": Timestamp(0, 0)} for event in events]
+    ids = [event["_id"] for event in events]
+
+    def insert_and_delete(session: ClientSession) -> None:
+        target.insert_many(copies, session=session)
+        partition.delete_many({"_id": {"$in": ids}}, session=session)
+
+    if CAPPED not in (partition.name, target.name):
+        try:
+            transact(partition.database, insert_and_delete, upserts=False)
+            return
+        except OperationFailure as error:  # another mover, or an importer, was faster with some of them
+            if not is_duplicate(error):
+                raise
+    insert_once(target, copies)
+    partition.delete_many({"_id": {"$in": ids}})

@@ -21,8 +21,7 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.errors import UnknownCharacter, UnknownLocation
-from squinney.game.memory import Memory, Remembering
-from squinney.game.records import Records
+from squinney.game.records import Memory, Records, Remembering
 from squinney.game.room_copies import listed, refresh_copies
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db

@@ -6,18 +6,17 @@ from pathlib import Path
 
 from squinney import checks
 from squinney.clock import Clock, utcnow
+from squinney.game.actions.building import Building
 from squinney.game.actions.carrying import Carrying
 from squinney.game.actions.packing import Packing
 from squinney.game.actions.trading import Trading
 from squinney.game.actions.using import Using
 from squinney.game.actions.walking import Walking
-from squinney.game.building import Building
 from squinney.game.loading.blueprint import Report
 from squinney.game.loading.files import read_world
 from squinney.game.loading.insert_rooms import insert_rooms
-from squinney.game.memory import MOST_REMEMBERED, Memory
 from squinney.game.reading import Reading
-from squinney.game.records import Records
+from squinney.game.records import MOST_REMEMBERED, Memory, Records
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.transactions import Transactions

@@ -8,7 +8,7 @@ from tests.systems.game.conftest import world_in
 from squinney.errors import Invalid
 from squinney.game import NoExit, NotEnoughGold, OutOfReach, World, find_problems
 from squinney.game.documents import CHARACTERS
-from squinney.game.memory import Memory
+from squinney.game.records import Memory
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.audit import audited

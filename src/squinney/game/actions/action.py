@@ -12,8 +12,7 @@ from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import MOST_QTY, Character, Event
-from squinney.game.memory import Memory, Remembering
-from squinney.game.records import Records
+from squinney.game.records import Memory, Records, Remembering
 from squinney.transactions import Key, Plan, Transactions
 
 Planned = Callable[[Draft], Event]

@@ -27,8 +27,7 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.errors import UnknownLocation
-from squinney.game.memory import Memory
-from squinney.game.records import Records, Upgraded
+from squinney.game.records import Memory, Records, Upgraded
 from squinney.mongo.schema import Document
 from squinney.patterns.ids import new_id
 from squinney.transactions import PROTOCOL_FIELDS, Stale, Step

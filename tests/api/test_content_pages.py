@@ -187,7 +187,7 @@ def test_a_draft_is_for_editors_and_a_schedule_is_kept(pages: TestClient, strang
 def test_a_bad_form_says_why_and_keeps_what_was_typed(pages: TestClient) -> None:
     refused = new_page(pages, slug="No Good", title="Kept title")
     assert refused.status_code == 422
-    assert "slug must be small letters and digits" in refused.text
+    assert "slug must be lowercase letters and digits" in refused.text
     assert "Kept title" in refused.text
 
 
@@ -326,7 +326,7 @@ def test_a_moved_page_is_found_by_its_old_address(pages: TestClient) -> None:
     new_page(pages, when="now")
     node_id = re.search(r"/site/-/edit/([^\"]+)", pages.get("/site/mine").text)[1]
     refused = pages.post(f"/site/-/move/{node_id}", data={"slug": "welcome", "folder": ""})
-    assert "is taken there" in refused.text
+    assert "already has a child with the slug" in refused.text
     moved = pages.post(f"/site/-/move/{node_id}", data={"slug": "yours", "folder": "/blog"})
     assert moved.url.path == "/site/blog/yours"
     led = pages.get("/site/mine?at=34db8bda", follow_redirects=False)
@@ -406,7 +406,7 @@ def test_what_takes_long_to_render_is_rendered_in_another_process(
     new_page(pages, slug="small", text="a *b*")
     large, small = (pages.get("/api/content/by-path", params={"path": path}).json() for path in ("/large", "/small"))
     pages.post(f"/site/-/comments/{small['id']}", data={"text": "*c* " * 900, "key": "k"})
-    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    monkeypatch.setattr(render, "CACHE", render.RenderCache(1 << 20))
     elsewhere = []
 
     def compute(function: Any, *args: Any) -> str:
@@ -438,7 +438,7 @@ def test_a_page_is_shown_where_its_text_cannot_be_rendered_now(
         raise Unavailable("too much is being computed at this moment")
 
     assert isinstance(pages.app, FastAPI)
-    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    monkeypatch.setattr(render, "CACHE", render.RenderCache(1 << 20))
     pages.app.state.processes = busy
     shown = pages.get("/site/large")
     assert (shown.status_code, "<pre>|a|a" in shown.text, "<script>" in shown.text) == (200, True, False)
@@ -459,7 +459,7 @@ def test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed(
         raise Unavailable("too much is being computed at this moment")
 
     assert isinstance(pages.app, FastAPI)
-    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    monkeypatch.setattr(render, "CACHE", render.RenderCache(1 << 20))
     pages.app.state.processes = busy
     for letter in "cde":
         posted = pages.post(f"/api/comments/nodes/{node_id}", json={**ADA_SAYS, "text": f"*{letter}* " * 900})

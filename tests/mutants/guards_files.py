@@ -1,4 +1,4 @@
-"""Texts, pictures, films, feeds and folders of content: what attackers send and what users bring."""
+"""Rendering, feeds, pictures, videos and imported folders of content: hostile input and odd but valid files."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ _export = guards_of("squinney.content.surface.folder_export", _FOLDERS)
 
 RENDERING = [
     _render(
-        "what takes long is rendered elsewhere",
-        "if elsewhere and markup.is_costly(text) else",
+        "costly texts are rendered in another process",
+        "if offload and markup.is_costly(text) else",
         "if False else",
         "tests/api/test_content_pages.py::test_what_takes_long_to_render_is_rendered_in_another_process",
     ),
     _render(
-        "a summary makes no cells",
+        "a summary renders no tables",
         "_without_tables().render(text) if markup.is_costly(text) else _page(text)",
         "_page(text)",
         "test_the_first_words_of_a_text_never_cost_what_its_table_would",
     ),
     _render(
-        "what fails is tried again",
-        "            del self._making[key]\n",
+        "a text whose rendering failed is rendered again",
+        "            del self._rendering[key]\n",
         "",
         "test_many_who_want_the_same_wait_for_the_first",
     ),
 ]
 FEEDS = [
     _web(
-        "other sites may show what everybody may see",
+        "other sites may embed public photos",
         '        response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"\n',
         "        pass\n",
         "test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read",
     ),
     _web(
-        "only what everybody may see",
+        "other sites may not embed photos of a signed-in visitor",
         "    if viewer.user_id is None:\n",
         "    if True:\n",
         "test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read",
     ),
     _feed(
-        "a photo is in its entry",
+        "a feed's entry has its photo",
         "_picture(feed, node) + render.markdown",
         "render.markdown",
         "test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read",
     ),
     _feed(
-        "a year has four digits",
+        "a year in a feed has four digits",
         'f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"',
         'f"{utc.year}-{utc:%m-%dT%H:%M:%SZ}"',
         "test_a_photo_in_a_feed_is_shown_wherever_the_feed_is_read",
@@ -75,19 +75,19 @@ MEDIA = [
         "test_what_moves_goes_on_moving",
     ),
     _moving(
-        "a GIF is whole",
+        "a truncated GIF is refused",
         "        _require_whole_gif(file)\n",
         "",
         "test_a_gif_that_is_cut_short_is_refused_wherever_it_was_cut",
     ),
     _moving(
-        "all frames together have so many pixels",
+        "the pixels of all frames together are limited",
         "    if frames > 1 and frames * image.width * image.height > MOST_PIXELS:\n",
         "    if False:\n",
         "test_a_long_animation_is_made_smaller_and_one_too_long_refused",
     ),
     _media(
-        "the brand says what is no film",
+        "the MP4 brand tells videos from other formats",
         "        found = BRANDS.get(head[8:12], found)\n",
         "        pass\n",
         "test_what_begins_like_a_video_and_is_none_is_named",
@@ -99,13 +99,13 @@ MEDIA = [
         "test_a_small_file_of_many_pixels_takes_little_more_memory_than_its_pixels",
     ),
     _place(
-        "a film's notes are blanked",
+        "an MP4's metadata is blanked",
         "            _blank_notes(self._waiting, header, size, NOTES_ABOVE_TRACKS)\n        self",
         "            pass\n        self",
         "test_the_place_is_blanked_wherever_the_pieces_end",
     ),
     _place(
-        "a film's track of places is blanked",
+        "an MP4's metadata tracks are blanked",
         ' or (kind == b"trak" and _handler(body, at + header, at + size) == b"meta")',
         "",
         "test_the_place_is_blanked_wherever_the_pieces_end",
@@ -117,56 +117,56 @@ MEDIA = [
         "test_tags_become_void_wherever_the_pieces_end",
     ),
     _edit(
-        "what a picture shows and a page's summary can be edited",
+        "a picture's alt text and a page's summary can be edited",
         'for name in TYPES[metadata["type"]].model_fields',
         'for name in ("text",)',
         "test_summary_what_a_picture_shows_and_access_are_edited_on_the_page",
     ),
 ]
 FOLDERS = [
-    _plan("Markdown has two endings", 'TEXTS = (".md", ".markdown")', 'TEXTS = (".md",)', _CALLED),
+    _plan("Markdown files have two extensions", 'TEXTS = (".md", ".markdown")', 'TEXTS = (".md",)', _CALLED),
     _plan(
-        "what is skipped is named",
+        "skipped files are reported",
         "        self.skipped += [self._name(path) for path in files if path not in {*pictures, *texts, *notes}]\n",
         "",
         _CALLED,
     ),
-    _front("TOML is front matter", "if found := TOML.match(whole):", "if found := None:", _CALLED),
+    _front("TOML front matter is read", "if found := TOML.match(whole):", "if found := None:", _CALLED),
     _front(
-        "'false' in quotes is false",
+        "a quoted 'false' is false",
         '    **dict.fromkeys(("false", "no", "off", "0", ""), False),\n',
         '    **dict.fromkeys(("no", "off", "0", ""), False),\n',
         _CALLED,
     ),
-    _front("a tag may have a slash", '[str(tag).replace("/", "-") for tag in found]', "found", _CALLED),
+    _front("a slash in a tag is replaced", '[str(tag).replace("/", "-") for tag in found]', "found", _CALLED),
     _plan(
-        "a name without a letter of addresses has an address",
+        "a name without Latin letters or digits gets a slug",
         '    return slug or f"n-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"\n',
         "    return slug\n",
         _CALLED,
         "test_names_become_slugs",
     ),
     _plan(
-        "nothing is written where a file is wrong",
+        "nothing is written if any file is wrong",
         "        if self._problems:\n",
         "        if False:\n",
         "test_nothing_is_written_where_any_file_is_wrong_and_all_are_named",
     ),
     _links(
-        "%20 is a space",
+        "%20 in a link is a space",
         "    return unquote(path), rest\n",
         "    return path, rest\n",
         "test_links_lead_to_where_the_files_have_gone",
     ),
     _links(
-        "addresses are in definitions and HTML too",
+        "links in definitions and HTML are rewritten",
         "    for pattern in (INLINE, DEFINITION, HTML):\n",
         "    for pattern in (INLINE,):\n",
         "test_links_lead_to_where_the_files_have_gone",
         "test_addresses_are_found_in_all_their_forms_and_not_in_code",
     ),
     _export(
-        "a folder has another name than a file beside it",
+        "an exported folder never has the name of a file next to it",
         "            while inner in taken:",
         "            while False:",
         "test_a_page_and_a_folder_of_the_name_of_its_file_go_out_and_in",

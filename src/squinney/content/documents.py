@@ -1,4 +1,4 @@
-"""What documents of nodes and of comments share."""
+"""The document type that nodes and comments share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Author(TypedDict):
-    """Who wrote it: an opaque id, and the name as it was then."""
+    """The author of a node or comment: an opaque user id, and the user's name at the time of writing."""
 
     _id: str
     name: str

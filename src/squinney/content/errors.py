@@ -1,4 +1,4 @@
-"""What content refuses."""
+"""The errors of the content system."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from squinney.errors import Conflict, Invalid, LimitReached, NotFound
 
 
 class UnknownNode(NotFound):
-    """There is no such page, or the viewer may not see it."""
+    """The node does not exist, or the viewer may not see it."""
 
 
 class UnknownComment(NotFound):
-    """There is no such comment."""
+    """The comment does not exist."""
 
 
 class SlugTaken(Conflict):
-    """The parent has a node with that slug already."""
+    """The parent already has a child with this slug."""
 
 
 class NotEmpty(Conflict):
@@ -22,16 +22,16 @@ class NotEmpty(Conflict):
 
 
 class StrategyCannot(Conflict):
-    """The discussion's storage strategy cannot do this."""
+    """The discussion's storage strategy does not support this operation."""
 
 
 class UploadLost(Conflict):
-    """The upload stood still for too long and was given up; start it again."""
+    """The upload was silent for too long and was given up; start the upload again."""
 
 
 class BadMedia(Invalid):
-    """The bytes are not an image or video that is accepted."""
+    """The uploaded file is not an accepted image or video, or it is broken or too large."""
 
 
 class DiscussionFull(LimitReached):
-    """An embedded discussion would outgrow its document; convert it to another strategy."""
+    """The embedded discussion would become too large for its document; convert it to another strategy."""

@@ -1,8 +1,8 @@
-"""How much markup a text may have: what showing it costs is bounded before it is rendered.
+"""Limits on the markup of a text, which bound the cost of rendering before the text is rendered.
 
-A few kilobytes of table headers make a million empty cells, and each bracket may begin a link. So lines, marks and
-cells of the whole text are counted first, in one pass, without a parser. A count may be higher than what the parser
-makes of the text, never lower.
+A few kilobytes of table headers can make a million empty cells, and each bracket may begin a link. So the lines, marks
+and table cells of the whole text are counted first, in one pass, without a parser. A count may be higher than the
+number that the parser finds, but never lower.
 """
 
 from __future__ import annotations
@@ -17,52 +17,53 @@ MARKS = "*_`[]!<>&\\|~#"
 
 
 @dataclass(frozen=True)
-class Most:
-    """The greatest numbers of what takes time to render."""
+class Limits:
+    """The greatest number of lines, marks and table cells that a text may have."""
 
     lines: int
     marks: int
     cells: int
 
 
-PAGE = Most(lines=20_000, marks=50_000, cells=5_000)
-COMMENT = Most(lines=2_500, marks=2_000, cells=0)
-# Marks and cells, each of which takes 10 to 20 us, and lines, which count three times.
+PAGE = Limits(lines=20_000, marks=50_000, cells=5_000)
+COMMENT = Limits(lines=2_500, marks=2_000, cells=0)
+# The number of marks and cells, which take 10 to 20 us each; a line counts as three.
 COSTLY = 1_000
 
 
-def checked(text: str, field: str, most: Most) -> str:
-    """A text, simple enough to be shown.
+def checked(text: str, field: str, limits: Limits) -> str:
+    """Return the text if it is within the limits.
 
     Raises: `Invalid` naming the limit.
     """
-    for what, limit, found in _counts(text, most):
+    for what, limit, found in _counts(text, limits):
         if found > limit:
             raise Invalid(f"{field} may have at most {limit} {what}; this has {found}", field=field, limit=limit)
     return text
 
 
-def is_simple(text: str, most: Most) -> bool:
-    """Whether a text, checked or not, can be rendered in reasonable time."""
-    return len(text) <= MOST_TEXT and all(found <= limit for _, limit, found in _counts(text, most))
+def is_simple(text: str, limits: Limits) -> bool:
+    """Return whether a text can be rendered in reasonable time; stored texts may be older than the limits."""
+    return len(text) <= MOST_TEXT and all(found <= limit for _, limit, found in _counts(text, limits))
 
 
 def is_costly(text: str) -> bool:
-    """Whether rendering it would hold the interpreter for more than some ten milliseconds."""
+    """Return whether rendering the text would block the interpreter for more than some ten milliseconds."""
     lines, marks, cells = (found for _, _, found in _counts(text, PAGE))
     return 3 * lines + marks + cells > COSTLY
 
 
-def _counts(text: str, most: Most) -> Iterator[tuple[str, int, int]]:
+def _counts(text: str, limits: Limits) -> Iterator[tuple[str, int, int]]:
+    """Yield what is counted, its limit and its number."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    yield "lines", most.lines, len(lines)
-    yield f"marks such as {' '.join(MARKS)}", most.marks, sum(text.count(mark) for mark in MARKS)
-    if most.cells:
-        yield "cells in its tables", most.cells, _cells(lines)
+    yield "lines", limits.lines, len(lines)
+    yield f"marks such as {' '.join(MARKS)}", limits.marks, sum(text.count(mark) for mark in MARKS)
+    if limits.cells:
+        yield "cells in its tables", limits.cells, _cells(lines)
 
 
 def _cells(lines: list[str]) -> int:
-    """The cells of all tables: each line below a row of dashes has as many as there are columns, typed or not."""
+    """Return the number of cells in all tables: each row below a delimiter row has a cell per column, even if empty."""
     cells = columns = 0
     above = ""
     for line in lines:
@@ -76,6 +77,6 @@ def _cells(lines: list[str]) -> int:
 
 
 def _columns(line: str) -> int:
-    """How many columns a row of dashes begins; a quote or a list may stand before it."""
+    """Return the number of columns of a delimiter row, which a quote or list marker may precede."""
     dashes = line[len(line.rstrip("-:| \t")) :]
     return sum("-" in column for column in dashes.split("|"))

@@ -1,4 +1,4 @@
-"""Content, as everything else sees it."""
+"""The declaration of the content system: collections, services, jobs, checks and demo."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def test_what_is_meant_reads_well() -> None:
     assert "<img" not in comment
     assert "nofollow" in comment
     assert "&lt;b&gt;" in comment
-    assert render.plain("# A *b*\n\nc <i>d</i> & e") == "A b c d & e"
-    assert len(render.plain("word " * 500)) <= 300
+    assert render.summary("# A *b*\n\nc <i>d</i> & e") == "A b c d & e"
+    assert len(render.summary("word " * 500)) <= 300
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_is_meant_reads_well() -> None:
 def test_what_nests_too_deep_to_be_sanitised_in_time_is_shown_as_it_was_typed(text: str) -> None:
     shown = render.markdown(text)
     assert "&lt;" in shown or "*a **a" in shown
-    assert nesting.steps(shown) <= render.MOST_STEPS
+    assert nesting.work(shown) <= render.MOST_NESTING_WORK
     assert "<ul>" not in shown
     assert "<em>" not in shown
     assert dangers(shown, render.TAGS) == []
@@ -161,7 +161,7 @@ def test_no_table_has_more_cells_than_are_counted(parts: list[str]) -> None:
 
 
 def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render, "KEPT", render.Kept(100_000))
+    monkeypatch.setattr(render, "CACHE", render.RenderCache(100_000))
     calls = []
     clean = render.nh3.clean
     monkeypatch.setattr(render.nh3, "clean", lambda *args, **options: calls.append(args[0]) or clean(*args, **options))
@@ -169,7 +169,7 @@ def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: 
         assert render.markdown("*a* [b](c)") == '<p><em>a</em> <a href="c" rel="noopener noreferrer">b</a></p>\n'
         assert 'href="http://d.example/c"' in render.markdown("*a* [b](c)", base_url="http://d.example/")
         assert "nofollow" in render.comment("*a* [b](c)")
-        assert render.plain("*a* [b](c)") == "a b"
+        assert render.summary("*a* [b](c)") == "a b"
     assert len(calls) == 4
     for number in range(50):
         render.markdown(f"{number} " * 500)
@@ -179,7 +179,7 @@ def test_what_was_rendered_is_kept_until_other_texts_need_the_room(monkeypatch: 
 
 def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that many open when it is new is rendered once; what fails is tried again by the next."""
-    monkeypatch.setattr(render, "KEPT", render.Kept(1 << 20))
+    monkeypatch.setattr(render, "CACHE", render.RenderCache(1 << 20))
     text, go, calls = "- a\n" * 500, threading.Event(), []
 
     def slow(*asked: Any) -> str:
@@ -190,12 +190,12 @@ def test_many_who_want_the_same_wait_for_the_first(monkeypatch: pytest.MonkeyPat
         return "made"
 
     with ThreadPoolExecutor(4) as pool:
-        crowd = [pool.submit(render.markdown, text, elsewhere=slow) for _ in range(4)]
+        crowd = [pool.submit(render.markdown, text, offload=slow) for _ in range(4)]
         go.set()
         assert {str(one.exception()) for one in crowd} <= {"too much at once", "None"}
-    assert render.markdown(text, elsewhere=slow) == "made"
+    assert render.markdown(text, offload=slow) == "made"
     assert calls[-1] == (render._markdown, text, None)
-    assert render.KEPT._making == {}
+    assert render.CACHE._rendering == {}
 
 
 def test_what_takes_long_is_told_without_a_parser() -> None:
@@ -207,7 +207,7 @@ def test_what_takes_long_is_told_without_a_parser() -> None:
 def test_the_first_words_of_a_text_never_cost_what_its_table_would(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(render, "_pages", lambda: pytest.fail("its cells are made"))
     table = "Words first.\n\n" + "|a" * 20 + "\n" + "|-" * 20 + "\n" + "x\n" * 200
-    assert render.plain(table).startswith("Words first.")
+    assert render.summary(table).startswith("Words first.")
 
 
 def test_the_first_to_render_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from squinney.content.comments.documents import COMMENTS, FLAGS, PAGES
 from squinney.content.nodes.documents import NODES
-from squinney.content.nodes.queries import of_person
+from squinney.content.nodes.queries import person_query
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
-_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+_SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _A_COMMENT = "2026.01.01.00.00.00.000000:aaaa"
 
 
@@ -28,7 +28,7 @@ CHRONOLOGICAL = Query(
     "comments.chronological",
     COMMENTS,
     where=lambda node_id, epoch, bounds: visible({"node_id": node_id, "epoch": epoch, **bounds}),
-    example={"node_id": "n", "epoch": 1, "bounds": {"posted": {"$gte": _THEN}, "_id": {"$gt": _A_COMMENT}}},
+    example={"node_id": "n", "epoch": 1, "bounds": {"posted": {"$gte": _SOME_TIME}, "_id": {"$gt": _A_COMMENT}}},
     sort=[("posted", 1), ("_id", 1)],
 )
 THREADED = Query(
@@ -115,7 +115,7 @@ QUEUE = Query(
     routing="broadcast",
     reason="moderators see the flags of every shard in one list",
 )
-FLAGGED_BY = of_person("comments.flagged-by", FLAGS, "by")
-DECIDED_BY = of_person("comments.decided-by", FLAGS, "decided_by")
+FLAGGED_BY = person_query("comments.flagged-by", FLAGS, "by")
+DECIDED_BY = person_query("comments.decided-by", FLAGS, "decided_by")
 
 QUERIES = declared(globals())

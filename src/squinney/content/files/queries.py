@@ -8,14 +8,14 @@ from squinney.content.files.documents import CHUNKS, REMOVALS, UPLOADS
 from squinney.mongo.queries import Query, declared
 from squinney.transactions import visible
 
-_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+_SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 STALLED = Query(
     "content.stalled-uploads",
     UPLOADS,
     where=lambda before: {"seen": {"$lt": before}},
-    example={"before": _THEN},
+    example={"before": _SOME_TIME},
     routing="broadcast",
     reason="the sweep looks on every shard",
 )
@@ -23,7 +23,7 @@ DUE_REMOVALS = Query(
     "content.due-removals",
     REMOVALS,
     where=lambda now: visible({"due_at": {"$lte": now}}),
-    example={"now": _THEN},
+    example={"now": _SOME_TIME},
     sort=[("due_at", 1)],
     routing="broadcast",
     reason="the sweep looks on every shard",

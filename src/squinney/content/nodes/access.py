@@ -1,4 +1,7 @@
-"""Who may see and change a node. A node without access of its own has its parent's; the top has the site's."""
+"""Who may see and change a node.
+
+A node without access of its own inherits its parent's. Nodes at the top level inherit the site's default.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ DEFAULT_ACCESS: Access = {"read": ["everyone"], "edit": ["role:editor", "role:ad
 PRINCIPAL = r"everyone|signed-in|user:.{1,200}|role:[a-z][a-z0-9-]{0,49}"
 MOST_PRINCIPALS = 100
 NOBODY: Access = {"read": [], "edit": []}
-WHAT_IS_INHERITED = {"metadata.parent_id": 1, "metadata.access": 1, "metadata.published": 1}
+INHERITED_FIELDS = {"metadata.parent_id": 1, "metadata.access": 1, "metadata.published": 1}
 MODERATORS = frozenset({"editor", "admin"})
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks. `Viewer()` is anybody; `TRUSTED` is the application itself, which may do everything."""
+    """The user on whose behalf a method runs.
+
+    `Viewer()` is an anonymous visitor. `TRUSTED` is the application itself, which may do everything.
+    """
 
     user_id: str | None = None
     roles: frozenset[str] = field(default_factory=frozenset)
@@ -31,12 +37,12 @@ class Viewer:
 
     @property
     def principals(self) -> list[str]:
-        """Every name under which access may be granted to this viewer."""
+        """All names by which access can be granted to this viewer."""
         own = ["signed-in", f"user:{self.user_id}"] if self.user_id else []
         return ["everyone", *own, *(f"role:{role}" for role in sorted(self.roles))]
 
     def may(self, what: str, access: Access, node: Node | None = None) -> bool:
-        """Whether `access` lets the viewer "read" or "edit"; authors may do both with what is theirs."""
+        """Return whether `access` allows the viewer to "read" or "edit"; authors may do both with their own nodes."""
         if self.trusted or (node is not None and self.user_id and node["metadata"]["author"]["_id"] == self.user_id):
             return True
         granted = [*access["edit"], *(access["read"] if what == "read" else [])]
@@ -44,7 +50,7 @@ class Viewer:
 
     @property
     def moderates(self) -> bool:
-        """Whether the viewer may judge comments wherever they may read."""
+        """Whether the viewer may moderate comments on every node that they may read."""
         return self.trusted or not self.roles.isdisjoint(MODERATORS)
 
 
@@ -53,7 +59,7 @@ ANYBODY = Viewer()
 
 
 def checked(access: Mapping[str, Any]) -> Access:
-    """The access as stored.
+    """Return the access in the form in which it is stored.
 
     Raises: `Invalid`.
     """
@@ -71,19 +77,19 @@ def _principals(names: Any, field_name: str) -> list[str]:
 def effective(
     db: Db, nodes: Sequence[Node], above: Iterable[Node] = (), *, top: Access, now: datetime
 ) -> dict[str, Access]:
-    """Each node's access, its own or inherited, by its id: one query per level above them that is not in `above`.
+    """Return each node's own or inherited access by node id.
 
-    What is below a node that is not published yet is for those who may edit it, as that node is.
+    This runs one query per level of the tree. Ancestors that the caller already has are passed in `above` and are not
+    read again. Below a node that is not published yet, only users who may edit may read.
     """
-    asked = [node["_id"] for node in nodes]
     known: dict[str, Document | None] = {node["_id"]: dict(node) for node in (*nodes, *above)}
     for _ in range(MOST_DEPTH + 1):
         missing = {node["metadata"]["parent_id"] for node in known.values() if node} - known.keys() - {None}
         if not missing:
             break
-        found = queries.NODES_BY_ID.find(db, node_ids=sorted(missing), projection=WHAT_IS_INHERITED)
+        found = queries.NODES_BY_ID.find(db, node_ids=sorted(missing), projection=INHERITED_FIELDS)
         known.update(dict.fromkeys(missing) | {node["_id"]: node for node in found})
-    return {node_id: _inherited(node_id, known, top, now) for node_id in asked}
+    return {node["_id"]: _inherited(node["_id"], known, top, now) for node in nodes}
 
 
 def _inherited(node_id: str, known: Mapping[str, Document | None], top: Access, now: datetime) -> Access:
@@ -91,22 +97,22 @@ def _inherited(node_id: str, known: Mapping[str, Document | None], top: Access, 
     at: str | None = node_id
     for _ in range(MOST_DEPTH + 2):
         if at is None:
-            return _narrowed(access or top, is_open)
+            return _restricted(access or top, is_open)
         node = known.get(at)
-        if node is None:  # a parent that is gone hides what is below it
+        if node is None:  # nodes below a missing parent are hidden
             break
         access = access or node["metadata"].get("access")
         is_open = is_open and (at == node_id or is_published(node["metadata"], now))
         at = node["metadata"]["parent_id"]
-    return _narrowed(access or NOBODY, is_open)
+    return _restricted(access or NOBODY, is_open)
 
 
-def _narrowed(access: Access, is_open: bool) -> Access:
-    """The access below nodes that are all published; else nobody reads it who may not edit it."""
+def _restricted(access: Access, is_open: bool) -> Access:
+    """Return the access unchanged if all ancestors are published, else without readers."""
     return access if is_open else {"read": [], "edit": access["edit"]}
 
 
 def is_published(metadata: Mapping[str, Any], now: datetime) -> bool:
-    """Whether its time has come."""
+    """Return whether the node's time of publication is in the past."""
     published = metadata["published"]
     return published is not None and published <= now

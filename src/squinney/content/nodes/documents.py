@@ -1,4 +1,4 @@
-"""The shapes and collections of nodes and their versions."""
+"""The document types and collections of nodes and their versions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WITHOUT_COMMENTS = {"metadata.comments": 0, **dict.fromkeys(PROTOCOL_FIELDS, 0)}
 
 
 class Access(TypedDict):
-    """Who may read and who may edit: "everyone", "signed-in", "user:ID", "role:NAME"."""
+    """The principals that may read and edit a node: "everyone", "signed-in", "user:ID" or "role:NAME"."""
 
     read: list[str]
     edit: list[str]
 
 
 class Metadata(TypedDict):
-    """What a node says of itself."""
+    """The fields of a node, apart from its id."""
 
     nonce: str
     version: int
@@ -50,14 +50,14 @@ class Metadata(TypedDict):
 
 
 class Node(TypedDict):
-    """A page, blog entry, photo, folder..."""
+    """A page, blog entry, photo, video, folder, blog or gallery."""
 
     _id: str
     metadata: Metadata
 
 
 class Revision(TypedDict):
-    """A node as one edit left it; the newest one is the node as it is."""
+    """One saved version of a node. The newest version equals the current node."""
 
     _id: str
     node_id: str
@@ -76,8 +76,8 @@ NODE_COLLECTIONS = [
             Index([("metadata.parent_id", 1), ("metadata.slug", 1)], unique=True, why="by_path(), get(), children()"),
             Index([("metadata.tags", 1), ("metadata.published", -1), ("_id", -1)], why="tagged()"),
             Index([("metadata.parent_id", 1), ("metadata.published", -1), ("_id", -1)], why="recent() and feeds"),
-            Index([("metadata.author._id", 1)], why="what a person wrote, to erase their name"),
-            Index([("metadata.detail.file_id", 1)], sparse=True, why="whether a file is still shown"),
+            Index([("metadata.author._id", 1)], why="nodes that a person wrote, to erase their name"),
+            Index([("metadata.detail.file_id", 1)], sparse=True, why="whether a node still shows a file"),
             Index(
                 [("metadata.comments.author._id", 1)], sparse=True, why="a person's embedded comments, to erase them"
             ),
@@ -90,9 +90,9 @@ NODE_COLLECTIONS = [
         indexes=[
             Index([("node_id", 1), ("nonce", 1)], unique=True, why="restore(), and the base of a conflict"),
             Index([("node_id", 1), ("version", -1)], why="history()"),
-            Index([("metadata.parent_id", 1), ("metadata.slug", 1), ("at", -1)], why="moved_to(): what was at a place"),
-            Index([("author._id", 1)], why="what a person saved, to erase their name"),
-            Index([("metadata.author._id", 1)], why="versions of what a person wrote, to erase their name"),
+            Index([("metadata.parent_id", 1), ("metadata.slug", 1), ("at", -1)], why="moved_to(): former paths"),
+            Index([("author._id", 1)], why="versions that a person saved, to erase their name"),
+            Index([("metadata.author._id", 1)], why="versions of nodes that a person wrote, to erase their name"),
         ],
         shard_key={"node_id": 1, "nonce": 1},
     ),

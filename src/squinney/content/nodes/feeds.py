@@ -1,4 +1,4 @@
-"""Feeds of recent nodes: RSS 2.0 and Atom. What people typed is text in XML, and rendered harmless before that."""
+"""RSS 2.0 and Atom feeds of recent nodes. Texts are rendered to sanitised HTML first and then escaped as XML text."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from squinney.mongo.schema import Document
 
 ATOM = "http://www.w3.org/2005/Atom"
 DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
-# XML 1.0 has no way to write these characters.
-UNSPEAKABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+INVALID_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 ElementTree.register_namespace("atom", ATOM)
 ElementTree.register_namespace("dc", DUBLIN_CORE)
@@ -26,9 +25,9 @@ ElementTree.register_namespace("dc", DUBLIN_CORE)
 
 @dataclass(frozen=True)
 class Feed:
-    """What a feed is about: its title, where it is read, where it comes from, and each entry with its address.
+    """The content of a feed: its title, the URL of its page, its own URL, and the entries, each with its URL.
 
-    `asset_url` says where a photo's or video's bytes are, `elsewhere` where long texts are rendered.
+    `asset_url` returns the URL of a photo's or video's bytes. `offload` renders long texts (see `render.markdown`).
     """
 
     title: str
@@ -36,17 +35,17 @@ class Feed:
     feed_url: str
     entries: Sequence[tuple[Node, str]]
     asset_url: Callable[[Node], str] = lambda node: f"urn:squinney:node:{node['_id']}"
-    elsewhere: render.Elsewhere | None = None
+    offload: render.Offload | None = None
 
     @property
     def updated(self) -> datetime:
-        """When it last changed: the newest of what is in it."""
-        times = [_latest(node) for node, _ in self.entries]
+        """The time of the newest change of an entry."""
+        times = [_last_changed(node) for node, _ in self.entries]
         return max(times, default=datetime(2000, 1, 1, tzinfo=UTC))
 
 
 def rss(feed: Feed) -> bytes:
-    """The feed as RSS 2.0."""
+    """Return the feed as RSS 2.0."""
     root = ElementTree.Element("rss", version="2.0")
     channel = ElementTree.SubElement(root, "channel")
     _text(channel, "title", feed.title)
@@ -57,7 +56,7 @@ def rss(feed: Feed) -> bytes:
     ElementTree.SubElement(channel, f"{{{ATOM}}}link", href=feed.feed_url, rel="self", type="application/rss+xml")
     for node, url in feed.entries:
         _rss_item(ElementTree.SubElement(channel, "item"), feed, node, url)
-    return _written(root)
+    return _to_bytes(root)
 
 
 def _rss_item(item: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
@@ -77,7 +76,7 @@ def _rss_item(item: ElementTree.Element, feed: Feed, node: Node, url: str) -> No
 
 
 def atom(feed: Feed) -> bytes:
-    """The feed as Atom (RFC 4287)."""
+    """Return the feed as Atom (RFC 4287)."""
     root = ElementTree.Element(f"{{{ATOM}}}feed")
     _text(root, f"{{{ATOM}}}title", feed.title)
     _text(root, f"{{{ATOM}}}id", feed.feed_url)
@@ -88,7 +87,7 @@ def atom(feed: Feed) -> bytes:
         _text(ElementTree.SubElement(root, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", feed.title)
     for node, url in feed.entries:
         _atom_entry(ElementTree.SubElement(root, f"{{{ATOM}}}entry"), feed, node, url)
-    return _written(root)
+    return _to_bytes(root)
 
 
 def _atom_entry(entry: ElementTree.Element, feed: Feed, node: Node, url: str) -> None:
@@ -96,41 +95,41 @@ def _atom_entry(entry: ElementTree.Element, feed: Feed, node: Node, url: str) ->
     _text(entry, f"{{{ATOM}}}title", metadata["title"])
     _text(entry, f"{{{ATOM}}}id", f"urn:squinney:node:{node['_id']}")
     _text(entry, f"{{{ATOM}}}published", _iso(_published(node)))
-    _text(entry, f"{{{ATOM}}}updated", _iso(_latest(node)))
+    _text(entry, f"{{{ATOM}}}updated", _iso(_last_changed(node)))
     _text(ElementTree.SubElement(entry, f"{{{ATOM}}}author"), f"{{{ATOM}}}name", metadata["author"]["name"])
     ElementTree.SubElement(entry, f"{{{ATOM}}}link", href=url, rel="alternate", type="text/html")
     if file := _file(node):
-        about = {"href": feed.asset_url(node), "length": str(file["length"]), "type": file["content_type"]}
-        ElementTree.SubElement(entry, f"{{{ATOM}}}link", rel="enclosure", **about)
+        enclosure = {"href": feed.asset_url(node), "length": str(file["length"]), "type": file["content_type"]}
+        ElementTree.SubElement(entry, f"{{{ATOM}}}link", rel="enclosure", **enclosure)
     for tag in metadata["tags"]:
-        ElementTree.SubElement(entry, f"{{{ATOM}}}category", term=_clean(tag))
+        ElementTree.SubElement(entry, f"{{{ATOM}}}category", term=_valid_xml(tag))
     _text(entry, f"{{{ATOM}}}content", _html(feed, node, url)).set("type", "html")
 
 
-def _written(root: ElementTree.Element) -> bytes:
-    written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return written
+def _to_bytes(root: ElementTree.Element) -> bytes:
+    encoded: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return encoded
 
 
 def _html(feed: Feed, node: Node, url: str) -> str:
-    """The picture, if it is one, and the text. Read elsewhere, so its links name the site."""
+    """Return an entry's picture or link to its video, then its text, with absolute links for use on other sites."""
     text = node["metadata"]["detail"].get("text", "")
-    return _picture(feed, node) + render.markdown(text, base_url=url, elsewhere=feed.elsewhere)
+    return _picture(feed, node) + render.markdown(text, base_url=url, offload=feed.offload)
 
 
 def _picture(feed: Feed, node: Node) -> str:
     metadata, file = node["metadata"], _file(node)
     if not file:
         return ""
-    where = html.escape(feed.asset_url(node))
+    address = html.escape(feed.asset_url(node))
     if metadata["type"] != "photo":
-        return f'<p><a href="{where}">{html.escape(metadata["title"])}</a></p>\n'
+        return f'<p><a href="{address}">{html.escape(metadata["title"])}</a></p>\n'
     alt = html.escape(metadata["detail"].get("alt") or metadata["title"])
-    return f'<p><img src="{where}" alt="{alt}" width="{file["width"]}" height="{file["height"]}"></p>\n'
+    return f'<p><img src="{address}" alt="{alt}" width="{file["width"]}" height="{file["height"]}"></p>\n'
 
 
 def _file(node: Node) -> Document | None:
-    """What everyone may have of a photo or video: length, type, and of a photo its size."""
+    """Return the length, type and size of the public file of a photo or video; None for other nodes."""
     detail = node["metadata"]["detail"]
     if not detail.get("file_id"):
         return None
@@ -141,20 +140,20 @@ def _published(node: Node) -> datetime:
     return node["metadata"]["published"] or node["metadata"]["created"]
 
 
-def _latest(node: Node) -> datetime:
+def _last_changed(node: Node) -> datetime:
     return max(node["metadata"]["updated"], _published(node))
 
 
 def _iso(at: datetime) -> str:
     utc = at.astimezone(UTC)
-    return f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"  # %Y gives a year below 1000 less than the four digits it needs
+    return f"{utc.year:04}-{utc:%m-%dT%H:%M:%SZ}"  # %Y writes a year below 1000 with fewer than four digits
 
 
 def _text(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:
     element = ElementTree.SubElement(parent, name)
-    element.text = _clean(text)
+    element.text = _valid_xml(text)
     return element
 
 
-def _clean(text: str) -> str:
-    return UNSPEAKABLE.sub("\ufffd", text)
+def _valid_xml(text: str) -> str:
+    return INVALID_IN_XML.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Three versions of a text: what two people changed, and one text with both changes where they are apart."""
+"""Three-way merge and line-by-line comparison of texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS, BETWEEN, THEIRS = "<<<<<<< yours", "=======", ">>>>>>> theirs"
 
 @dataclass(frozen=True)
 class Merged:
-    """The merged text, and how many places a person has to decide."""
+    """The merged text, and the number of conflicts that a person must resolve."""
 
     text: str
     conflicts: int
@@ -31,16 +31,16 @@ class Line:
 
 
 def merge(base: str, yours: str, theirs: str) -> Merged:
-    """Take each change that only one side made; where both changed the same lines, keep both between marks.
+    """Merge two edited versions of `base`; where both changed the same lines, keep both between conflict markers.
 
-    Whether the last line was ended is no change: browsers and people do as they like there.
+    A missing newline at the end of the text does not count as a change, because browsers and users vary there.
     """
     b, y, t = (_lines(text) for text in (base, yours, theirs))
     merged: list[str] = []
     conflicts = 0
     at_b = at_y = at_t = 0
     for low, high, in_y, in_t in _common(b, y, t):
-        piece, conflict = _settled(b[at_b:low], y[at_y:in_y], t[at_t:in_t])
+        piece, conflict = _merged_piece(b[at_b:low], y[at_y:in_y], t[at_t:in_t])
         merged += [*piece, *b[low:high]]
         conflicts += conflict
         at_b, at_y, at_t = high, in_y + high - low, in_t + high - low
@@ -48,18 +48,18 @@ def merge(base: str, yours: str, theirs: str) -> Merged:
     return Merged("\n".join(merged) + ("\n" if merged and ended else ""), conflicts)
 
 
-def require_decided(text: str, field: str) -> None:
-    """Nothing that `merge` left for a person to decide is in the text any more.
+def require_resolved(text: str, field: str) -> None:
+    """Require that the text has no conflict markers of `merge`.
 
     Raises: `Invalid` naming the line.
     """
     lines = _lines(text)
     if OURS in lines and THEIRS in lines[lines.index(OURS) :]:
         at = lines.index(OURS) + 1
-        raise Invalid(f"{field} still has both versions at line {at}: keep one, and remove the marks", field=field)
+        raise Invalid(f"{field} still has both versions at line {at}: keep one and remove the markers", field=field)
 
 
-def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list[str], int]:
+def _merged_piece(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list[str], int]:
     if yours in (base, theirs):
         return theirs, 0
     if theirs == base:
@@ -68,7 +68,10 @@ def _settled(base: list[str], yours: list[str], theirs: list[str]) -> tuple[list
 
 
 def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches that all three have, in order; an empty one ends it."""
+    """Yield the stretches of lines that all three texts share, in order, and an empty one at the end.
+
+    Each is given as its start and end in `b`, its start in `y` and its start in `t`.
+    """
     in_y, in_t = _matching(b, y), _matching(b, t)
     i = j = 0
     while i < len(in_y) and j < len(in_t):
@@ -84,7 +87,7 @@ def _common(b: list[str], y: list[str], t: list[str]) -> Iterator[tuple[int, int
 
 
 def compare(before: str, after: str) -> list[Line]:
-    """What changed, line by line."""
+    """Return the lines of both texts, each marked as kept, added or removed."""
     b, a = _lines(before), _lines(after)
     found: list[Line] = []
     at_b = at_a = 0
@@ -97,21 +100,24 @@ def compare(before: str, after: str) -> list[Line]:
 
 
 def _matching(one: list[str], other: list[str]) -> list[Match]:
-    """The stretches that both have, in order; an empty one ends it. What is alike at both ends is taken off first."""
+    """Return the stretches of lines that both texts share, in order, and an empty one at the end.
+
+    The common beginning and end of the texts are found first, because most edits change only a part in the middle.
+    """
     most = min(len(one), len(other))
     head = next((at for at in range(most) if one[at] != other[at]), most)
     tail = next((at for at in range(most - head) if one[-1 - at] != other[-1 - at]), most - head)
-    between = _between(one[head : len(one) - tail], other[head : len(other) - tail])
-    found = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in between)]
+    middle = _matching_middle(one[head : len(one) - tail], other[head : len(other) - tail])
+    found = [Match(0, 0, head), *(Match(same.a + head, same.b + head, same.size) for same in middle)]
     found.append(Match(len(one) - tail, len(other) - tail, tail))
     return [*(same for same in found if same.size), Match(len(one), len(other), 0)]
 
 
-def _between(one: list[str], other: list[str]) -> Iterator[Match]:
-    """Stretches of texts that begin and end differently.
+def _matching_middle(one: list[str], other: list[str]) -> Iterator[Match]:
+    """Yield the stretches that both texts share, for texts whose first and last lines differ.
 
-    To search all pairs of lines takes the square of their number, and of twenty thousand minutes. So of long texts the
-    lines that both have once are found first, and only what is short between two of those is searched.
+    Comparing all pairs of lines takes quadratic time: minutes for 20,000 lines. So in long texts, lines that occur
+    exactly once in both are matched first, and only short gaps between these anchors are searched.
     """
     begin_one = begin_other = 0
     for at, to in [*_anchors(one, other), (len(one), len(other))]:
@@ -125,30 +131,33 @@ def _between(one: list[str], other: list[str]) -> Iterator[Match]:
 
 
 def _anchors(one: list[str], other: list[str]) -> list[tuple[int, int]]:
-    """Where the lines are that both texts have once, as many of them as are in the same order; none in short texts."""
+    """Return the positions of lines that occur once in each text, as many as are in the same order in both.
+
+    Short texts need no anchors and get none.
+    """
     if len(one) * len(other) <= MOST_PAIRS:
         return []
     times_in_one, times_in_other = Counter(one), Counter(other)
     where = {line: at for at, line in enumerate(other) if times_in_other[line] == 1}
     pairs = [(at, where[line]) for at, line in enumerate(one) if line in where and times_in_one[line] == 1]
-    return _in_order(pairs)
+    return _longest_increasing(pairs)
 
 
-def _in_order(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The most pairs of which both numbers rise: each goes behind the shortest row that it can lengthen."""
-    ends: list[int] = []
-    rows: list[int] = []
-    before: list[int] = []
+def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest subsequence of pairs in which the second numbers increase, by patience sorting."""
+    ends: list[int] = []  # for each length, the smallest number that ends a subsequence of that length
+    last: list[int] = []  # and the index of its pair
+    previous: list[int] = []
     for index, (_, to) in enumerate(pairs):
         length = bisect_left(ends, to)
-        before.append(rows[length - 1] if length else -1)
+        previous.append(last[length - 1] if length else -1)
         ends[length : length + 1] = [to]
-        rows[length : length + 1] = [index]
+        last[length : length + 1] = [index]
     found: list[tuple[int, int]] = []
-    index = rows[-1] if rows else -1
+    index = last[-1] if last else -1
     while index >= 0:
         found.append(pairs[index])
-        index = before[index]
+        index = previous[index]
     return found[::-1]
 
 

@@ -1,9 +1,9 @@
-"""How deep the tags of an HTML text go.
+"""How much work the nesting of an HTML text makes for a sanitiser.
 
-A sanitiser looks through all elements that stand open at each tag, as a browser would: lists in lists in lists take
-the square of their number, and 480 kB of them half a minute. So they are counted first, in one pass, without building
-anything. Only a tag that is written cleanly, and closed in the right order, counts as closed: whatever a sanitiser
-makes of broken markup, no more stands open there than is counted here.
+At each tag a sanitiser looks through all open elements, as a browser does. Nested lists therefore take quadratic time:
+480 kB of them take half a minute. This module counts that work first, in one pass, without building a tree. Only
+well-formed tags that are closed in the right order count as closed, so the count is never too low: however a sanitiser
+repairs broken markup, it never has more open elements than are counted here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARKUP = re.compile(
     re.ASCII,
 )
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
-# What may be left to close to the tag behind it.
+# Elements whose end tag may be missing, with the start tags that close them.
 CLOSED_BY = {
     "dd": {"dd", "dt"},
     "dt": {"dd", "dt"},
@@ -30,8 +30,8 @@ CLOSED_BY = {
 }
 
 
-def steps(html: str) -> int:
-    """How many open elements the tags of the text see above them, all together."""
+def work(html: str) -> int:
+    """Return the sum, over all tags of the text, of the elements that are open at the tag."""
     seen = 0
     above: list[str] = []
     for found in MARKUP.finditer(html):
@@ -49,7 +49,10 @@ def steps(html: str) -> int:
 
 
 def _close(above: list[str], name: str) -> None:
-    """Close the innermost element, with what may be left to close inside it; a tag that fits nothing closes nothing."""
+    """Close the innermost element of this name, with unclosed elements in it whose end tag may be missing.
+
+    An end tag that matches no such element closes nothing.
+    """
     inner = -1
     while len(above) + inner > 0 and above[inner] != name and above[inner] in CLOSED_BY and inner > -4:
         inner -= 1

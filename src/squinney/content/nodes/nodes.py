@@ -1,4 +1,4 @@
-"""`Nodes`: the tree of pages, blog entries, photos, with versions and access."""
+"""`Nodes`: the tree of pages, blog entries and photos, with versions and access control."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ from squinney.transactions import Plan, Transactions
 class Nodes:
     """The tree of nodes.
 
-    A method that takes a `node` takes the document or its id; the document routes to one shard. `viewer` is who asks:
-    left out, it is the application itself, which may see and do everything. A viewer who may not read a node, or for
-    whom it is not yet published, gets `UnknownNode`, as if it were not there.
+    Methods that take a `node` accept the document or its id; with the document, the query goes to one shard. `viewer`
+    is the user on whose behalf the method runs. The default is the application itself, which may see and change
+    everything. If the viewer may not read a node, or the node is not published yet, methods raise `UnknownNode`, as if
+    the node did not exist.
     """
 
     def __init__(
@@ -74,10 +75,10 @@ class Nodes:
         published: datetime | None = None,
         viewer: Viewer = TRUSTED,
     ) -> Node:
-        """Create a node below `parent` (None: at the top). Without `published` it is a draft.
+        """Create a node below `parent` (None: at the top level). Without `published`, the node is a draft.
 
-        Atomic: the node, its first revision and its parent's count of children are one transaction.
-        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        Atomic: one transaction writes the node, its first revision and its parent's count of children.
+        After a crash: nothing remains, or in two-phase mode an invisible stub that `recover-transactions` removes.
         Raises: `Invalid`, `UnknownNode` for the parent, `Forbidden`, `SlugTaken`, `LimitReached`, `NotPrepared`.
         """
         require_unique(self._db, NODES, NODE_COLLECTIONS)
@@ -92,15 +93,15 @@ class Nodes:
 
     @operation(reads_only=True)
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
-        """The node under which the viewer may create, as it is now.
+        """Return the current parent document if the viewer may create nodes below it; None is the top level.
 
-        Raises: `UnknownNode`, `Forbidden`, `LimitReached` where the tree would become too deep.
+        Raises: `UnknownNode`, `Forbidden`, `LimitReached` if the tree would become too deep.
         """
         return self._visible.parent_for(parent, viewer)
 
     @operation(reads_only=True)
     def get(self, parent: Node | str | None, slug: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """The child of `parent` with that slug.
+        """Return the child of `parent` with this slug.
 
         Raises: `UnknownNode`, `Invalid`.
         """
@@ -109,7 +110,7 @@ class Nodes:
 
     @operation(reads_only=True)
     def by_id(self, node_id: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """The node.
+        """Return the node with this id.
 
         Raises: `UnknownNode`, `Invalid`.
         """
@@ -117,24 +118,26 @@ class Nodes:
 
     @operation(reads_only=True)
     def by_path(self, path: str, *, viewer: Viewer = TRUSTED) -> Node:
-        """The node at a path such as "/blog/2026-11-hello": one read per part.
+        """Return the node at a path such as "/blog/2026-11-hello", with one read per path segment.
 
         Raises: `UnknownNode`, `Invalid`.
         """
-        *above, node = self._visible.along(moving.parts_of(path))
-        return self._visible.shown(node, self._visible.access_of(node, above), viewer)
+        *above, node = self._visible.on_path(moving.parts_of(path))
+        return self._visible.require_visible(node, self._visible.access_of(node, above), viewer)
 
     @operation(reads_only=True)
     def moved_to(self, path: str, *, viewer: Viewer = TRUSTED) -> str:
-        """Where that is now which was at `path` before it, or a folder above it, was moved: for old links.
+        """Return the current path of the node that had this `path` before it, or a folder above it, was moved.
 
-        Raises: `UnknownNode`, also where the viewer may not see it; `Invalid`.
+        This keeps old links working.
+
+        Raises: `UnknownNode`, also if the viewer may not see the node; `Invalid`.
         """
-        return self._visible.path_of(self._visible.readable(moving.once_at(self._db, self._visible, path), viewer))
+        return self._visible.path_of(self._visible.readable(moving.formerly_at(self._db, self._visible, path), viewer))
 
     @operation(reads_only=True)
     def path_of(self, node: Node | str) -> str:
-        """The path at which `by_path` finds the node.
+        """Return the path at which `by_path` finds the node.
 
         Raises: `UnknownNode`.
         """
@@ -142,18 +145,21 @@ class Nodes:
 
     @operation(reads_only=True)
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes above it, the nearest first, whoever may see them."""
+        """Return the nodes above this node, the parent first, without a check of access."""
         return self._visible.ancestors(node)
 
     @operation(reads_only=True)
     def readable(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
-        """Those of the nodes that the viewer may see."""
-        return self._visible.those_shown(nodes, viewer)
+        """Return those of the given nodes that the viewer may see."""
+        return self._visible.only_visible(nodes, viewer)
 
     @operation(reads_only=True)
     def moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
-        """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
-        return self._visible.those_moderated(node_ids, viewer)
+        """Return the ids of those nodes whose comments the viewer may moderate.
+
+        The viewer may edit such a node, or may read the node and is an editor or admin.
+        """
+        return self._visible.only_moderated(node_ids, viewer)
 
     # ---- lists ----
 
@@ -161,7 +167,7 @@ class Nodes:
     def children(
         self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
     ) -> Page[Node]:
-        """Everything below `parent`, by slug; drafts only for those who may edit them.
+        """Return a page of the children of `parent`, sorted by slug; drafts only if the viewer may edit them.
 
         Raises: `Invalid`.
         """
@@ -172,7 +178,9 @@ class Nodes:
     def recent(
         self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
     ) -> Page[Node]:
-        """What is published below `parent`, newest first. A scheduled node appears at its time.
+        """Return a page of the published children of `parent`, newest first.
+
+        A scheduled node appears at its time of publication.
 
         Raises: `Invalid`.
         """
@@ -182,7 +190,7 @@ class Nodes:
 
     @operation(reads_only=True)
     def tagged(self, tag: str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED) -> Page[Node]:
-        """What is published with that tag anywhere, pages and photos in one list, newest first.
+        """Return a page of all published nodes with this tag, of any type and parent, newest first.
 
         Raises: `Invalid`.
         """
@@ -193,7 +201,9 @@ class Nodes:
     def unpublished(
         self, parent: Node | str | None, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
     ) -> Page[Node]:
-        """The drafts and scheduled nodes below `parent` that the viewer may edit, the furthest ahead first.
+        """Return a page of the drafts and scheduled nodes below `parent` that the viewer may edit.
+
+        Scheduled nodes come first, sorted by time of publication, the latest first.
 
         Raises: `Invalid`.
         """
@@ -214,14 +224,14 @@ class Nodes:
         session: str | None = None,
         viewer: Viewer = TRUSTED,
     ) -> Node:
-        """Save a new title, new fields of the detail, or both, if nobody has saved since `nonce`.
+        """Save a new title, new fields of the detail, or both, unless the node was saved since `nonce` was read.
 
-        `session` names one person's sitting at the editor: saves of the same session that overtake each other's
-        answers are applied in turn and never conflict.
+        `session` identifies one editor window. Saves of the same session never conflict with each other, so an editor
+        may send the next save before it has the new nonce from the previous one.
 
-        Atomic: the node, found by its nonce, and the revision are one transaction.
-        After a crash: nothing, or in two-phase mode a held node that `recover-transactions` settles.
-        Raises: `EditConflict` with base, theirs and yours; `Invalid`, `UnknownNode`, `Forbidden`.
+        Atomic: one transaction updates the node, whose nonce must match, and inserts the revision.
+        After a crash: nothing remains, or in two-phase mode a locked node that `recover-transactions` releases.
+        Raises: `EditConflict` with the versions `base`, `theirs` and `yours`; `Invalid`, `UnknownNode`, `Forbidden`.
         """
         checks.text(nonce, "nonce", least=1, most=64)
         editor = rules.checked_author(by, "by") if by else None
@@ -232,7 +242,7 @@ class Nodes:
             current = self._visible.editable(node, viewer)
             checked = rules.checked_changes(current["metadata"]["type"], changes)
             if current["metadata"]["nonce"] != nonce:
-                versions.require_own_saves_since(self._db, current, nonce, checked, session)
+                versions.require_same_session_since(self._db, current, nonce, checked, session)
             return versions.plan(current, checked, editor, self._clock(), session=session)
 
         return cast(Node, self._transactions.run("edit-node", build).result)
@@ -241,7 +251,7 @@ class Nodes:
     def history(
         self, node: Node | str, *, cursor: str | None = None, limit: int = 50, viewer: Viewer = TRUSTED
     ) -> Page[Revision]:
-        """The node's versions, newest first; the first one is the node as it is.
+        """Return a page of the node's versions, newest first; the newest equals the current node.
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
@@ -250,11 +260,11 @@ class Nodes:
 
     @operation(30)
     def restore(self, node: Node | str, nonce: str, *, by: Author | None = None, viewer: Viewer = TRUSTED) -> Node:
-        """Save an earlier version's title and detail as the newest version. A photo keeps the file it has.
+        """Save an earlier version's title and detail as the newest version. A photo keeps its current file.
 
         Atomic: as `edit`.
         After a crash: as `edit`.
-        Raises: `UnknownNode`, also for a version that is not the node's; `Forbidden`, `Invalid`.
+        Raises: `UnknownNode`, also if the node has no such version; `Forbidden`, `Invalid`.
         """
         checks.text(nonce, "nonce", least=1, most=64)
         editor = rules.checked_author(by, "by") if by else None
@@ -268,21 +278,19 @@ class Nodes:
 
         return cast(Node, self._transactions.run("restore-node", build).result)
 
-    # ---- single updates, which need no nonce ----
+    # ---- single updates, which do not check the nonce ----
 
     @operation()
     def add_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
-        """Add tags.
+        """Add tags to the node.
 
-        Atomic: one update.
-        After a crash: it happened or it did not.
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
         return self.change_tags(node, add=tags, viewer=viewer)
 
     @operation()
     def remove_tags(self, node: Node | str, tags: Iterable[str], *, viewer: Viewer = TRUSTED) -> Node:
-        """Remove tags.
+        """Remove tags from the node.
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
@@ -292,7 +300,7 @@ class Nodes:
     def change_tags(
         self, node: Node | str, *, add: Iterable[str] = (), remove: Iterable[str] = (), viewer: Viewer = TRUSTED
     ) -> Node:
-        """Remove some tags and add others, all of it or nothing.
+        """Remove some tags and add others in one update.
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`, `LimitReached`.
         """
@@ -309,9 +317,9 @@ class Nodes:
 
     @operation()
     def publish(self, node: Node | str, at: datetime | None = None, *, viewer: Viewer = TRUSTED) -> Node:
-        """Publish the node, now or at a time to come. It appears everywhere at that time and nowhere before.
+        """Publish the node now, or schedule it: the node appears in lists, feeds and pages from the time `at` on.
 
-        Without a time, a node that is published already keeps the time that it has.
+        Without `at`, a node that is already published keeps its time of publication.
 
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
@@ -322,7 +330,7 @@ class Nodes:
 
     @operation()
     def unpublish(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> Node:
-        """Make it a draft again.
+        """Make the node a draft again.
 
         Raises: `UnknownNode`, `Forbidden`.
         """
@@ -330,10 +338,10 @@ class Nodes:
 
     @operation()
     def set_access(self, node: Node | str, access: Mapping[str, Any] | None, *, viewer: Viewer = TRUSTED) -> Node:
-        """Say who may read and edit the node and what inherits from it; None inherits again.
+        """Set who may read and edit the node; None makes the node inherit its parent's access again.
 
-        Atomic: one update; nothing is copied to the nodes below, so they follow at once.
-        After a crash: it happened or it did not.
+        Nodes below that have no access of their own follow at once, because access is inherited on reading.
+
         Raises: `UnknownNode`, `Forbidden`, `Invalid`.
         """
         if access is None:
@@ -343,18 +351,18 @@ class Nodes:
     def _set(self, node: Node | str, update: Any, viewer: Viewer, guard: Document | None = None) -> Node:
         current = self._visible.editable(node, viewer)
         while True:
-            place = rules.place(current)
+            where = rules.filter_of(current)
             found = self._db[NODES].find_one_and_update(
-                {**place, **(guard or {})},
+                {**where, **(guard or {})},
                 update,
                 projection=WITHOUT_COMMENTS,
                 return_document=ReturnDocument.AFTER,
             )
             if found is not None:
                 return cast(Node, found)
-            current = self._visible.editable(node, viewer)  # a node that was moved meanwhile is followed
-            if rules.place(current) == place:
-                raise Conflict("the node refuses this as it is")
+            current = self._visible.editable(node, viewer)  # the node may have been moved in the meantime
+            if rules.filter_of(current) == where:
+                raise Conflict("the node's current state does not permit this update")
 
     # ---- move and remove ----
 
@@ -368,12 +376,12 @@ class Nodes:
         by: Author | None = None,
         viewer: Viewer = TRUSTED,
     ) -> Node:
-        """Put the node, with all below it, under another parent or another slug.
+        """Move the node, with the whole tree below it, to another parent or slug.
 
-        Atomic: the node, both parents' counts and the revision are one transaction, which also requires that no
-        folder above the new place has moved: so no circle can come about.
-        After a crash: nothing, or in two-phase mode held nodes that `recover-transactions` settles.
-        Raises: `UnknownNode`, `Forbidden`, `SlugTaken`, `Invalid` for a place inside itself, `LimitReached`.
+        Atomic: one transaction updates the node and both parents' counts, and inserts the revision. It also requires
+        that no folder above the new parent was moved, so concurrent moves cannot create a cycle.
+        After a crash: nothing remains, or in two-phase mode locked nodes that `recover-transactions` releases.
+        Raises: `UnknownNode`, `Forbidden`, `SlugTaken`, `Invalid` for a parent inside the node, `LimitReached`.
         """
         if slug is not None:
             rules.checked_slug(slug)
@@ -387,11 +395,13 @@ class Nodes:
 
     @operation(30)
     def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
-        """Remove a node that has no children. Its history and comments go with the next sweep, its files an hour later.
+        """Remove a node that has no children.
 
-        Atomic: the node, its parent's count and the note for the sweep are one transaction.
-        After a crash: nothing, or in two-phase mode a held node that `recover-transactions` settles; what the node
-        leaves behind is deleted by `sweep-content`.
+        The next sweep deletes the node's history and comments; its files are deleted an hour later.
+
+        Atomic: one transaction deletes the node, updates its parent's count and inserts the record for the sweep.
+        After a crash: nothing remains, or in two-phase mode a locked node that `recover-transactions` releases.
+        `sweep-content` deletes the history, comments and files.
         Raises: `UnknownNode`, `Forbidden`, `NotEmpty`.
         """
 
@@ -405,11 +415,11 @@ class Nodes:
 
         self._transactions.run("remove-node", build)
 
-    # ---- who may ----
+    # ---- permissions ----
 
     @operation(reads_only=True)
     def editable(self, node: Node | str, viewer: Viewer) -> Node:
-        """The node as it is now, for somebody who may edit it.
+        """Return the current node if the viewer may edit it.
 
         Raises: `UnknownNode`, `Forbidden`.
         """
@@ -417,5 +427,5 @@ class Nodes:
 
     @operation(reads_only=True)
     def may_edit(self, node: Node | None, viewer: Viewer) -> bool:
-        """Whether the viewer may edit the node (None: add to the top)."""
+        """Return whether the viewer may edit the node (None: create nodes at the top level)."""
         return viewer.may("edit", self._visible.access_of(node), node)

@@ -1,4 +1,4 @@
-"""Every query of nodes and their versions, named once."""
+"""All queries on nodes and their versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.mongo.queries import Query, declared
 from squinney.transactions import visible
 
-_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+_SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 NODE = Query(
@@ -17,7 +17,7 @@ NODE = Query(
     where=lambda node_id: visible({"_id": node_id}),
     example={"node_id": "n"},
     routing="broadcast",
-    reason="only the id is known: the nodes are spread by parent and slug",
+    reason="only the id is known, and nodes are sharded by parent and slug",
 )
 NODES_BY_ID = Query(
     "content.nodes-by-id",
@@ -46,20 +46,20 @@ FOLDERS = Query(
     where=lambda parent_ids: visible({"metadata.parent_id": {"$in": parent_ids}, "metadata.num_children": {"$gt": 0}}),
     example={"parent_ids": ["a", "b"]},
     routing="broadcast",
-    reason="a move asks how deep the tree below the node is: folders of many parents",
+    reason="a move measures the depth of the tree below the node, across many parents",
 )
 RECENT = Query(
     "content.recent",
     NODES,
     where=lambda parent_id, now: visible({"metadata.parent_id": parent_id, "metadata.published": {"$lte": now}}),
-    example={"parent_id": "p", "now": _THEN},
+    example={"parent_id": "p", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
 )
 TAGGED = Query(
     "content.tagged",
     NODES,
     where=lambda tag, now: visible({"metadata.tags": tag, "metadata.published": {"$lte": now}}),
-    example={"tag": "t", "now": _THEN},
+    example={"tag": "t", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
     routing="broadcast",
     reason="a tag may be on nodes of any parent",
@@ -73,7 +73,7 @@ UNPUBLISHED = Query(
             "$or": [{"metadata.published": None}, {"metadata.published": {"$gt": now}}],
         }
     ),
-    example={"parent_id": "p", "now": _THEN},
+    example={"parent_id": "p", "now": _SOME_TIME},
     sort=[("metadata.published", -1), ("_id", -1)],
 )
 SHOWN_FILE = Query(
@@ -82,7 +82,7 @@ SHOWN_FILE = Query(
     where=lambda file_id: {"metadata.detail.file_id": file_id},
     example={"file_id": "f"},
     routing="broadcast",
-    reason="the sweep asks whether any node still shows a file",
+    reason="the sweep checks whether any node still shows the file",
 )
 
 
@@ -106,31 +106,34 @@ SAVED_SINCE = Query(
     example={"node_id": "n", "version": 1},
     sort=[("version", -1)],
 )
-ONCE_AT = Query(
-    "content.once-at",
+FORMERLY_AT = Query(
+    "content.formerly-at",
     REVISIONS,
     where=lambda parent_id, slug: visible({"metadata.parent_id": parent_id, "metadata.slug": slug}),
     example={"parent_id": "p", "slug": "s"},
     sort=[("at", -1)],
     routing="broadcast",
-    reason="an old link names a place, and the versions are spread by node; asked only where nothing is there now",
+    reason="an old link has only a path, and versions are sharded by node; runs only if no node has that path now",
 )
 
 
-def of_person(name: str, collection: str, field: str) -> Query:
-    """What a person has left in a field: for erasing their name, so also where it is not committed yet."""
+def person_query(name: str, collection: str, field: str) -> Query:
+    """Return a query for documents with this person in `field`.
+
+    The query also finds documents that are not committed yet, because it serves to erase the person's name.
+    """
     return Query(
         name,
         collection,
         where=lambda author_id: {field: author_id},
         example={"author_id": "a"},
         routing="broadcast",
-        reason="a person writes on every shard",
+        reason="a person's documents are on every shard",
     )
 
 
-WRITTEN_BY = of_person("content.written-by", NODES, "metadata.author._id")
-VERSIONS_WRITTEN_BY = of_person("content.versions-written-by", REVISIONS, "metadata.author._id")
-SAVED_BY = of_person("content.saved-by", REVISIONS, "author._id")
+WRITTEN_BY = person_query("content.written-by", NODES, "metadata.author._id")
+VERSIONS_WRITTEN_BY = person_query("content.versions-written-by", REVISIONS, "metadata.author._id")
+SAVED_BY = person_query("content.saved-by", REVISIONS, "author._id")
 
 QUERIES = declared(globals())

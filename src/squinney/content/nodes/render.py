@@ -1,7 +1,7 @@
-"""Text as people type it, made harmless on the way out: CommonMark to HTML, then only what is on the list survives.
+"""CommonMark rendered to sanitised HTML: only the tags and attributes listed here are kept.
 
-The text is stored as it was typed. Sanitising the HTML, not the Markdown, is what counts: the list below holds
-whatever the renderer, or a browser's repair of broken markup, makes of it.
+Texts are stored as they were typed. The HTML is sanitised, not the Markdown, so that the lists below also hold for
+whatever the renderer, or a browser's repair of broken markup, produces.
 """
 
 from __future__ import annotations
@@ -29,71 +29,70 @@ TAGS = {
 ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt", "title"}, "ol": {"start"}, "code": {"class"}}
 COMMENT_TAGS = {"a", "blockquote", "br", "code", "em", "li", "ol", "p", "pre", "strong", "ul"}
 COMMENT_ATTRIBUTES = {"a": {"href"}}
-MOST_STEPS = 1_000_000
+MOST_NESTING_WORK = 1_000_000
 SCHEMES = {"http", "https", "mailto"}
-MOST_KEPT_BYTES = 32 << 20
-# Calls a function with its arguments where it holds nobody up, such as `squinney.service.processes.Processes`.
-Elsewhere = Callable[..., str]
+MOST_CACHED_BYTES = 32 << 20
+# Calls a function with its arguments without blocking this process, such as `squinney.service.processes.Processes`.
+Offload = Callable[..., str]
 LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
 
 
-# ---- what was rendered a moment ago ----
+# ---- cache ----
 
 Key = tuple[tuple[str, str], bytes]
 
 
-class Kept:
-    """HTML, found again by the text that it was made of; the least recently used forgotten first.
+class RenderCache:
+    """An LRU cache of HTML, limited by size, whose keys are digests of the source texts.
 
-    A text that changes is another text, so nothing here can be out of date. Several threads may use it:
-    those who want the same at once wait for one of them.
+    Entries are never stale, because a changed text has another digest. The cache is thread-safe: if several threads
+    need the same text at once, one renders and the others wait for its result.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._made: OrderedDict[Key, str] = OrderedDict()
-        self._making: dict[Key, Future[str]] = {}
+        self._most_bytes = most_bytes
+        self._rendered: OrderedDict[Key, str] = OrderedDict()
+        self._rendering: dict[Key, Future[str]] = {}
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, kind: tuple[str, str], text: str, make: Callable[[], str]) -> str:
-        """What `make` made of the text before, or makes now; `kind` tells apart what is made in different ways."""
+    def get(self, kind: tuple[str, str], text: str, render: Callable[[], str]) -> str:
+        """Return the cached HTML of the text, or call `render` for it; `kind` separates different ways to render."""
         key = (kind, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         with self._lock:
-            if (known := self._made.get(key)) is not None:
-                self._made.move_to_end(key)
-                return known
-            is_first = key not in self._making
-            making = self._making.setdefault(key, Future())
-        if is_first:  # not under the lock: who waits for another text need not wait for this one
-            self._make(key, making, make)
-        return making.result()
+            if (cached := self._rendered.get(key)) is not None:
+                self._rendered.move_to_end(key)
+                return cached
+            is_first = key not in self._rendering
+            future = self._rendering.setdefault(key, Future())
+        if is_first:  # outside the lock, so that threads with other texts do not wait
+            self._render(key, future, render)
+        return future.result()
 
-    def _make(self, key: Key, making: Future[str], make: Callable[[], str]) -> None:
-        """Make it for all who ask for it meanwhile."""
+    def _render(self, key: Key, future: Future[str], render: Callable[[], str]) -> None:
         try:
-            making.set_result(make())
+            future.set_result(render())
         except BaseException as error:
-            making.set_exception(error)
+            future.set_exception(error)
         with self._lock:
-            del self._making[key]
-            if not making.exception():
-                self._keep(key, making.result())
+            del self._rendering[key]
+            if not future.exception():
+                self._add(key, future.result())
 
-    def _keep(self, key: Key, made: str) -> None:
-        self._made[key] = made
-        self._bytes += _size(made)
-        while self._bytes > self._most:
-            _, oldest = self._made.popitem(last=False)
+    def _add(self, key: Key, rendered: str) -> None:
+        self._rendered[key] = rendered
+        self._bytes += _size(rendered)
+        while self._bytes > self._most_bytes:
+            _, oldest = self._rendered.popitem(last=False)
             self._bytes -= _size(oldest)
 
 
-def _size(made: str) -> int:
-    """At most four bytes a character, and some for the entry."""
-    return 4 * len(made) + 300
+def _size(rendered: str) -> int:
+    """Return an upper bound in bytes: four per character, and some for the entry itself."""
+    return 4 * len(rendered) + 300
 
 
-KEPT = Kept(MOST_KEPT_BYTES)
+CACHE = RenderCache(MOST_CACHED_BYTES)
 
 
 # ---- parsers ----
@@ -106,58 +105,58 @@ def _pages() -> MarkdownIt:
 
 @functools.cache
 def _flat_pages() -> MarkdownIt:
-    """Without what nests to any depth."""
+    """Return a parser without HTML and emphasis, which can nest to any depth."""
     return _ready(MarkdownIt("commonmark", {"html": False}).enable("table").disable(["emphasis"]))
 
 
 @functools.cache
 def _without_tables() -> MarkdownIt:
-    """For the first words of a text: its tables may have thousands of cells."""
+    """Return a parser for summaries, without tables: they may have thousands of cells."""
     return _ready(MarkdownIt("commonmark"))
 
 
 @functools.cache
 def _comments() -> MarkdownIt:
-    """A subset: no HTML, images, headings or tables."""
+    """Return a parser for comments: no HTML, images, headings or tables."""
     parser = MarkdownIt("commonmark", {"html": False})
     return _ready(parser.disable(["image", "heading", "lheading", "html_block", "hr"]))
 
 
 def _ready(parser: MarkdownIt) -> MarkdownIt:
-    """A parser puts its rules together when it is first used, where a second thread finds none and never ends."""
+    """Use the parser once: it compiles its rules on first use, and a second thread would loop forever meanwhile."""
     parser.render("x")
     return parser
 
 
 def _page(text: str) -> str:
-    """HTML, not sanitised yet. What would take long to render or to sanitise shows its marks as they were typed."""
+    """Return HTML that is not sanitised yet; markup that takes too long to render or sanitise stays as typed."""
     if not markup.is_simple(text, markup.PAGE):
         return as_typed(text)
     rendered: str = _pages().render(text)
-    if nesting.steps(rendered) <= MOST_STEPS:
+    if nesting.work(rendered) <= MOST_NESTING_WORK:
         return rendered
     flat: str = _flat_pages().render(text)
     return flat
 
 
 def as_typed(text: str) -> str:
-    """A text that cannot be rendered in time, with its marks."""
+    """Return the text unrendered, as preformatted HTML."""
     return f"<pre>{html.escape(text)}</pre>"
 
 
 # ---- texts as HTML ----
 
 
-def markdown(text: str, *, base_url: str | None = None, elsewhere: Elsewhere | None = None) -> str:
-    """A page's text as HTML that can be shown; with a `base_url`, also where other pages are around it.
+def markdown(text: str, *, base_url: str | None = None, offload: Offload | None = None) -> str:
+    """Return a page's text as safe HTML. With a `base_url`, relative links become absolute, as feeds need it.
 
-    A text that takes long is rendered `elsewhere`, where that is given.
+    With `offload`, texts that take long to render are rendered by calling it.
     """
-    return KEPT.get(("page", base_url or ""), text, lambda: _made(elsewhere, _markdown, text, base_url))
+    return CACHE.get(("page", base_url or ""), text, lambda: _rendered(offload, _markdown, text, base_url))
 
 
-def _made(elsewhere: Elsewhere | None, make: Callable[..., str], text: str, *args: str | None) -> str:
-    return elsewhere(make, text, *args) if elsewhere and markup.is_costly(text) else make(text, *args)
+def _rendered(offload: Offload | None, render: Callable[..., str], text: str, *args: str | None) -> str:
+    return offload(render, text, *args) if offload and markup.is_costly(text) else render(text, *args)
 
 
 def _markdown(text: str, base_url: str | None) -> str:
@@ -171,9 +170,9 @@ def _markdown(text: str, base_url: str | None) -> str:
     )
 
 
-def comment(text: str, *, elsewhere: Elsewhere | None = None) -> str:
-    """A comment's text as HTML that can be shown; links carry no weight with search engines."""
-    return KEPT.get(("comment", ""), text, lambda: _made(elsewhere, _comment, text))
+def comment(text: str, *, offload: Offload | None = None) -> str:
+    """Return a comment's text as safe HTML; links are marked so that search engines ignore them."""
+    return CACHE.get(("comment", ""), text, lambda: _rendered(offload, _comment, text))
 
 
 def _comment(text: str) -> str:
@@ -188,13 +187,13 @@ def _comment(text: str) -> str:
     )
 
 
-def plain(text: str, most: int = 300) -> str:
-    """The first words of a text without any markup, for summaries."""
+def summary(text: str, most: int = 300) -> str:
+    """Return the first words of a text without any markup, at most `most` characters."""
     head = text[: 10 * most]
-    return KEPT.get(("plain", str(most)), head, lambda: _plain(head, most))
+    return CACHE.get(("summary", str(most)), head, lambda: _summary(head, most))
 
 
-def _plain(text: str, most: int) -> str:
+def _summary(text: str, most: int) -> str:
     rendered = _without_tables().render(text) if markup.is_costly(text) else _page(text)
     words = html.unescape(nh3.clean(rendered, tags=set())).split()
     short = " ".join(words)
@@ -202,7 +201,10 @@ def _plain(text: str, most: int) -> str:
 
 
 def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> str | None:
-    """An address may not hide its scheme behind control characters; a class only names a language."""
+    """Return the allowed value of an attribute, or None to drop it.
+
+    Control characters in an address must not hide its scheme, and a class may only name a programming language.
+    """
     if name in ("href", "src"):
         squeezed = re.sub(r"[\x00-\x20\u00a0\u200b-\u200f\u2028\u2029\ufeff]", "", value)
         scheme = re.match(r"([^/?#]*?):", squeezed)
@@ -217,5 +219,5 @@ def _attribute(tag: str, name: str, value: str, base_url: str | None = None) -> 
 def _absolute(base_url: str, value: str) -> str | None:
     try:
         return urljoin(base_url, value)
-    except ValueError:  # such as //[ , which is no address
+    except ValueError:  # an invalid address, such as //[
         return None

@@ -1,4 +1,4 @@
-"""Decisions about nodes, without a database."""
+"""Validation of nodes, and the transaction steps that change them. Pure functions, without a database."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from squinney.transactions import Stale, Step
 
 SLUG = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 TAG = r"[^\s,/]+(?: [^\s,/]+)*"
-# What Photos alone sets in a detail, as one swap; an edit or a restore leaves it as it is.
+# Fields of a detail that only `Photos` sets, all at once; edits and restores do not change them.
 FILE_KEYS = ("file_id", "content_type", "length", "sha256", "width", "height", "web")
-# Counters and comments are no part of a version.
+# Counters and comments are not part of a version.
 UNVERSIONED = ("num_children", "num_comments", "num_comment_pages", "comments", "discussion")
 
 
 class Text(BaseModel):
-    """The detail of what is mostly text. The text is CommonMark."""
+    """The detail of pages, blog entries and lists. `text` is CommonMark."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -38,7 +38,7 @@ class Text(BaseModel):
 
 
 class Media(BaseModel):
-    """The detail of a photo or video, as far as people edit it."""
+    """The fields of a photo's or video's detail that users edit. `text` is CommonMark."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -58,25 +58,25 @@ TYPES: dict[str, type[BaseModel]] = {
 
 
 def checked_type(type_: Any) -> str:
-    """A known type of node."""
+    """Return the node type, or raise `Invalid` if it is unknown."""
     if not isinstance(type_, str) or type_ not in TYPES:
         raise Invalid(f"type must be one of {', '.join(TYPES)}", field="type")
     return type_
 
 
 def checked_slug(slug: Any) -> str:
-    """A slug: small letters and digits, with dots, dashes and underscores between them."""
-    like = "small letters and digits, with dots, dashes or underscores between them"
+    """Return the slug, or raise `Invalid` if it is not an allowed one."""
+    like = "lowercase letters and digits, with dots, dashes or underscores between them"
     return checks.text(slug, "slug", least=1, most=150, pattern=SLUG, like=like)
 
 
 def checked_title(title: Any) -> str:
-    """A title of 1 to 300 characters on one line."""
+    """Return the title, stripped, or raise `Invalid`: a title is one line of 1 to 300 characters."""
     return checks.text(title, "title", least=1, most=300, pattern=r"[^\r\n]*\S[^\r\n]*").strip()
 
 
 def checked_author(author: Any, field: str = "author") -> Author:
-    """An author: `_id` and `name`."""
+    """Return the author, or raise `Invalid`: an author has exactly `_id` and `name`."""
     if not isinstance(author, Mapping) or set(author) != {"_id", "name"}:
         raise Invalid(f"{field} must have _id and name", field=field)
     return {
@@ -86,18 +86,18 @@ def checked_author(author: Any, field: str = "author") -> Author:
 
 
 def checked_tags(tags: Any) -> list[str]:
-    """Tags, small and without doubles."""
+    """Return the tags in lowercase and without duplicates, or raise `Invalid`."""
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise Invalid("tags must be a list", field="tags")
     names = [checks.text(tag, "tags", most=100).strip().lower() for tag in tags]
     unique = list(dict.fromkeys(checks.text(name, "tags", least=1, most=50, pattern=TAG) for name in names))
     if len(unique) > MOST_TAGS:
-        raise Invalid(f"tags must be at most {MOST_TAGS}", field="tags", limit=MOST_TAGS)
+        raise Invalid(f"tags may have at most {MOST_TAGS} items", field="tags", limit=MOST_TAGS)
     return unique
 
 
 def checked_detail(type_: str, detail: Any) -> Document:
-    """The detail for that type, whole."""
+    """Return the complete detail for a node of this type, or raise `Invalid` for the first wrong field."""
     if not isinstance(detail, Mapping):
         raise Invalid("detail must be an object", field="detail")
     try:
@@ -113,9 +113,9 @@ def checked_detail(type_: str, detail: Any) -> Document:
 
 
 def checked_changes(type_: str, changes: Any) -> Document:
-    """What an edit sets: a title, a detail's fields, or both."""
+    """Return the changes of an edit (a title, some fields of the detail, or both), or raise `Invalid`."""
     if not isinstance(changes, Mapping) or not changes or set(changes) - {"title", "detail"}:
-        raise Invalid("changes must be of title and detail", field="changes")
+        raise Invalid("changes must have title, detail or both, and nothing else", field="changes")
     found: Document = {}
     if "title" in changes:
         found["title"] = checked_title(changes["title"])
@@ -135,7 +135,7 @@ def new_node(
     tags: Iterable[str],
     published: datetime | None,
 ) -> Node:
-    """A checked node, not stored and without a parent yet.
+    """Return a new, validated node document, not stored yet and without a parent.
 
     Raises: `Invalid`.
     """
@@ -163,20 +163,20 @@ def new_node(
 
 
 def changed_tags(add: list[str], remove: list[str]) -> Document:
-    """The node's tags without some and with others, as an expression."""
+    """Return an aggregation expression: the node's tags without `remove`, then the new ones of `add`."""
     kept = {"$filter": {"input": "$metadata.tags", "cond": {"$not": [{"$in": ["$$this", {"$literal": remove}]}]}}}
     new = {"$filter": {"input": {"$literal": add}, "cond": {"$not": [{"$in": ["$$this", kept]}]}}}
     return {"$concatArrays": [kept, new]}
 
 
 def published_since(now: datetime) -> Document:
-    """The time that a node has been published since, or now where it has not, as an expression."""
+    """Return an aggregation expression: the node's time of publication if that is in the past, else `now`."""
     is_published = {"$and": [{"$gt": ["$metadata.published", None]}, {"$lte": ["$metadata.published", now]}]}
     return {"$cond": [is_published, "$metadata.published", now]}
 
 
 def id_of(node: Any) -> str:
-    """A node's id, given it or the document.
+    """Return the node's id, given the document or the id itself.
 
     Raises: `Invalid`.
     """
@@ -184,20 +184,19 @@ def id_of(node: Any) -> str:
     return checks.identifier(node_id, "node")
 
 
-def place(node: Node) -> Document:
-    """The filter that finds the node on its shard."""
-    metadata = node["metadata"]
-    return {"_id": node["_id"], **route(metadata)}
+def filter_of(node: Node) -> Document:
+    """Return the filter that finds the node on one shard."""
+    return {"_id": node["_id"], **route(node["metadata"])}
 
 
 def route(metadata: Mapping[str, Any]) -> Document:
-    """The shard key's fields."""
+    """Return the shard-key fields of a node."""
     return {"metadata.parent_id": metadata["parent_id"], "metadata.slug": metadata["slug"]}
 
 
 def create_steps(node: Node, parent: Node | None) -> list[Step]:
-    """The node, its first revision, and one more child for its parent."""
-    taken = SlugTaken(f"{node['metadata']['slug']!r} is taken here", slug=node["metadata"]["slug"])
+    """Return the steps that insert a node and its first revision, and count the child in its parent."""
+    taken = slug_taken(node["metadata"]["slug"])
     return [
         *([children_step(parent, 1)] if parent else []),
         Step(NODES, node["_id"], insert=node, route=route(node["metadata"]), refused=lambda _: taken),
@@ -205,8 +204,13 @@ def create_steps(node: Node, parent: Node | None) -> list[Step]:
     ]
 
 
+def slug_taken(slug: str) -> SlugTaken:
+    """Return the error for a slug that a sibling already has."""
+    return SlugTaken(f"the parent already has a child with the slug {slug!r}", slug=slug)
+
+
 def children_step(parent: Node, change: int) -> Step:
-    """The parent is there, where it was, and counts its children."""
+    """Return the step that adds `change` to the parent's count of children, if the parent was not moved or removed."""
     return Step(
         NODES,
         parent["_id"],
@@ -217,7 +221,7 @@ def children_step(parent: Node, change: int) -> Step:
 
 
 def revision_step(node: Node, by: Author, at: datetime, *, session: str | None = None) -> Step:
-    """The node as this edit leaves it."""
+    """Return the step that inserts the revision for the node's current version."""
     metadata = node["metadata"]
     revision: Revision = {
         "_id": f"{node['_id']}:{metadata['nonce']}",
@@ -233,7 +237,7 @@ def revision_step(node: Node, by: Author, at: datetime, *, session: str | None =
 
 
 def changed(node: Node, changes: Mapping[str, Any], at: datetime, nonce: str) -> Node:
-    """The node after the changes, with a new nonce."""
+    """Return the node with the changes applied, the next version number and the new nonce."""
     metadata: dict[str, Any] = dict(node["metadata"])
     detail = {**metadata["detail"], **changes.get("detail", {})}
     metadata.update({name: value for name, value in changes.items() if name != "detail"})
@@ -242,7 +246,7 @@ def changed(node: Node, changes: Mapping[str, Any], at: datetime, nonce: str) ->
 
 
 def edit_step(before: Node, after: Node) -> Step:
-    """Swap one version for the next, if nobody was faster."""
+    """Return the step that replaces one version of a node by the next, if the nonce still matches."""
     new, old = after["metadata"], before["metadata"]
     fields = ("nonce", "version", "updated", "title", "detail")
     return Step(
@@ -256,13 +260,13 @@ def edit_step(before: Node, after: Node) -> Step:
 
 
 def move_step(before: Node, after: Node) -> Step:
-    """Take the new place, or be refused by the unique index."""
+    """Return the step that moves a node to its new parent and slug; the unique index refuses a taken slug."""
     fields = ("parent_id", "slug", "nonce", "version", "updated")
     new, old = after["metadata"], before["metadata"]
 
     def error_for(found: Document | None) -> SquinneyError:
         if found and found["metadata"]["nonce"] == old["nonce"]:
-            return SlugTaken(f"{new['slug']!r} is taken there", slug=new["slug"])
+            return slug_taken(new["slug"])
         return Stale("the node has changed")
 
     return Step(
@@ -274,29 +278,34 @@ def move_step(before: Node, after: Node) -> Step:
     )
 
 
-def guard_steps(chain: Sequence[Node], *, without: Iterable[str]) -> list[Step]:
-    """Each node of the chain is still under the same parent: what keeps two moves from making a circle."""
-    done = set(without)
+def unmoved_steps(folders: Sequence[Node], *, without: Iterable[str]) -> list[Step]:
+    """Return steps which require that no folder was moved, so that two concurrent moves cannot create a cycle.
+
+    Folders whose id is in `without` already have a step.
+    """
+    excluded = set(without)
     return [
         Step(
             NODES,
             node["_id"],
             guard=route(node["metadata"]),
-            refused=lambda _: Stale("a folder was moved meanwhile"),
+            refused=lambda _: Stale("a folder was moved in the meantime"),
         )
-        for node in chain
-        if node["_id"] not in done
+        for node in folders
+        if node["_id"] not in excluded
     ]
 
 
 def remove_steps(node: Node, parent: Node | None, now: datetime) -> list[Step]:
-    """The node goes; what hangs on it is put down for the sweep."""
+    """Return the steps that delete a node and schedule its history, comments and files for the sweep."""
 
     def error_for(found: Document | None) -> SquinneyError:
-        if found is None:  # in its old place: it may be in another
+        if found is None:  # not at its old path; it may be at another
             return Stale("the node was moved or removed")
         if found["metadata"]["num_children"]:
-            return NotEmpty("remove or move its children first", children=found["metadata"]["num_children"])
+            return NotEmpty(
+                "the node has children: remove or move them first", children=found["metadata"]["num_children"]
+            )
         return Stale("the node has changed")
 
     guard = {

@@ -1,4 +1,4 @@
-"""What an edit makes of a node, and when two edits conflict."""
+"""The plan of an edit, and the detection of conflicting edits."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from squinney.transactions import Plan
 
 
 def plan(current: Node, changes: Document, by: Author | None, now: datetime, *, session: str | None = None) -> Plan:
-    """The node as the changes leave it, with its revision."""
+    """Return the plan that saves the changes with a revision; the changed node is its result."""
     after = rules.changed(current, changes, now, new_nonce())
     revision = rules.revision_step(after, by or current["metadata"]["author"], now, session=session)
     return Plan([rules.edit_step(current, after), revision], result=after)
 
 
 def restored(earlier: Mapping[str, Any]) -> Document:
-    """The changes that bring an earlier version back; a photo keeps the file it has."""
+    """Return the changes that restore an earlier version; a photo keeps its current file."""
     then = earlier["metadata"]
     detail = {name: value for name, value in then["detail"].items() if name not in rules.FILE_KEYS}
     return {"title": then["title"], "detail": detail}
 
 
-def require_own_saves_since(db: Db, current: Node, nonce: str, changes: Document, session: str | None) -> None:
-    """Nobody but the same session has saved since the nonce.
+def require_same_session_since(db: Db, current: Node, nonce: str, changes: Document, session: str | None) -> None:
+    """Require that all saves since the nonce were made by the same session.
 
     Raises: `EditConflict`.
     """
@@ -43,7 +43,7 @@ def require_own_saves_since(db: Db, current: Node, nonce: str, changes: Document
         as_node = cast(Node, {"_id": current["_id"], "metadata": base["metadata"]})
         yours = rules.changed(as_node, changes, current["metadata"]["updated"], nonce)["metadata"]
     raise EditConflict(
-        "somebody else has saved since you began",
+        "another user has saved this node since you opened it",
         base=base["metadata"] if base else None,
         theirs=current["metadata"],
         yours=yours or changes,

@@ -1,4 +1,4 @@
-"""`VisibleNodes`: the tree as one viewer may see and change it; what `Nodes` and `Photos` stand on."""
+"""`VisibleNodes`: reads of nodes that check what the viewer may see and change. `Nodes` is built on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from squinney.patterns.paging import Page, page, page_of_those
 
 
 class VisibleNodes:
-    """Reads of nodes, each checked against access and time."""
+    """Reads nodes, and checks access and the time of publication."""
 
     def __init__(self, db: Db, clock: Clock, top: Access) -> None:
         self._db = db
@@ -28,13 +28,13 @@ class VisibleNodes:
     # ---- one node ----
 
     def current(self, node: Node | str) -> Node:
-        """As it is now; by its place where that is known, by its id where it was moved since.
+        """Return the current node: looked up by parent and slug if these are known, else, or after a move, by id.
 
         Raises: `UnknownNode`.
         """
         node_id = rules.id_of(node)
         if not isinstance(node, str) and "metadata" in node:
-            found = self._db[NODES].find_one({**rules.place(node), "txn_stub": None}, WITHOUT_COMMENTS)
+            found = self._db[NODES].find_one({**rules.filter_of(node), "txn_stub": None}, WITHOUT_COMMENTS)
             if found:
                 return cast(Node, found)
         found = self._db[NODES].find_one(queries.NODE(node_id=node_id), WITHOUT_COMMENTS)
@@ -43,14 +43,17 @@ class VisibleNodes:
         return cast(Node, found)
 
     def child(self, parent_id: str | None, slug: str) -> Node:
-        """Raises: `UnknownNode`."""
+        """Return the child of a node with this slug.
+
+        Raises: `UnknownNode`.
+        """
         found = self._db[NODES].find_one(queries.CHILD(parent_id=parent_id, slug=slug), WITHOUT_COMMENTS)
         if found is None:
-            raise UnknownNode(f"there is no {slug!r} here", slug=slug)
+            raise no_child(slug)
         return cast(Node, found)
 
-    def along(self, slugs: list[str]) -> list[Node]:
-        """The nodes of a path, from the top down.
+    def on_path(self, slugs: list[str]) -> list[Node]:
+        """Return all nodes on a path, from the top down.
 
         Raises: `UnknownNode`.
         """
@@ -60,7 +63,7 @@ class VisibleNodes:
         return found
 
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes above it, the nearest first."""
+        """Return the nodes above this node, the parent first."""
         found: list[Node] = []
         parent_id = node["metadata"]["parent_id"]
         while parent_id is not None and len(found) <= MOST_DEPTH:
@@ -69,43 +72,46 @@ class VisibleNodes:
         return found
 
     def path_of(self, node: Node) -> str:
-        """Where `by_path` finds it."""
+        """Return the path at which `Nodes.by_path` finds the node."""
         slugs = [above["metadata"]["slug"] for above in reversed(self.ancestors(node))]
         return "/" + "/".join([*slugs, node["metadata"]["slug"]])
 
-    # ---- who may ----
+    # ---- permissions ----
 
     def access_of(self, node: Node | None, above: Iterable[Node] = ()) -> Access:
-        """Its own or inherited; None is the top. Those nodes `above` it that are known are not read again."""
+        """Return the node's own or inherited access; None is the top level.
+
+        Ancestors that the caller already has are passed in `above` and are not read again.
+        """
         if node is None:
             return self.top
         return access_rules.effective(self._db, [node], above, top=self.top, now=self._clock())[node["_id"]]
 
     def readable(self, node: Node, viewer: Viewer) -> Node:
-        """The node.
+        """Return the node if the viewer may see it.
 
-        Raises: `UnknownNode` where it is not for this viewer.
+        Raises: `UnknownNode`.
         """
-        return node if viewer.trusted else self.shown(node, self.access_of(node), viewer)
+        return node if viewer.trusted else self.require_visible(node, self.access_of(node), viewer)
 
-    def shown(self, node: Node, access: Access, viewer: Viewer) -> Node:
-        """The node, whose access is known.
+    def require_visible(self, node: Node, access: Access, viewer: Viewer) -> Node:
+        """Return the node if the viewer may see it, given the node's effective access.
 
-        Raises: `UnknownNode` where it is not for this viewer.
+        Raises: `UnknownNode`.
         """
         if not self._may_see(node, access, viewer):
             raise UnknownNode(f"there is no node {node['_id']}", node_id=node["_id"])
         return node
 
-    def those_shown(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
-        """Those of the nodes that are for this viewer."""
+    def only_visible(self, nodes: list[Node], viewer: Viewer) -> list[Node]:
+        """Return those of the nodes that the viewer may see."""
         if viewer.trusted:
             return nodes
         access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
         return [node for node in nodes if self._may_see(node, access[node["_id"]], viewer)]
 
-    def those_moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
-        """Those of the nodes whose comments the viewer may judge: they may edit them, or read them as a moderator."""
+    def only_moderated(self, node_ids: Iterable[str], viewer: Viewer) -> set[str]:
+        """Return the ids of those nodes whose comments the viewer may moderate."""
         ids = sorted(set(node_ids))
         nodes = cast(list[Node], list(queries.NODES_BY_ID.find(self._db, node_ids=ids, projection=WITHOUT_COMMENTS)))
         access = access_rules.effective(self._db, nodes, top=self.top, now=self._clock())
@@ -122,7 +128,7 @@ class VisibleNodes:
         return viewer.may("read", access, node)
 
     def editable(self, node: Node | str, viewer: Viewer) -> Node:
-        """The node as it is now, for somebody who may edit it.
+        """Return the current node if the viewer may edit it.
 
         Raises: `UnknownNode`, `Forbidden`.
         """
@@ -132,31 +138,41 @@ class VisibleNodes:
         access = self.access_of(current)
         if viewer.may("edit", access, current):
             return current
-        self.shown(current, access, viewer)
-        raise Forbidden("you may not edit this")
+        self.require_visible(current, access, viewer)
+        raise Forbidden("you may not edit this node")
 
     def parent_for(self, parent: Node | str | None, viewer: Viewer) -> Node | None:
-        """The node under which the viewer may create, as it is now.
+        """Return the current parent document if the viewer may create nodes below it; None is the top level.
 
-        Raises: `UnknownNode`, `Forbidden`, `LimitReached` where the tree would become too deep.
+        Raises: `UnknownNode`, `Forbidden`, `LimitReached` if the tree would become too deep.
         """
         above = self.current(parent) if parent is not None else None
         access = self.access_of(above)
         if not viewer.may("edit", access, above):
             if above:
-                self.shown(above, access, viewer)
-            raise Forbidden("you may not add to this")
+                self.require_visible(above, access, viewer)
+            raise Forbidden("you may not create nodes here")
         if above and len(self.ancestors(above)) + 2 > MOST_DEPTH:
-            raise LimitReached(f"nodes are at most {MOST_DEPTH} deep", limit=MOST_DEPTH)
+            raise too_deep()
         return above
 
     # ---- lists ----
 
     def page(self, query: Query, viewer: Viewer, cursor: str | None, limit: int, **arguments: Any) -> Page[Node]:
-        """A page of what the viewer may see: reads on, a bounded number of times, until it is full."""
+        """Return a page of the nodes that the viewer may see; reads on, a bounded number of times, to fill it."""
 
         def read(at: str | None) -> Page[Node]:
             found = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
             return cast(Page[Node], found)
 
-        return page_of_those(read, lambda nodes: self.those_shown(nodes, viewer), query.sort, cursor, limit)
+        return page_of_those(read, lambda nodes: self.only_visible(nodes, viewer), query.sort, cursor, limit)
+
+
+def no_child(slug: str) -> UnknownNode:
+    """Return the error for a parent that has no child with this slug."""
+    return UnknownNode(f"there is no node with the slug {slug!r} here", slug=slug)
+
+
+def too_deep() -> LimitReached:
+    """Return the error for a tree with too many levels."""
+    return LimitReached(f"nodes may be at most {MOST_DEPTH} levels deep", limit=MOST_DEPTH)

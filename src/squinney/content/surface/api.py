@@ -91,7 +91,7 @@ def get_node(tree: Tree, by: As, node_id: str) -> Any:
 def get_html(request: Request, tree: Tree, by: As, node_id: str) -> Any:
     """The node's text, rendered and sanitised."""
     text = tree.by_id(node_id, viewer=by)["metadata"]["detail"].get("text", "")
-    return {"html": render.markdown(text, elsewhere=processes_of(request))}
+    return {"html": render.markdown(text, offload=processes_of(request))}
 
 
 @content.patch("/nodes/{node_id}", response_model=NodeModel, responses={**WRITE, **responses(EditConflict)})

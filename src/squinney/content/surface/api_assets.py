@@ -97,7 +97,7 @@ def feed_for(request: Request, tree: Nodes, node_id: str, kind: Literal["rss", "
         str(request.url),
         entries,
         asset_url=lambda entry: f"{site}/site/-/asset/{entry['_id']}?v={entry['metadata']['nonce']}",
-        elsewhere=processes_of(request),
+        offload=processes_of(request),
     )
     body = feeds.rss(feed) if kind == "rss" else feeds.atom(feed)
     return feed_response(request, body, f"application/{kind}+xml", feed.updated)

@@ -70,7 +70,7 @@ def _html(request: Request, make: Callable[..., str], text: str) -> Markup:
     """
     is_busy = getattr(request.state, "rendering_is_busy", False)
     try:
-        return Markup(make(text, elsewhere=_refuse if is_busy else processes_of(request)))  # noqa: S704
+        return Markup(make(text, offload=_refuse if is_busy else processes_of(request)))  # noqa: S704
     except Unavailable:
         request.state.rendering_is_busy = True
         return Markup(render.as_typed(text))  # noqa: S704

@@ -160,7 +160,7 @@ def _comments(
 
 def _summary(node: Node) -> str:
     detail = node["metadata"]["detail"]
-    return cast(str, detail.get("summary") or render.plain(detail.get("text", "")))
+    return cast(str, detail.get("summary") or render.summary(detail.get("text", "")))
 
 
 def _crumbs(tree: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:

@@ -131,7 +131,7 @@ def save(request: Request, tree: Tree, node_id: str, typed: Annotated[EditForm, 
     changes = {"title": typed.title, "detail": typed.detail()}
     try:
         checked_tags(_tags(typed.tags))
-        merging.require_decided(typed.text, "text")
+        merging.require_resolved(typed.text, "text")
         node = tree.edit(node_id, typed.nonce, changes, by=by, session=typed.session, viewer=viewer)
         _change_tags(tree, node, _tags(typed.had), _tags(typed.tags), viewer)
     except EditConflict as conflict:
@@ -178,7 +178,7 @@ def _change_tags(tree: Nodes, node: Node, had: list[str], wanted: list[str], vie
 def preview(request: Request, text: Text = "") -> Response:
     """The text as the page will show it; what could not be saved is refused with the same words."""
     checked = checked_detail("basic-page", {"text": text})
-    return JSONResponse({"html": render.markdown(checked["text"], elsewhere=processes_of(request))})
+    return JSONResponse({"html": render.markdown(checked["text"], offload=processes_of(request))})
 
 
 @router.get("/history/{node_id}", response_class=HTMLResponse)

@@ -95,7 +95,7 @@ SquinneyError
     ├── NoServer             the embedded MongoDB cannot run here; says what to do
     ├── SnapshotTooOld       a check of stored data takes longer than the server can look back
     ├── TimedOut             the deadline passed; nothing was changed
-    └── PaymentUnsettled     commerce: the payment provider gave no answer
+    └── PaymentUnsettled     commerce: the payment provider did not respond
 
 A system adds its own errors under a family, in its `errors.py`. The families map to HTTP statuses in
 `http/statuses.py` and to exit codes in `service/commands/exit_codes.py`.

@@ -1,4 +1,4 @@
-"""Carts and checkout, orders, categories."""
+"""Guards of carts, checkout, orders and categories."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _tree = guards_of("squinney.commerce.categories.tree", "tests/systems/commerce/t
 
 CARTS = [
     _rule(
-        "no more is reserved than there is",
+        "no more units are reserved than are available",
         'guard={taken_from: {"$gte": qty}, **guard}',
         "guard=guard",
         "test_a_short_addition_leaves_the_line_untouched",
         "tests/systems/commerce/test_checkout.py::test_a_late_success_is_refunded_where_the_goods_are_gone",
     ),
     _rule(
-        "what is removed is not reserved",
-        "short_of(sku, more), removed_at=None)",
-        "short_of(sku, more))",
+        "units of a removed product are not reserved",
+        "shortage(sku, added), removed_at=None)",
+        "shortage(sku, added))",
         _GUARDS + "test_what_is_removed_meanwhile_is_not_reserved",
     ),
     _rule(
-        "a cart changes as it was read",
+        "a cart changes only if it still has the version that was read",
         'guard = {"status": cart["status"], "version": cart["version"]}',
         'guard = {"status": cart["status"]}',
         _GUARDS + "test_a_cart_changed_meanwhile_is_planned_anew",
     ),
     _rule(
         "only an active cart changes",
-        '    if cart["status"] != "active":\n        raise closed(cart)\n    items',
+        '    if cart["status"] != "active":\n        raise cart_closed(cart)\n    items',
         "    items",
         "tests/systems/commerce/test_checkout.py::test_a_pending_cart_older_than_every_timeout_keeps_its_goods",
     ),
     _rule(
-        "a cart has limits",
+        "a cart has limits of lines, units and value",
         "if len(lines) > MOST_LINES or qty > MOST_QTY or total(lines) > MOST_TOTAL:",
         "if False:",
         "test_a_refusal_changes_nothing[native-CartLimit-11]",
@@ -55,19 +55,19 @@ CARTS = [
         "test_a_refusal_changes_nothing[native-WrongCurrency-7]",
     ),
     _cart(
-        "somebody's cart stays theirs",
+        "a cart with a customer is not assigned to another customer",
         '"status": "active", "customer": None, **AT_REST}',
         '"status": "active", **AT_REST}',
         "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
     ),
     _cart(
-        "a cart that is paid for is not claimed",
+        "a pending cart is not assigned to a customer",
         '"status": "active", "customer": None, **AT_REST}',
         '"customer": None, **AT_REST}',
         "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
     ),
     _cart(
-        "a cart is kept as long as its key",
+        "an expired cart is kept at least as long as its idempotency key",
         'if checks.seconds(keep_seconds, "keep_seconds") < KEEP_KEYS_SECONDS:',
         'if checks.seconds(keep_seconds, "keep_seconds") < 0:',
         "test_a_refusal_changes_nothing",
@@ -79,55 +79,55 @@ CARTS = [
         "tests/systems/commerce/test_checkout.py::test_a_pending_cart_older_than_every_timeout_keeps_its_goods",
     ),
     _expiry(
-        "a cart that a run holds does not expire",
+        "a cart that a two-phase run has locked does not expire",
         '{"_id": cart_id, "status": "active", **AT_REST}',
         '{"_id": cart_id, "status": "active"}',
         _GUARDS + "test_a_cart_that_a_run_holds_does_not_expire",
     ),
     _expiry(
-        "a cart that was touched meanwhile does not expire",
+        "a cart that changed after the query does not expire",
         '        where["last_modified"] = {"$lt": idle_since}\n',
         "        pass\n",
         _GUARDS + "test_a_cart_touched_meanwhile_does_not_expire",
     ),
     _expiry(
-        "only what is expiring ends",
+        "only a cart that is expiring becomes expired",
         'if cart is None or cart["status"] != "expiring":',
         "if cart is None:",
         _GUARDS + "test_only_what_is_expiring_ends",
     ),
     _expiry(
-        "a cart that cannot end keeps nobody waiting",
+        "a cart that cannot expire does not stop the others",
         "except Conflict as error:  # one cart",
         "except ZeroDivisionError as error:  # one cart",
         "test_a_cart_that_cannot_expire_lets_all_others_go_first",
     ),
     _expiry(
-        "a cart that cannot end goes behind the others",
-        '            _let_others_go_first(db, cart["_id"], at)\n',
+        "a cart that cannot expire is tried last the next time",
+        '            _move_to_end(db, cart["_id"], at)\n',
         "",
         "test_a_cart_that_cannot_expire_lets_all_others_go_first",
     ),
     _expiry(
-        "only reservations of carts that are gone go back",
+        "only reservations of missing or expired carts are returned",
         'if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):',
         "if True:",
         "test_orphans_go_back_and_others_stay",
     ),
     _expiry(
-        "a cart that a run holds is not forgotten",
+        "a cart that a two-phase run has locked is not deleted",
         '"last_modified": {"$lt": before}, **AT_REST}',
         '"last_modified": {"$lt": before}}',
         "test_a_cart_that_a_run_holds_is_not_forgotten",
     ),
     _expiry(
-        "a cart with an open attempt is not forgotten",
+        "a cart with an open payment attempt is not deleted",
         'ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})',
         "ids = sorted({*ids})",
         "test_expired_carts_are_forgotten_with_their_attempts",
     ),
     _repair(
-        "a stock is set only where it is as it was found",
+        "repair changes a stock only if its counts are still those that were read",
         '{"_id": stock["_id"], **found, **AT_REST}',
         '{"_id": stock["_id"], **AT_REST}',
         "test_repair_sets_no_stock_that_has_changed_since",
@@ -136,45 +136,45 @@ CARTS = [
 
 CHECKOUT = [
     _checkout(
-        "another key does not pay for the same cart",
+        "a checkout with another key does not pay for the same cart",
         '        if cart.get("key") != key:\n',
         "        if False:\n",
         "test_the_same_key_gives_the_same_order_and_another_is_refused",
     ),
     _checkout(
-        "an empty cart is not paid for",
+        "an empty cart cannot be checked out",
         '        if not cart["items"]:\n',
         "        if False:\n",
         "test_what_cannot_be_checked_out",
     ),
     _checkout(
-        "an attempt that was settled meanwhile does not go on",
+        "an attempt that was settled in the meantime is not charged",
         '{"_id": payment_id, "state": "started"}, {"$set": {"intent": intent}}',
         '{"_id": payment_id}, {"$set": {"intent": intent}}',
         _GUARDS + "test_no_money_moves_for_an_attempt_that_was_settled_meanwhile",
     ),
     _checkout(
-        "what is open at the provider is cancelled before the cart reopens",
+        "an open charge is cancelled at the provider before the cart reopens",
         'if charge.state == "open" and cancel:',
         'if charge.state == "open" and False:',
         "test_a_timeout_is_cancelled_before_the_cart_reopens_and_a_late_capture_fails",
     ),
     _checkout(
-        "an attempt completes the cart that waits for it",
+        "an attempt completes a pending cart only if the cart waits for this attempt",
         'cart["status"] == "pending" and cart["attempt"] == payment["attempt"]',
         'cart["status"] == "pending"',
         _GUARDS + "test_a_late_success_does_not_complete_a_cart_that_waits_for_another_attempt",
     ),
     _checkout(
-        "a reopened cart is sold only as it was paid for",
+        "a reopened cart is sold only if its items are those that were paid for",
         'cart["status"] == "active" and cart["items"] == payment["items"]',
         'cart["status"] == "active"',
         _GUARDS + "test_a_late_success_for_a_cart_that_holds_something_else_is_refunded",
     ),
     _checkout(
-        "goods that are gone are money owed",
-        "        except InadequateInventory:\n            self._owe(",
-        "        except ZeroDivisionError:\n            self._owe(",
+        "a payment is refunded if the goods are no longer available",
+        "        except InadequateInventory:\n            self._record_refund_due(",
+        "        except ZeroDivisionError:\n            self._record_refund_due(",
         "test_a_late_success_is_refunded_where_the_goods_are_gone",
     ),
     _checkout(
@@ -184,13 +184,13 @@ CHECKOUT = [
         "tests/systems/commerce/test_races.py::test_an_attempt_settled_from_many_sides_is_settled_for_all",
     ),
     _checkout(
-        "the gateway that took the money gives it back",
+        "the gateway that charged the payment refunds it",
         "self._orders.refund(payment, payments=self._gateway)",
         "self._orders.refund(payment)",
         "test_a_double_charge_is_refunded_also_where_the_orders_have_no_gateway",
     ),
     _checkout(
-        "a provider's silence leaves the attempt open",
+        "an attempt stays open if the provider does not respond",
         "charge = self._gateway.cancel(attempt)\n        except Exception as error:",
         "charge = self._gateway.cancel(attempt)\n        except KeyError as error:",
         "test_a_silent_provider_leaves_the_attempt_open",
@@ -199,25 +199,25 @@ CHECKOUT = [
 
 ORDERS = [
     _line(
-        "a paid order does not change alone",
+        "the lines of a paid order do not change",
         'EDITABLE = {"status": "placed", "payment_id": None,',
         'EDITABLE = {"status": "placed",',
         "test_a_paid_order_does_not_change_alone",
     ),
     _line(
-        "an order that has ended does not change",
+        "a cancelled order does not change",
         'EDITABLE = {"status": "placed", "payment_id": None,',
         'EDITABLE = {"payment_id": None,',
         "test_cancelled_orders_can_be_deleted",
     ),
     _line(
-        "an order has limits",
+        "an order has limits of lines, units and value",
         '**EDITABLE, **self.guard, "$expr": _within_limits(self.lines)}',
         "**EDITABLE, **self.guard}",
         "test_what_an_order_refuses",
     ),
     _line(
-        "a line that changes is there",
+        "only an existing line of an order changes",
         '{"sku": sku, "qty": qty}, guard={"items.sku": sku})',
         '{"sku": sku, "qty": qty})',
         "test_what_an_order_refuses",
@@ -229,25 +229,25 @@ ORDERS = [
         "test_what_an_order_refuses",
     ),
     _line(
-        "a SKU is not evaluated",
+        "the server does not evaluate a SKU as an expression",
         'return {"$literal": sku}',
         "return sku",
         "test_a_sku_that_looks_like_an_expression_is_a_sku",
     ),
     _line(
-        "lines and total change together",
+        "the lines and the total of an order change together",
         '"total": _sum_of(self.lines), ',
         "",
         "test_lines_and_total_change_together",
     ),
     _order(
-        "an order is made of a payment that was captured",
+        "an order is created only for a captured payment",
         'if payment is None or payment["state"] != "captured":',
         "if payment is None:",
         _GUARDS + "test_no_order_is_made_of_a_payment_that_was_given_back",
     ),
     _order(
-        "only what is owed is refunded",
+        "a payment is refunded only if a refund is due",
         'if payment["state"] not in ("refunding", "refunded"):',
         "if False:",
         "tests/systems/commerce/test_checkout.py::test_only_what_is_owed_is_refunded",
@@ -262,19 +262,19 @@ ORDERS = [
 
 CATEGORIES = [
     _tree(
-        "two changes of the tree that overlap meet",
+        "two concurrent changes of the tree conflict",
         '        db["category_tree"].update_one({"_id": TREE_ID}, {"$inc": {"version": 1}}, upsert=True, session=session)\n',
         "",
         _GUARDS + "test_two_moves_that_overlap_make_no_cycle",
     ),
     _category(
-        "nothing moves below itself",
+        "a category does not move below itself",
         '            CATEGORY_TREE.refuse_cycle(node["_id"], above)\n',
         "",
         "test_a_refusal_changes_nothing[Cycle-0]",
     ),
     _category(
-        "the tree has a greatest depth",
+        "the tree has a maximum depth",
         "if ancestors >= self._most_depth:",
         "if False:",
         "test_the_tree_has_a_greatest_depth",
@@ -286,19 +286,19 @@ CATEGORIES = [
         "test_removal_refuses_lifts_or_cascades",
     ),
     _category(
-        "siblings close the gap",
+        "the siblings of a moved category are renumbered without a gap",
         '        self._shift(node["parent"], {"$gt": node["position"]}, -1, session)\n        count',
         "        count",
         "test_a_category_moves_among_its_siblings",
     ),
     _category(
-        "breadcrumbs change with their category",
+        "breadcrumbs change when a category changes",
         '        self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), rewritten, session=session)\n',
         "",
         "test_names_and_slugs_change_in_every_breadcrumb",
     ),
     _tree(
-        "whoever edits a product learns that its category is gone",
+        "an editor of a product is notified when its category is removed",
         '{"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}',
         '{"$pull": {"category_ids": {"$in": category_ids}}}',
         "test_whoever_edits_a_product_learns_that_its_category_is_gone",

@@ -1,4 +1,4 @@
-"""A small shop to look at on the first start."""
+"""A small demo shop for the first start."""
 
 from __future__ import annotations
 
@@ -33,22 +33,21 @@ FILMS = [
 
 
 def demo(db: Db) -> None:
-    """Make a category tree and a few products with stock, once: a second call adds nothing.
+    """Add a category tree and a few products with stock; a second call adds nothing.
 
-    Atomic: each category path, product and delivery by itself.
-    After a crash: the next call goes on.
+    Atomic: each category path, product and delivery separately.
+    After a crash: the next call adds what is missing.
     """
-    categories = Categories(db)
-    categories.add_paths(PATHS)
+    Categories(db).add_paths(PATHS)
     for number, (title, artist, slug, genre, date, listed, retail, units) in enumerate(ALBUMS):
         details = {"artist": artist, "genre": genre, "issue_date": date, "tracks": ["Side one", "Side two"]}
-        _product(db, f"album-{number}", "Audio Album", title, slug, details, (listed, retail), units)
+        _add_product(db, f"album-{number}", "Audio Album", title, slug, details, (listed, retail), units)
     for number, (title, actors, slug, genre, date, listed, retail, units) in enumerate(FILMS):
         details = {"actor": actors, "genre": genre, "issue_date": date}
-        _product(db, f"film-{number}", "Film", title, slug, details, (listed, retail), units)
+        _add_product(db, f"film-{number}", "Film", title, slug, details, (listed, retail), units)
 
 
-def _product(
+def _add_product(
     db: Db,
     sku: str,
     kind: str,
@@ -60,7 +59,7 @@ def _product(
 ) -> None:
     try:
         category_ids = [Categories(db).get(slug)["_id"]]
-    except NotFound:  # somebody has changed the tree since
+    except NotFound:  # a user has changed the tree since the first call
         category_ids = []
     product = {
         "_id": sku,

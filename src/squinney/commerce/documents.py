@@ -1,4 +1,4 @@
-"""What all documents of the shop keep to. Money is whole minor units (cents) plus a currency code."""
+"""Limits and types that all documents of the shop share. Money is an integer in minor units (cents) plus a currency."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MOST_PRICE = 10**12
 MOST_TOTAL = 10**15  # far below int64, so that no sum of lines can overflow it
 MOST_STOCK = 10**12
 
-_WHOLE = {"bsonType": ["int", "long"], "minimum": 0}
-_SIGNED = {"bsonType": ["int", "long"]}
+INTEGER = {"bsonType": ["int", "long"]}
+NOT_NEGATIVE = {**INTEGER, "minimum": 0}

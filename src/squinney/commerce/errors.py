@@ -1,4 +1,4 @@
-"""What commerce refuses."""
+"""The errors that commerce raises."""
 
 from squinney.errors import Conflict, LimitReached, NotFound, Unavailable
 
@@ -28,7 +28,7 @@ class UnknownPayment(NotFound):
 
 
 class InadequateInventory(Conflict):
-    """Fewer units are available than were asked for."""
+    """Fewer units are available than were requested."""
 
 
 class CartClosed(Conflict):
@@ -36,31 +36,31 @@ class CartClosed(Conflict):
 
 
 class CartEmpty(Conflict):
-    """There is nothing in the cart."""
+    """The cart has no lines, so there is nothing to pay for."""
 
 
 class WrongCurrency(Conflict):
-    """The price is in another currency."""
+    """The price is not in the currency of the cart or order."""
 
 
 class PaymentDeclined(Conflict):
-    """The payment provider declined; the cart is active again."""
+    """The payment provider declined the charge; the cart is active again."""
 
 
 class PaymentRefunded(Conflict):
-    """The goods were gone when the payment arrived; it was given back."""
+    """The goods were no longer available when the payment succeeded, so it was refunded."""
 
 
 class PaymentUnsettled(Unavailable):
-    """The payment provider gave no answer; the attempt stays open until `settle_payments` learns its end."""
+    """The payment provider did not respond; the attempt stays open until `settle_payments` learns its outcome."""
 
 
 class ProductReserved(Conflict):
-    """The product is in carts."""
+    """Units of the product are reserved in carts."""
 
 
 class OrderFixed(Conflict):
-    """The order's state does not allow this change."""
+    """The status of the order does not allow this change."""
 
 
 class CategoryNotEmpty(Conflict):
@@ -74,12 +74,12 @@ class SlugTaken(Conflict):
 
 
 class CartLimit(LimitReached):
-    """A cart holds no more lines, units or value."""
+    """The cart would exceed its limit of lines, units or value."""
 
 
 class OrderLimit(LimitReached):
-    """An order holds no more lines, units or value."""
+    """The order would exceed its limit of lines, units or value."""
 
 
 class DepthLimit(LimitReached):
-    """The category tree may not grow deeper."""
+    """The category tree would exceed its maximum depth."""

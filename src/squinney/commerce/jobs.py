@@ -1,4 +1,4 @@
-"""The shop's periodic jobs, with the payment provider that the environment names."""
+"""The shop's periodic jobs, and the payment provider that the environment selects."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ STALLED_SECONDS = 60
 
 
 def gateway_for(db: Db, environment: Mapping[str, str] = os.environ) -> PaymentGateway:
-    """Stripe where `SQUINNEY_STRIPE_KEY` is set, else the test gateway, which charges nobody."""
+    """Return the Stripe gateway if `SQUINNEY_STRIPE_KEY` is set, else the test gateway, which moves no money."""
     if key := environment.get(STRIPE_KEY):
-        from squinney.commerce.orders.stripe_gateway import StripeGateway  # only who uses it needs the package
+        # Imported here, because the package `stripe` is an optional dependency.
+        from squinney.commerce.orders.stripe_gateway import StripeGateway
 
         return StripeGateway(key)
     return TestGateway(db)
 
 
 def keep_seconds_for(environment: Mapping[str, str] = os.environ) -> int:
-    """How long expired carts are kept: `SQUINNEY_KEEP_CARTS_DAYS`, or 90 days.
+    """Return how long expired carts are kept: `SQUINNEY_KEEP_CARTS_DAYS`, by default 90 days.
 
     Raises: `Invalid`.
     """
@@ -42,19 +43,19 @@ JOBS = [
         "expire-carts",
         every_seconds=60,
         run=lambda db: Carts(db, payments=gateway_for(db)).expire_carts(CART_SECONDS),
-        what="gives back what carts hold that nobody touched for half an hour",
+        what="expires carts that did not change for half an hour, and returns their goods to stock",
     ),
     Job(
         "return-orphans",
         every_seconds=300,
         run=lambda db: Carts(db, payments=gateway_for(db)).return_orphans(CART_SECONDS),
-        what="gives back reservations whose cart is gone",
+        what="returns reservations to stock whose cart is missing or expired",
     ),
     Job(
         "settle-payments",
         every_seconds=15,
         run=lambda db: Carts(db, payments=gateway_for(db)).settle_payments(STALLED_SECONDS),
-        what="learns how stalled payments ended, and completes, reopens or refunds",
+        what="asks the provider about stalled payments, and completes, reopens or refunds them",
     ),
     Job(
         "forget-carts",

@@ -1,4 +1,4 @@
-"""The queries of `find_problems`: each reads everything, and finds nothing where all is well."""
+"""The queries of `find_problems`: each reads a whole collection, and finds nothing if the data is consistent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from squinney.mongo.schema import Document
 from squinney.mongo.shapes import lacks
 from squinney.transactions import AT_REST, visible
 
-STALLED_SECONDS = 15 * 60  # `settle-payments` has asked sixty times by then
+STALLED_SECONDS = 15 * 60  # the job `settle-payments` has asked the provider sixty times by then
 
 DAMAGED_LINES: list[Document] = [
     {"items": {"$elemMatch": {"$not": {"$type": "object"}}}},
@@ -21,25 +21,26 @@ DAMAGED_ORDER: Document = {"$or": [*lacks(ORDER), *DAMAGED_LINES]}
 DAMAGED_STOCK: Document = {"$or": lacks(STOCK)}
 
 
-def _whole(damaged: Document) -> Document:
-    """Those that can be computed with: one that cannot would end the check of all the others."""
+def _undamaged(damaged: Document) -> Document:
+    """Return the filter that excludes damaged documents: computing with one would abort the whole pipeline."""
     return {"$nor": [damaged]}
 
 
-def _of(collection: str, mine: str, theirs: str, stages: list[Document], name: str) -> Document:
-    """A lookup of visible documents of another collection whose field equals one of ours."""
-    match: Document = {"$match": {"$expr": {"$eq": [f"${theirs}", "$$mine"]}, "txn_stub": None}}
-    return {"$lookup": {"from": collection, "let": {"mine": mine}, "pipeline": [match, *stages], "as": name}}
+def _lookup(collection: str, local: str, foreign: str, stages: list[Document], name: str) -> Document:
+    """Return a lookup of the visible documents of `collection` whose field `foreign` equals the expression `local`."""
+    match: Document = {"$match": {"$expr": {"$eq": [f"${foreign}", "$$local"]}, "txn_stub": None}}
+    return {"$lookup": {"from": collection, "let": {"local": local}, "pipeline": [match, *stages], "as": name}}
 
 
 def _with_history() -> list[Document]:
+    """Add to each stock the sums of its movements by kind (`history`) and of its reservations (`reserved`)."""
     by_kind: list[Document] = [{"$group": {"_id": "$kind", "sum": {"$sum": "$qty"}}}]
     total: list[Document] = [{"$group": {"_id": None, "sum": {"$sum": "$qty"}}}]
-    pairs: Document = {"$map": {"input": "$history", "as": "one", "in": {"k": "$$one._id", "v": "$$one.sum"}}}
+    pairs: Document = {"$map": {"input": "$history", "as": "kind", "in": {"k": "$$kind._id", "v": "$$kind.sum"}}}
     history: Document = {"$arrayToObject": pairs}
     return [
-        _of("movements", "$_id", "sku", by_kind, "history"),
-        _of("reservations", "$_id", "_id.sku", total, "reserved"),
+        _lookup("movements", "$_id", "sku", by_kind, "history"),
+        _lookup("reservations", "$_id", "_id.sku", total, "reserved"),
         {"$set": {"history": history, "reserved": {"$ifNull": [{"$first": "$reserved.sum"}, 0]}}},
     ]
 
@@ -48,12 +49,12 @@ def _damaged_stock() -> list[Document]:
     return [{"$match": {**AT_REST, **DAMAGED_STOCK}}, *_with_history()]
 
 
-def _unlike_history() -> list[Document]:
+def _wrong_stock() -> list[Document]:
     moved = {kind: {"$ifNull": [f"$history.{kind}", 0]} for kind in ("received", "adjusted", "sold", "restocked")}
     sold = {"$subtract": [{"$multiply": [moved["sold"], -1]}, moved["restocked"]]}
-    held = {"$add": ["$qty", "$carted", "$sold"]}
+    units = {"$add": ["$qty", "$carted", "$sold"]}
     return [
-        {"$match": {**AT_REST, **_whole(DAMAGED_STOCK)}},
+        {"$match": {**AT_REST, **_undamaged(DAMAGED_STOCK)}},
         *_with_history(),
         {
             "$match": {
@@ -63,7 +64,7 @@ def _unlike_history() -> list[Document]:
                         {"$ne": ["$adjusted", moved["adjusted"]]},
                         {"$ne": ["$sold", sold]},
                         {"$ne": ["$carted", "$reserved"]},
-                        {"$ne": [{"$add": ["$received", "$adjusted"]}, held]},
+                        {"$ne": [{"$add": ["$received", "$adjusted"]}, units]},
                         {"$lt": [{"$min": ["$qty", "$carted", "$sold"]}, 0]},
                     ]
                 }
@@ -73,23 +74,24 @@ def _unlike_history() -> list[Document]:
 
 
 def _stray_reservations(sold: bool) -> list[Document]:
-    """Of carts that are sold; or of carts that are gone, or ended without giving them back."""
+    """Find reservations of completed carts (`sold`), or of carts that are missing or expired."""
     status: Document = {"$eq": "complete"} if sold else {"$nin": ["active", "pending", "expiring", "complete"]}
     return [
         {"$match": AT_REST},
-        _of("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
+        _lookup("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
         {"$match": {"cart.status": status}},
     ]
 
 
 def _unlike_reservations() -> list[Document]:
-    line = ["$$line.sku", "$$line.qty"]  # as an object, MongoDB 6.0 takes it for a rename and looks before it is there
-    shown: list[Document] = [
+    # A pair, because MongoDB 6.0 treats an object as a rename and evaluates it before the lookup.
+    line = ["$$line.sku", "$$line.qty"]
+    projection: list[Document] = [
         {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$ne": [{"$ifNull": ["$txns", []]}, []]}}}
     ]
     return [
-        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}, **_whole(DAMAGED_CART)}},
-        _of("reservations", "$_id", "_id.cart", shown, "held"),
+        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}, **_undamaged(DAMAGED_CART)}},
+        _lookup("reservations", "$_id", "_id.cart", projection, "held"),
         {"$match": {"held.marked": {"$ne": True}}},
         {
             "$set": {
@@ -103,49 +105,49 @@ def _unlike_reservations() -> list[Document]:
 
 def _pending_without_attempt() -> list[Document]:
     return [
-        {"$match": {**AT_REST, "status": "pending", **_whole(DAMAGED_CART)}},
+        {"$match": {**AT_REST, "status": "pending", **_undamaged(DAMAGED_CART)}},
         {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
-        _of("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
+        _lookup("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
         {"$match": {"payment.state": {"$ne": "started"}}},
     ]
 
 
 def _stalled_payments(state: str) -> list[Document]:
-    """Attempts or refunds that have been open for so long that their provider cannot be at work."""
+    """Find attempts or refunds that have been open for so long that the provider cannot still be processing them."""
     since = {"$ifNull": ["$refunding_at", "$at"]}
     longest_ago = {"$subtract": ["$$NOW", STALLED_SECONDS * 1_000]}
     return [
         {"$match": {**AT_REST, "state": state}},
         {"$set": {"since": since}},
         {"$match": {"$expr": {"$lt": ["$since", longest_ago]}}},
-        _of("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
+        _lookup("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
     ]
 
 
 def _paid_without_order() -> list[Document]:
     return [
         {"$match": {**AT_REST, "state": "captured"}},
-        _of("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
+        _lookup("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
         {"$match": {"$expr": {"$ne": [{"$first": "$order.payment_id"}, "$_id"]}}},
-        _of("carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
+        _lookup("carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
     ]
 
 
 def _order_without_payment() -> list[Document]:
-    borne_out: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
-    both = ["$status", {"$first": "$payment.state"}]
+    consistent: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
+    found = ["$status", {"$first": "$payment.state"}]
     return [
         {"$match": {**AT_REST, "payment_id": {"$ne": None}}},
-        _of("payments", "$payment_id", "_id", [{"$project": {"state": 1, "txns": 1}}], "payment"),
-        {"$match": {"payment.txns.0": {"$exists": False}, "$expr": {"$not": [{"$in": [both, borne_out]}]}}},
+        _lookup("payments", "$payment_id", "_id", [{"$project": {"state": 1, "txns": 1}}], "payment"),
+        {"$match": {"payment.txns.0": {"$exists": False}, "$expr": {"$not": [{"$in": [found, consistent]}]}}},
     ]
 
 
 def _wrong_totals() -> list[Document]:
-    worth = {"$multiply": ["$$line.price", "$$line.qty"]}
+    line_total = {"$multiply": ["$$line.price", "$$line.qty"]}
     return [
-        {"$match": visible(_whole(DAMAGED_ORDER))},
-        {"$set": {"sum": {"$sum": {"$map": {"input": "$items", "as": "line", "in": worth}}}}},
+        {"$match": visible(_undamaged(DAMAGED_ORDER))},
+        {"$set": {"sum": {"$sum": {"$map": {"input": "$items", "as": "line", "in": line_total}}}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$total"]}}},
     ]
 
@@ -153,13 +155,13 @@ def _wrong_totals() -> list[Document]:
 def _removed_but_sold() -> list[Document]:
     return [
         {"$match": {**AT_REST, "removed_at": {"$ne": None}}},
-        _of("products", "$_id", "_id", [{"$project": {"_id": 1}}], "product"),
+        _lookup("products", "$_id", "_id", [{"$project": {"_id": 1}}], "product"),
         {"$match": {"product.0": {"$exists": True}}},
     ]
 
 
 def _unknown_categories() -> list[Document]:
-    """Category ids that products name and that are no category, each once."""
+    """Find category ids in products that belong to no category, each id once."""
     return [
         {"$unwind": "$category_ids"},
         {"$group": {"_id": "$category_ids", "products": {"$sum": 1}}},
@@ -176,7 +178,7 @@ def _outdated_products(version: int) -> list[Document]:
 DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**AT_REST, **DAMAGED_CART}}])
 DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
 DAMAGED_STOCKS = problem_query("commerce.damaged-stock", "stock", _damaged_stock)
-UNLIKE_HISTORY = problem_query("commerce.unlike-history", "stock", _unlike_history)
+WRONG_STOCKS = problem_query("commerce.wrong-stock", "stock", _wrong_stock)
 STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations, {"sold": True})
 UNLIKE_RESERVATIONS = problem_query("commerce.unlike-reservations", "carts", _unlike_reservations)
 PENDING_WITHOUT_ATTEMPT = problem_query("commerce.pending-without-attempt", "carts", _pending_without_attempt)

@@ -1,4 +1,4 @@
-"""Commerce's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""The commerce part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BEHAVIOURS: list[Behaviour] = ["capture", "capture", "capture", "decline", "time
 
 
 def prepare(db: Db) -> None:
-    """A small catalog with little of everything, and a tree to move about in."""
+    """Add a small catalog with scarce stock, and a category tree."""
     catalog, inventory = Catalog(db), Inventory(db)
     for price, sku in enumerate(SKUS, start=1):
         pricing = {"list": price * 100, "retail": price * 100, "currency": "EUR"}
@@ -42,12 +42,12 @@ def prepare(db: Db) -> None:
 
 
 def carts_for(db: Db, mode: Mode, behaviour: Behaviour = "capture") -> Carts:
-    """Carts with a provider that behaves as told."""
+    """Return carts with a test provider that shows `behaviour`."""
     return Carts(db, payments=TestGateway(db, behaviour), transactions=Proof.transactions(db, mode))
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Eight shoppers who do everything that can be done, at random, for ever."""
+    """Run eight threads that call random operations of the shop until the process is killed."""
     threads = [Thread(target=_shop, args=(db, mode, seed * 100 + number), daemon=True) for number in range(THREADS)]
     for thread in threads:
         thread.start()
@@ -74,7 +74,7 @@ def _act(db: Db, mode: Mode, chance: random.Random, own: list[str]) -> object:
     if len(own) < 3:
         own.append(carts.new()["_id"])
     cart_id, sku = chance.choice(own), chance.choice(SKUS)
-    kinds: list[Callable[[], object]] = [
+    actions: list[Callable[[], object]] = [
         *[lambda: carts.add_item(cart_id, sku, chance.randint(1, 4))] * 5,
         *[lambda: carts.set_quantity(cart_id, sku, chance.randint(0, 5))] * 3,
         lambda: carts.remove_item(cart_id, sku),
@@ -85,9 +85,9 @@ def _act(db: Db, mode: Mode, chance: random.Random, own: list[str]) -> object:
         lambda: carts.settle_payments(STALLED_SECONDS),
         lambda: _cancel_one(db, mode, chance),
         lambda: Inventory(db, transactions=Proof.transactions(db, mode)).adjust(sku, chance.choice([-1, 1]), "counted"),
-        lambda: _rearrange(db, chance),
+        lambda: _change_tree(db, chance),
     ]
-    return chance.choice(kinds)()
+    return chance.choice(actions)()
 
 
 def _check_out(carts: Carts, cart_id: str, own: list[str]) -> object:
@@ -102,24 +102,24 @@ def _cancel_one(db: Db, mode: Mode, chance: random.Random) -> object:
     return orders.cancel(chance.choice(placed)["_id"]) if placed else None
 
 
-def _rearrange(db: Db, chance: random.Random) -> object:
+def _change_tree(db: Db, chance: random.Random) -> object:
     categories = Categories(db)
     slugs = [node["slug"] for node in db["categories"].find({}, {"slug": 1})]
     node, parent = chance.choice(slugs), chance.choice([*slugs, None])
-    kinds: list[Callable[[], object]] = [
+    actions: list[Callable[[], object]] = [
         *[lambda: categories.move(node, parent, chance.choice([None, 0, 1]))] * 4,
         lambda: categories.rename(node, f"Name {chance.randrange(100)}"),
         lambda: categories.change_slug(node, f"slug-{chance.randrange(100)}"),
     ]
     if len(slugs) < MOST_CATEGORIES:
-        kinds.append(lambda: categories.add("new", parent=parent))
+        actions.append(lambda: categories.add("new", parent=parent))
     if len(slugs) > FEWEST_CATEGORIES:
-        kinds.append(lambda: categories.remove(node, children=chance.choice(["lift", "refuse"])))
-    return chance.choice(kinds)()
+        actions.append(lambda: categories.remove(node, children=chance.choice(["lift", "refuse"])))
+    return chance.choice(actions)()
 
 
 def settle(db: Db, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
-    """What the background jobs do."""
+    """Run the background jobs once; return their counts."""
     done = Proof.transactions(db, "auto").recover()
     carts = carts_for(db, "auto")
     jobs: list[Callable[[], Counter[str]]] = [
@@ -131,19 +131,19 @@ def settle(db: Db, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
         try:
             done.update(job())
         except SquinneyError:
-            done["jobs put off"] += 1
+            done["jobs to retry"] += 1
     return done
 
 
 def progress(db: Db) -> int:
-    """How many operations were acknowledged so far."""
+    """Return how many operations were acknowledged so far."""
     found: Any = next(db["proof"].aggregate([{"$group": {"_id": None, "done": {"$sum": "$done"}}}]), {"done": 0})
     return int(found["done"])
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
-    _finish(db)
+    """Return each promise with the data that breaks it, or with an empty string if it holds."""
+    _settle_everything(db)
     wrong, negative = [], []
     for stock in db["stock"].find():
         if stock["received"] + stock["adjusted"] != stock["qty"] + stock["carted"] + stock["sold"]:
@@ -159,8 +159,8 @@ def check(db: Db) -> dict[str, str]:
     return {
         "received + adjusted = available + carted + sold, per SKU": ", ".join(wrong),
         "nothing is negative": ", ".join(negative),
-        "each captured payment has exactly one order, and the other way round": _differences(captured, ordered),
-        "the provider has charged what we say was captured": _differences(captured, charged),
+        "each captured payment has exactly one order, and the reverse": _differences(captured, ordered),
+        "our captured payments are the provider's charges": _differences(captured, charged),
         "no cart was charged twice": f"{len(twice)} carts" if twice else "",
         "no cart is stuck": f"{stuck} carts" if stuck else "",
         "find_problems is empty": "; ".join(problems[:3]),
@@ -172,8 +172,8 @@ def _differences(one: Counter[str], other: Counter[str]) -> str:
     return ", ".join(list(differing)[:3])
 
 
-def _finish(db: Db) -> None:
-    """Let the jobs run until nothing is open."""
+def _settle_everything(db: Db) -> None:
+    """Run the jobs until no payment, cart or transaction is open."""
     until = time.monotonic() + SETTLED_WITHIN_SECONDS
     while time.monotonic() < until:
         settle(db, 0)

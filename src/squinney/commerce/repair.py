@@ -1,4 +1,4 @@
-"""What can be wrong in a shop, found and mended."""
+"""Finds and repairs everything that can be wrong in the shop's stored data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKS = [*cart_repair.CHECKS, *tree_repair.CHECKS, *catalog_repair.CHECKS]
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; each check reads one snapshot, so live operations are no problem.
+    """Yield every violated invariant. Each check reads one snapshot, so concurrent operations cause no false reports.
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
@@ -26,14 +26,15 @@ def find_problems(db: Db) -> Iterator[Problem]:
     yield from find_stuck(db)
     yield from tree_repair.find_problems(db)
     yield from problems(db, CHECKS)
-    yield from find_orphans(db, MARKED)  # after the rest, or a run that ends just now would show
+    yield from find_orphans(db, MARKED)  # last, so that runs which finish during the checks are not reported
 
 
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished runs and mend what `find_problems` calls repairable.
+    """Settle unfinished runs and repair what `find_problems` reports as repairable; return counts.
 
-    Atomic: each document by itself, only where it is still as it was found; the category tree in one transaction.
-    After a crash: run it again.
+    Atomic: each document separately, only if it has not changed since it was read; the category tree in one
+    transaction.
+    After a crash: call it again.
     """
     db = pinned(db)
     done = Transactions(db).recover() + drop_orphans(db, MARKED) + tree_repair.repair(db)

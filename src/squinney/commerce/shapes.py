@@ -1,4 +1,4 @@
-"""What a stored cart, order, line or stock must have to be shown, sold or compared."""
+"""The fields and types that a stored cart, order, line or stock needs to be shown, sold or compared."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import datetime
 
 from squinney.mongo.shapes import Shape
 
-_LINES: Shape = {"_id": str, "status": str, "currency": str, "version": int, "items": list}
+_COMMON: Shape = {"_id": str, "status": str, "currency": str, "version": int, "items": list}
 
 LINE: Shape = {"sku": str, "title": str, "price": int, "qty": int}
-CART: Shape = {**_LINES, "last_modified": datetime, "attempt": int}
-ORDER: Shape = {**_LINES, "placed_at": datetime}  # a total follows from the rest
+CART: Shape = {**_COMMON, "last_modified": datetime, "attempt": int}
+ORDER: Shape = {**_COMMON, "placed_at": datetime}  # not the total: it can be computed from the lines
 STOCK: Shape = {"_id": str, "received": int, "adjusted": int, "qty": int, "carted": int, "sold": int}

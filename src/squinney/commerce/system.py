@@ -1,4 +1,4 @@
-"""Commerce, as everything else sees it."""
+"""Declares commerce to the service, the worker and the checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.transactions import Transactions
 
 
 def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
-    keep_seconds_for()  # what the job could not use is refused at the start, and not at night
+    keep_seconds_for()  # an invalid setting fails at startup, not when the job first runs
     gateway = commerce.gateway_for(db)
     orders = commerce.Orders(db, payments=gateway, transactions=transactions)
     catalog = commerce.Catalog(db, transactions=transactions)

@@ -88,9 +88,9 @@ def test_stripe_is_asked_for_what_it_takes_for_the_amount(
     assert [(intent["amount"], intent["currency"]) for intent in stripe.intents.values()] == [(asked, currency.lower())]
 
 
-def test_a_coin_that_stripe_has_not_is_declined(stripe: StripeStandIn) -> None:
+def test_an_amount_smaller_than_stripes_unit_is_declined(stripe: StripeStandIn) -> None:
     charge = StripeGateway(KEY, base_url=stripe.url).capture("c:1", 50_020, "MGA", note=lambda intent: None)
-    assert (charge.state, charge.reason, stripe.intents) == ("declined", "Stripe takes whole MGA only", {})
+    assert (charge.state, charge.reason, stripe.intents) == ("declined", "Stripe charges only whole amounts of MGA", {})
 
 
 def test_an_attempt_that_stripe_does_not_take_is_settled(shop: Shop, stripe: StripeStandIn) -> None:

@@ -1,4 +1,4 @@
-"""`Carts`: goods are reserved as they are added, given back when the cart ends, and sold by a checkout."""
+"""`Carts`: adding a product reserves stock, abandoning or expiry returns it, and checkout sells it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from squinney.transactions import AT_REST, KEEP_KEYS_SECONDS, Busy, Key, Plan, T
 
 
 class Carts:
-    """Carts over a stock that is never sold twice.
+    """Shopping carts that reserve stock, so that no unit is sold twice.
 
-    Several instances, in several processes and in different transaction modes, may work on the same carts and stock.
-    `payments` is the provider; `orders` makes the orders and defaults to one on the same database.
+    Several instances may use the same carts and stock at once, also in several processes and in different transaction
+    modes. `payments` is the payment provider. `orders` creates the orders; the default uses the same database.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Carts:
 
     @operation()
     def new(self, *, currency: str | None = None, customer: str | None = None, key: str | Key | None = None) -> Cart:
-        """An empty cart; with a key, the same one again.
+        """Create an empty cart; a repeat with the same `key` returns the same cart.
 
-        Atomic: one insert; with a key, the key's record, which has the cart, and then the insert.
-        After a crash: an empty cart at most, which expires; a repeat with the key makes a cart that is missing.
+        Atomic: one insert. With a key, the key's record is written first; it contains the cart, which is then inserted.
+        After a crash: at most an empty cart, which expires later. A repeat with the key inserts a missing cart.
         Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
         """
         cart: Cart = {
@@ -79,7 +79,7 @@ class Carts:
 
     @operation(reads_only=True)
     def get(self, cart_id: str) -> Cart:
-        """The cart.
+        """Return the cart.
 
         Raises: `UnknownCart`.
         """
@@ -91,9 +91,10 @@ class Carts:
 
     @operation()
     def claim(self, cart_id: str, customer: str) -> Cart:
-        """Give a guest's cart to the customer who has signed in since.
+        """Assign a guest's cart to the customer who has signed in since.
 
-        One that is somebody's stays theirs, and one that is being paid for or changed at this moment stays as it is.
+        A cart that already has a customer keeps it. A cart that is pending, or that another operation is changing,
+        stays unassigned.
 
         Raises: `Invalid`, `UnknownCart`.
         """
@@ -104,10 +105,11 @@ class Carts:
 
     @operation()
     def add_item(self, cart_id: str, sku: str, qty: int = 1, *, key: str | Key | None = None) -> Cart:
-        """Put `qty` more of a product into the cart, at today's price unless the cart has it already.
+        """Add `qty` units of a product to the cart. A new line gets the current price; an existing line keeps its own.
 
-        Atomic: the cart's line, the stock and the reservation, in one `Transactions` run; the stock decides.
-        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Atomic: the cart's line, the stock and the reservation change in one `Transactions` run; the guard on the
+        stock decides.
+        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `Invalid`, `UnknownCart`, `UnknownProduct`, `CartClosed`, `InadequateInventory`, `CartLimit`,
         `WrongCurrency`, `Busy`, `Unavailable`; with a key also `KeyReused` and `StillRunning`.
         """
@@ -132,7 +134,7 @@ class Carts:
 
     @operation()
     def set_quantity(self, cart_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Cart:
-        """Make the cart's line say `qty`; 0 removes it. The line's price stays.
+        """Set the quantity of a cart's line; 0 removes the line. The price of the line does not change.
 
         Atomic: as `add_item`.
         After a crash: as `add_item`.
@@ -150,7 +152,7 @@ class Carts:
 
     @operation()
     def remove_item(self, cart_id: str, sku: str, *, key: str | Key | None = None) -> Cart:
-        """Take a product out of the cart and give it back.
+        """Remove a line from the cart and return its units to stock.
 
         Atomic: as `add_item`.
         After a crash: as `add_item`.
@@ -164,30 +166,30 @@ class Carts:
 
     @operation()
     def abandon(self, cart_id: str) -> Cart:
-        """Give everything back and end the cart; one that has ended so stays as it is.
+        """End the cart and return its goods to stock; a cart that has expired already does not change.
 
-        Atomic: one update ends it; one `Transactions` run gives everything back.
-        After a crash: the cart is `expiring`, and `expire-carts` goes on.
+        Atomic: one update closes the cart to changes; then one `Transactions` run returns all its goods.
+        After a crash: the cart is `expiring`, and the job `expire-carts` finishes it.
         Raises: `UnknownCart`, `CartClosed` for a cart that is pending or complete, `Busy`, `Unavailable`.
         """
         checks.identifier(cart_id, "cart")
         if not expiry.begin(self._db, cart_id):
             cart = self.get(cart_id)
             if cart["status"] == "active":
-                raise Busy("another operation has the cart; try again", cart_id=cart_id)
+                raise Busy("another operation is changing the cart; try again", cart_id=cart_id)
             if cart["status"] in ("pending", "complete"):
-                raise rules.closed(cart)
+                raise rules.cart_closed(cart)
         expiry.finish(self._db, self._transactions, cart_id, self._clock())
         return self.get(cart_id)
 
     def checkout(self, cart_id: str, *, key: str) -> Order:
-        """Charge for the cart and make its order, once: the same key again gives the same order.
+        """Charge for the cart and create its order; a repeat with the same key returns the same order.
 
-        Atomic: the run that makes the cart pending together with its payment attempt; after the provider's answer, the
-        run that makes payment, order and sale, or the one that reopens the cart.
-        After a crash: the cart is pending and keeps its goods until `settle-payments` learns the attempt's end.
+        Atomic: one run makes the cart pending and records the payment attempt. After the provider's response, a second
+        run records payment, order and sale, or reopens the cart.
+        After a crash: the cart is pending and keeps its goods until `settle-payments` learns the attempt's outcome.
         Raises: `Invalid`, `UnknownCart`, `CartEmpty`, `CartClosed`, `StillRunning` while another checkout of the cart
-        is under way, `PaymentDeclined` (the cart is active again), `PaymentRefunded`, `PaymentUnsettled`, `Busy`,
+        is running, `PaymentDeclined` (the cart is active again), `PaymentRefunded`, `PaymentUnsettled`, `Busy`,
         `Unavailable`.
         """
         checks.identifier(cart_id, "cart")
@@ -195,34 +197,36 @@ class Carts:
         return self._checkout.run(cart_id, key)
 
     def settle(self, payment_id: str) -> Payment:
-        """Ask the provider how an attempt stands now, and act on it; what a provider's webhook should call.
+        """Ask the provider for the state of a payment attempt and apply it. A provider's webhook should call this.
 
-        A success for a cart that is gone takes the goods again or refunds.
+        If the payment succeeded after its cart expired, the goods are taken from the available stock, or the payment is
+        refunded.
 
-        Atomic: the run that records the attempt's end with all that follows from it.
-        After a crash: the attempt is as open as before, or settled.
-        Raises: `UnknownPayment`, `PaymentUnsettled` where the provider does not answer, `Busy`, `Unavailable`.
+        Atomic: one run records the attempt's outcome and everything that follows from it.
+        After a crash: the attempt is still open, or it is settled.
+        Raises: `UnknownPayment`, `PaymentUnsettled` if the provider does not respond, `Busy`, `Unavailable`.
         """
         checks.identifier(payment_id, "payment")
         return self._checkout.settle(payment_id, cancel=False)
 
     def settle_payments(self, stalled_seconds: float = 60) -> Counter[str]:
-        """Learn the end of every attempt that has been open for longer, and act on it; counts by outcome.
+        """Settle every payment attempt that has been open for longer than `stalled_seconds`; return counts by outcome.
 
-        What the provider has not captured is cancelled there before the cart is reopened, so that a late capture fails.
+        A payment that the provider has not captured is cancelled there before the cart is reopened, so that a late
+        capture fails.
 
-        Atomic: each attempt by itself; safe when any number of workers do it at once.
-        After a crash: the next call goes on.
+        Atomic: each attempt separately; any number of workers may run this at once.
+        After a crash: the next call settles the remaining attempts.
         Raises: `Invalid`, `Unavailable`.
         """
         return self._checkout.settle_stalled(checks.seconds(stalled_seconds, "stalled_seconds"))
 
     @operation(300)
     def expire_carts(self, timeout_seconds: float) -> Counter[str]:
-        """End active carts that nobody has touched for so long, and go on with those left half ended.
+        """Expire active carts that did not change for `timeout_seconds`, and finish carts that are `expiring`.
 
-        Atomic: each cart by itself; safe when any number of workers do it at once.
-        After a crash: the next call goes on.
+        Atomic: each cart separately; any number of workers may run this at once.
+        After a crash: the next call finishes the remaining carts.
         Raises: `Invalid`, `Unavailable`.
         """
         checks.seconds(timeout_seconds, "timeout_seconds")
@@ -230,10 +234,10 @@ class Carts:
 
     @operation(300)
     def return_orphans(self, timeout_seconds: float) -> Counter[str]:
-        """Give back old reservations whose cart is gone. Those of pending and of complete carts stay.
+        """Return reservations older than `timeout_seconds` to stock if their cart is missing or expired.
 
-        Atomic: each reservation with its stock, in one `Transactions` run; safe with any number of workers.
-        After a crash: the next call goes on.
+        Atomic: each reservation and its stock in one `Transactions` run; any number of workers may run this at once.
+        After a crash: the next call returns the remaining reservations.
         Raises: `Invalid`, `Unavailable`.
         """
         checks.seconds(timeout_seconds, "timeout_seconds")
@@ -241,13 +245,13 @@ class Carts:
 
     @operation(300)
     def forget_carts(self, keep_seconds: float) -> Counter[str]:
-        """Delete carts that expired so long ago, at least a week, and their payment attempts; counts of both.
+        """Delete carts that expired more than `keep_seconds` ago, with their payment attempts; return counts of both.
 
-        A cart with an order stays with its attempts as long as the order may be cancelled or repaired, for good, and so
-        does one with an attempt that is open. A week is what idempotency keys are kept for.
+        Carts with an order are kept forever, because cancelling or repairing the order needs them. Carts with an open
+        attempt are kept too. `keep_seconds` is at least a week, for which idempotency keys are kept.
 
-        Atomic: each document by itself, the attempts first; safe with any number of workers.
-        After a crash: carts without some of their attempts, with which the next call goes on.
+        Atomic: each document separately, the attempts first; any number of workers may run this at once.
+        After a crash: some carts lack some of their attempts; the next call deletes the rest.
         Raises: `Invalid`, `Unavailable`.
         """
         if checks.seconds(keep_seconds, "keep_seconds") < KEEP_KEYS_SECONDS:
@@ -256,7 +260,7 @@ class Carts:
 
     @operation(reads_only=True)
     def all(self, status: str = "active", *, cursor: str | None = None, limit: int = 50) -> Page[Cart]:
-        """Carts in a status, the longest untouched first.
+        """Return a page of the carts with this status, the least recently modified first.
 
         Raises: `Invalid`.
         """
@@ -266,6 +270,6 @@ class Carts:
 
     @operation(reads_only=True)
     def payments_of(self, cart_id: str) -> list[Payment]:
-        """The cart's payment attempts, first to last."""
+        """Return the payment attempts of a cart, oldest first."""
         checks.identifier(cart_id, "cart")
         return [cast(Payment, payment) for payment in queries.PAYMENTS_OF_CART.find(self._db, cart_id=cart_id)]

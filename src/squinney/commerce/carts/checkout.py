@@ -1,14 +1,15 @@
-"""How a cart is paid for, and how every payment attempt comes to its end.
+"""Pays for carts, and settles every payment attempt.
 
 ```
-active --begin--> pending --captured--> complete (order made, reservations sold)
+active --begin--> pending --captured--> complete (order created, reservations sold)
    ^                 |
    +--- declined, ---+
         cancelled
 ```
 
-An attempt is on record before the provider hears of it, and stays open until the provider has said how it ended. What
-follows from that end is one run, guarded by the attempt's and the cart's state: whoever comes second finds it done.
+An attempt is stored before the provider is called, and stays open until the provider reports its outcome. One run
+applies the outcome, guarded by the state of the attempt and of the cart. If two callers apply it at once, the second
+finds it done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from squinney.clock import Clock
@@ -44,15 +45,18 @@ from squinney.transactions import Plan, Step, StillRunning, Transactions
 
 log = logging.getLogger(__name__)
 
-NOTHING = Charge("captured")  # what costs nothing is paid for at once: providers do not charge, or refund, nothing
+FREE = Charge("captured")  # a cart that costs nothing is paid at once: providers refuse amounts of 0
 
 
-class _Settled(Exception):
-    """Somebody else has settled the attempt meanwhile."""
+class _AlreadySettled(Exception):
+    """Another caller has settled the attempt."""
 
 
 class Checkout:
-    """Takes carts through payment. The database's time limits do not cover the provider's answer."""
+    """Charges for carts and settles payment attempts.
+
+    The time limits of database operations do not include calls to the provider.
+    """
 
     def __init__(
         self, db: Db, gateway: PaymentGateway, orders: Orders, transactions: Transactions, clock: Clock
@@ -64,7 +68,7 @@ class Checkout:
         self._clock = clock
 
     def run(self, cart_id: str, key: str) -> Order:
-        """Begin, charge, and act on the answer."""
+        """Record an attempt, charge for it, and return the order."""
         payment = self._begin(cart_id, key)
         if payment["state"] == "started":
             payment = self._charge(payment)
@@ -74,14 +78,14 @@ class Checkout:
 
     @operation()
     def _begin(self, cart_id: str, key: str) -> Payment:
-        """The attempt to go on with: a new one, or this key's own from before."""
+        """Return a new attempt, or the attempt that this key made before."""
 
         def plan() -> Plan:
             cart = self._find_cart(cart_id)
             if cart is None:
                 raise UnknownCart(f"there is no cart {cart_id}", cart_id=cart_id)
             if cart["status"] != "active":
-                return Plan([], result=self._earlier(cart, key))
+                return Plan([], result=self._attempt_by_key(cart, key))
             payment = self._new_attempt(cart)
             pending = {"status": "pending", "attempt": payment["attempt"], "key": key, "last_modified": payment["at"]}
             steps = [rules.cart_step(cart, pending), Step("payments", payment["_id"], insert=payment)]
@@ -107,14 +111,14 @@ class Checkout:
             "at": self._clock(),
         }
 
-    def _earlier(self, cart: Cart, key: str) -> Payment:
-        """The attempt of a cart that is pending or complete, for the key that made it."""
+    def _attempt_by_key(self, cart: Cart, key: str) -> Payment:
+        """Return the latest attempt of a pending or complete cart, if this key made it."""
         if cart["status"] not in ("pending", "complete"):
-            raise rules.closed(cart)
+            raise rules.cart_closed(cart)
         if cart.get("key") != key:
             if cart["status"] == "pending":
-                raise StillRunning("a checkout of this cart is under way", cart_id=cart["_id"])
-            raise rules.closed(cart)
+                raise StillRunning("another checkout of this cart is running", cart_id=cart["_id"])
+            raise rules.cart_closed(cart)
         return self._payment(f"{cart['_id']}:{cart['attempt']}")
 
     @operation(reads_only=True)
@@ -128,74 +132,74 @@ class Checkout:
 
     def _charge(self, payment: Payment) -> Payment:
         if not payment["amount"]:
-            return self._act_on(payment, NOTHING)
+            return self._apply(payment, FREE)
 
         def note(intent: str) -> None:
             self._note_intent(payment["_id"], intent)
 
         try:
             charge = self._gateway.capture(payment["_id"], payment["amount"], payment["currency"], note=note)
-        except _Settled:
+        except _AlreadySettled:
             return self._payment(payment["_id"])
         except Exception as error:
-            log.warning("the payment provider failed at attempt %s: %r", payment["_id"], error)
+            log.warning("the payment provider failed for attempt %s: %r", payment["_id"], error)
             raise self._unsettled(payment) from error
-        return self._act_on(payment, charge)
+        return self._apply(payment, charge)
 
     @operation()
     def _note_intent(self, payment_id: str, intent: str) -> None:
-        """Keep the provider's id before money can move; an attempt that was settled meanwhile must not go on."""
+        """Store the provider's id before money can move; raise if the attempt was settled in the meantime."""
         noted = self._db["payments"].update_one({"_id": payment_id, "state": "started"}, {"$set": {"intent": intent}})
         if not noted.matched_count:
-            raise _Settled
+            raise _AlreadySettled
 
     def _unsettled(self, payment: Payment) -> PaymentUnsettled:
-        message = "the payment provider gave no answer; the attempt will be settled when it does"
+        message = "the payment provider did not respond; the payment stays open until it does"
         return PaymentUnsettled(message, outcome_unknown=True, payment_id=payment["_id"])
 
-    # ---- the end of an attempt ----
+    # ---- the outcome of an attempt ----
 
     def settle_stalled(self, stalled_seconds: float) -> Counter[str]:
-        """Settle every attempt and refund that is open for longer."""
+        """Settle every attempt and refund that has been open for longer than `stalled_seconds`."""
         counts: Counter[str] = Counter()
         before = self._clock() - timedelta(seconds=stalled_seconds)
         for state in ("started", "refunding"):
-            for payment_id in self._open(state, before):
+            for payment_id in self._open_payments(state, before):
                 counts[self._try_to_settle(payment_id)] += 1
         return counts
 
     @operation(60, reads_only=True)
-    def _open(self, state: str, before: Any) -> list[str]:
+    def _open_payments(self, state: str, before: datetime) -> list[str]:
         found = queries.OPEN_PAYMENTS.find(self._db, state=state, before=before, projection={"_id": 1}, limit=10_000)
         return [payment["_id"] for payment in found]
 
     def _try_to_settle(self, payment_id: str) -> str:
         try:
             return self.settle(payment_id, cancel=True)["state"]
-        except SquinneyError as error:  # one provider's silence must not keep the others waiting
+        except SquinneyError as error:  # one attempt without a response must not stop the others
             log.warning("payment attempt %s stays open: %s", payment_id, error)
             return "left for later"
 
     def settle(self, payment_id: str, *, cancel: bool) -> Payment:
-        """Ask the provider, and act on the answer; `cancel` ends there what is still open."""
+        """Ask the provider for the state of an attempt and apply it; `cancel` first cancels an open charge there."""
         payment = self._payment(payment_id)
         if payment["state"] == "refunding":
             return self._refund(payment)
         if not payment["amount"]:
-            return self._act_on(payment, NOTHING)
+            return self._apply(payment, FREE)
         attempt = attempt_of(payment)
         try:
             charge = self._gateway.status(attempt)
             if charge.state == "open" and cancel:
                 charge = self._gateway.cancel(attempt)
         except Exception as error:
-            log.warning("the payment provider failed at attempt %s: %r", payment["_id"], error)
+            log.warning("the payment provider failed for attempt %s: %r", payment["_id"], error)
             raise self._unsettled(payment) from error
-        return payment if charge.state == "open" else self._act_on(payment, charge)
+        return payment if charge.state == "open" else self._apply(payment, charge)
 
-    def _act_on(self, payment: Payment, charge: Charge) -> Payment:
+    def _apply(self, payment: Payment, charge: Charge) -> Payment:
         if charge.state == "captured":
-            return self._captured(payment, charge)
+            return self._complete_or_refund(payment, charge)
         if charge.state in ("declined", "cancelled", "refunded") and payment["state"] == "started":
             self._reopen(payment, charge)
         if charge.state == "refunded" and payment["state"] == "captured":
@@ -204,72 +208,72 @@ class Checkout:
 
     @operation()
     def _reopen(self, payment: Payment, charge: Charge) -> None:
-        """The attempt failed, or somebody gave the money back at the provider: the cart is active again."""
+        """Make the cart active again, after the attempt failed or was refunded at the provider."""
 
         def plan() -> Plan:
             found, cart = self._payment(payment["_id"]), self._find_cart(payment["cart_id"])
             if found["state"] != "started":
                 return Plan([])
-            steps = [rules.payment_step(found, _ending(charge))]
-            if cart and _is_waiting(cart, found):
+            steps = [rules.payment_step(found, _outcome(charge))]
+            if cart and _is_pending_for(cart, found):
                 active = {"status": "active", "last_modified": self._clock()}
                 steps.append(rules.cart_step(cart, active, unset=["key"]))
             return Plan(steps)
 
         self._transactions.run("reopen", plan)
 
-    def _captured(self, payment: Payment, charge: Charge) -> Payment:
-        """The attempt succeeded: an order, or the money back."""
+    def _complete_or_refund(self, payment: Payment, charge: Charge) -> Payment:
         self._complete(payment, charge)
         payment = self._payment(payment["_id"])
         return self._refund(payment) if payment["state"] == "refunding" else payment
 
     @operation()
     def _complete(self, payment: Payment, charge: Charge) -> None:
+        """Create the order of a captured payment, or record that the payment must be refunded."""
+
         def plan() -> Plan:
             found, cart = self._payment(payment["_id"]), self._find_cart(payment["cart_id"])
             if found["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
-            if cart and (_is_waiting(cart, found) or _is_unchanged(cart, found)):
-                return self._sale(cart, found, charge, rules.sale_steps(cart, self._clock()))
-            if cart and cart["status"] == "expired":  # its goods went back: take them again from what is available
-                goods = rules.retake_steps(cart["_id"], found["items"], self._clock())
-                return self._sale(cart, found, charge, goods)
-            return Plan([rules.payment_step(found, self._owed(charge))])
+            if cart and (_is_pending_for(cart, found) or _holds_paid_items(cart, found)):
+                return self._sale_plan(cart, found, charge, rules.sale_steps(cart, self._clock()))
+            if cart and cart["status"] == "expired":  # its reservations were returned: sell available units instead
+                goods = rules.sell_available_steps(cart["_id"], found["items"], self._clock())
+                return self._sale_plan(cart, found, charge, goods)
+            return Plan([rules.payment_step(found, self._refund_due(charge))])
 
         try:
             self._transactions.run("complete", plan)
         except InadequateInventory:
-            self._owe(payment["_id"], charge)
+            self._record_refund_due(payment["_id"], charge)
 
-    def _sale(self, cart: Cart, payment: Payment, charge: Charge, goods: list[Step]) -> Plan:
-        """Payment, order, sale and the cart's end, all at once."""
+    def _sale_plan(self, cart: Cart, payment: Payment, charge: Charge, goods: list[Step]) -> Plan:
+        """Plan to complete cart and payment, sell the goods and insert the order in one run."""
         at = self._clock()
         complete = {"status": "complete", "last_modified": at, "attempt": payment["attempt"]}
         return Plan(
             [
                 rules.cart_step(cart, complete),
-                rules.payment_step(payment, _ending(charge)),
+                rules.payment_step(payment, _outcome(charge)),
                 *goods,
                 Step("orders", cart["_id"], insert=order_for(cart, payment, at)),
             ]
         )
 
     @operation()
-    def _owe(self, payment_id: str, charge: Charge) -> None:
-        """Put on record that the money goes back: the goods are gone."""
+    def _record_refund_due(self, payment_id: str, charge: Charge) -> None:
         where = {"_id": payment_id, "state": {"$in": ["started", "declined", "cancelled"]}, "txn_lock": None}
-        self._db["payments"].update_one(where, {"$set": self._owed(charge)})
+        self._db["payments"].update_one(where, {"$set": self._refund_due(charge)})
 
-    def _owed(self, charge: Charge) -> dict[str, Any]:
-        return {**_ending(charge), "state": "refunding", "refunding_at": self._clock()}
+    def _refund_due(self, charge: Charge) -> dict[str, Any]:
+        return {**_outcome(charge), "state": "refunding", "refunding_at": self._clock()}
 
     def _refund(self, payment: Payment) -> Payment:
-        """By our own gateway, which took the money: `orders` may have none."""
+        # The gateway that took the money returns it: `orders` may have no gateway.
         self._orders.refund(payment, payments=self._gateway)
         return self._payment(payment["_id"])
 
-    # ---- the answer ----
+    # ---- the result ----
 
     def _order_or_error(self, payment: Payment) -> Order:
         if payment["state"] == "captured":
@@ -281,27 +285,28 @@ class Checkout:
         raise PaymentDeclined(payment.get("reason") or "the payment was declined", payment_id=payment["_id"])
 
     def _cancelled_order(self, payment: Payment) -> Order:
-        """The order that was made of it and cancelled since; there may never have been one."""
+        """Return the order that the payment created, cancelled since; raise if there never was an order."""
         with suppress(UnknownOrder):
             order = self._orders.get(payment["cart_id"])
             if order.get("payment_id") == payment["_id"]:
                 return order
-        raise PaymentRefunded("the goods were gone; the payment was given back", payment_id=payment["_id"])
+        message = "the goods were no longer available; the payment was refunded"
+        raise PaymentRefunded(message, payment_id=payment["_id"])
 
 
-def _ending(charge: Charge) -> dict[str, Any]:
-    ending: dict[str, Any] = {"state": charge.state}
+def _outcome(charge: Charge) -> dict[str, Any]:
+    outcome: dict[str, Any] = {"state": charge.state}
     if charge.intent:
-        ending["intent"] = charge.intent
+        outcome["intent"] = charge.intent
     if charge.reason:
-        ending["reason"] = charge.reason[:500]
-    return ending
+        outcome["reason"] = charge.reason[:500]
+    return outcome
 
 
-def _is_waiting(cart: Cart, payment: Payment) -> bool:
+def _is_pending_for(cart: Cart, payment: Payment) -> bool:
     return cart["status"] == "pending" and cart["attempt"] == payment["attempt"]
 
 
-def _is_unchanged(cart: Cart, payment: Payment) -> bool:
-    """Reopened, and still the same cart: what was paid for is what it holds."""
+def _holds_paid_items(cart: Cart, payment: Payment) -> bool:
+    """Return whether the cart was reopened and its items are still those that were paid for."""
     return cart["status"] == "active" and cart["items"] == payment["items"]

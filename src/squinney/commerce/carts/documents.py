@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict
 
-from squinney.commerce.documents import _SIGNED, _WHOLE
+from squinney.commerce.documents import INTEGER, NOT_NEGATIVE
 from squinney.mongo.schema import Collection, Index
 
 CartStatus = Literal["active", "pending", "complete", "expiring", "expired"]
@@ -26,7 +26,7 @@ class Stock(TypedDict):
 
 
 class Movement(TypedDict):
-    """Why a SKU's stock changed. `qty` is signed: what came in is positive."""
+    """One change of a SKU's stock. `qty` is positive for units that came in, negative for units that left."""
 
     _id: str
     sku: str
@@ -37,7 +37,7 @@ class Movement(TypedDict):
 
 
 class Line(TypedDict):
-    """One line of a cart, with the price at the time of adding."""
+    """One line of a cart, with the price at the time when the product was added."""
 
     sku: str
     qty: int
@@ -47,7 +47,7 @@ class Line(TypedDict):
 
 
 class Cart(TypedDict):
-    """A cart. `attempt` numbers its checkouts; `key` is the latest one's."""
+    """A cart. `attempt` is the number of its latest checkout, and `key` the idempotency key of that checkout."""
 
     _id: str
     status: CartStatus
@@ -62,7 +62,7 @@ class Cart(TypedDict):
 
 
 class Payment(TypedDict):
-    """One attempt to charge for a cart; open while `started` or `refunding`."""
+    """One attempt to charge for a cart. It is open while its state is `started` or `refunding`."""
 
     _id: str
     cart_id: str
@@ -84,11 +84,11 @@ STOCK = Collection(
         "$jsonSchema": {
             "required": ["received", "adjusted", "qty", "carted", "sold"],
             "properties": {
-                "received": _WHOLE,
-                "adjusted": _SIGNED,
-                "qty": _WHOLE,
-                "carted": _WHOLE,
-                "sold": _WHOLE,
+                "received": NOT_NEGATIVE,
+                "adjusted": INTEGER,
+                "qty": NOT_NEGATIVE,
+                "carted": NOT_NEGATIVE,
+                "sold": NOT_NEGATIVE,
             },
         }
     },
@@ -99,8 +99,8 @@ STOCK_COLLECTIONS = [
     Collection(
         "reservations",
         indexes=[
-            Index([("_id.cart", 1)], why="what a cart holds"),
-            Index([("_id.sku", 1), ("qty", 1)], why="find_problems() adds up a SKU's reservations"),
+            Index([("_id.cart", 1)], why="the reservations of a cart"),
+            Index([("_id.sku", 1), ("qty", 1)], why="find_problems() sums the reservations of a SKU"),
             Index([("at", 1)], why="return_orphans(), oldest first"),
         ],
         shard_key={"_id": "hashed"},
@@ -122,7 +122,7 @@ CART_COLLECTIONS = [
         "payments",
         indexes=[
             Index([("state", 1), ("at", 1)], why="settle_payments()"),
-            Index([("cart_id", 1), ("attempt", 1)], why="a cart's attempts"),
+            Index([("cart_id", 1), ("attempt", 1)], why="the payment attempts of a cart"),
         ],
         shard_key={"_id": "hashed"},
     ),

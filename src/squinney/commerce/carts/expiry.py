@@ -1,4 +1,4 @@
-"""How carts end without a sale: mark, give back what the reservations say, close; and much later, forget."""
+"""Ends carts without a sale: marks them `expiring`, returns their reservations, closes them, and later deletes them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from squinney.transactions import AT_REST, Plan, Transactions
 log = logging.getLogger(__name__)
 
 BATCH = 200
-LONGEST_ENDING_SECONDS = 5
+SECONDS_PER_CART = 5
 FINISHED = ("declined", "cancelled", "refunded")
 
 
 def begin(db: Db, cart_id: str, *, idle_since: datetime | None = None) -> bool:
-    """Make an active cart with nothing under way `expiring`; from then on nobody can add to it."""
+    """Mark an active cart `expiring`, which closes it to changes; return False if it is not active or in use."""
     where: Document = {"_id": cart_id, "status": "active", **AT_REST}
     if idle_since is not None:
         where["last_modified"] = {"$lt": idle_since}
@@ -33,7 +33,7 @@ def begin(db: Db, cart_id: str, *, idle_since: datetime | None = None) -> bool:
 
 
 def finish(db: Db, transactions: Transactions, cart_id: str, at: datetime) -> bool:
-    """Give back what the cart's reservations say, and close it; False where somebody else did."""
+    """Return the cart's reservations to stock and mark it `expired`; return False if it was not `expiring`."""
 
     def plan() -> Plan:
         cart = cast(Cart | None, db["carts"].find_one(queries.CART(cart_id=cart_id)))
@@ -41,43 +41,43 @@ def finish(db: Db, transactions: Transactions, cart_id: str, at: datetime) -> bo
             return Plan([], result=False)
         held = list(queries.RESERVED_BY.find(db, cart_id=cart_id))
         closing = rules.cart_step(cart, {"status": "expired", "last_modified": at})
-        return Plan([closing, *rules.give_back_steps(held, at)], result=True)
+        return Plan([closing, *rules.return_steps(held, at)], result=True)
 
     return bool(transactions.run("cart expire", plan).result)
 
 
 def expire_carts(db: Db, transactions: Transactions, timeout_seconds: float, at: datetime) -> Counter[str]:
-    """End carts idle for longer than the timeout, and those whose ending was interrupted."""
+    """Expire carts that are idle for longer than the timeout, and carts whose expiry was interrupted."""
     counts: Counter[str] = Counter()
     idle_since = at - timedelta(seconds=timeout_seconds)
     for cart in queries.IDLE_CARTS.find(db, status="active", before=idle_since, projection={"_id": 1}):
         begin(db, cart["_id"], idle_since=idle_since)
     for cart in queries.IDLE_CARTS.find(db, status="expiring", before=at, projection={"_id": 1}):
         try:
-            with operation(LONGEST_ENDING_SECONDS):
+            with operation(SECONDS_PER_CART):
                 counts["expired"] += finish(db, transactions, cart["_id"], at)
-        except Conflict as error:  # one cart that cannot end now must not keep the others waiting
+        except Conflict as error:  # one cart that cannot expire now must not stop the others
             log.warning("cart %s cannot expire now: %s", cart["_id"], error)
-            _let_others_go_first(db, cart["_id"], at)
+            _move_to_end(db, cart["_id"], at)
             counts["left for later"] += 1
     return +counts
 
 
-def _let_others_go_first(db: Db, cart_id: str, at: datetime) -> None:
-    """Put a cart behind all that are ending: however many of its kind there are, the next call begins with others."""
+def _move_to_end(db: Db, cart_id: str, at: datetime) -> None:
+    """Make a cart the last of the expiring carts, so that the next call begins with carts that can expire."""
     where: Document = {"_id": cart_id, "status": "expiring", "txn_lock": None}
     db["carts"].update_one(where, {"$set": {"last_modified": at}})
 
 
 def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, at: datetime) -> Counter[str]:
-    """Give back reservations older than the timeout whose cart is missing or expired."""
+    """Return reservations to stock that are older than the timeout and whose cart is missing or expired."""
     counts: Counter[str] = Counter()
     old = queries.OLD_RESERVATIONS.find(db, before=at - timedelta(seconds=timeout_seconds))
     for batch in _batches(old):
         statuses = _statuses(db, [held["_id"]["cart"] for held in batch])
         for held in batch:
             if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):
-                counts[_return(db, transactions, held, at)] += 1
+                counts[_return(transactions, held, at)] += 1
     return counts
 
 
@@ -91,10 +91,10 @@ def _statuses(db: Db, cart_ids: list[Any]) -> dict[Any, str]:
     return {cart["_id"]: cart["status"] for cart in carts}
 
 
-def _return(db: Db, transactions: Transactions, held: Document, at: datetime) -> str:
-    """A cart that is gone never comes back, so its reservation can only be returned once: by whoever deletes it."""
+def _return(transactions: Transactions, held: Document, at: datetime) -> str:
+    # Deleting the reservation decides: of two workers, only one returns it. No cart can become active again.
     try:
-        transactions.run("orphan return", Plan(rules.give_back_steps([held], at)))
+        transactions.run("orphan return", Plan(rules.return_steps([held], at)))
     except (Conflict, NotFound) as error:
         log.info("reservation %s was not returned: %s", held["_id"], error)
         return "left for later"
@@ -102,10 +102,10 @@ def _return(db: Db, transactions: Transactions, held: Document, at: datetime) ->
 
 
 def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
-    """Delete carts that expired so long ago, with their payment attempts.
+    """Delete carts that expired more than `keep_seconds` ago, with their payment attempts.
 
-    The attempts go first: a cart is found again until all of it is gone. One with an attempt that is not finished stays
-    whole, and so does one of which a run has something in hand.
+    The attempts are deleted first, so that a later call still finds a cart whose deletion was interrupted. A cart with
+    an unfinished attempt is kept with all its attempts. Documents that a run has locked are kept.
     """
     counts: Counter[str] = Counter()
     before = at - timedelta(seconds=keep_seconds)
@@ -115,8 +115,8 @@ def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
             db, cart_ids=ids, finished=FINISHED, projection={"_id": 0, "cart_id": 1}
         )
         ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})
-        done = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **AT_REST}
-        counts["payments"] += db["payments"].delete_many(done).deleted_count
-        gone = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **AT_REST}
-        counts["carts"] += db["carts"].delete_many(gone).deleted_count
+        attempts = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **AT_REST}
+        counts["payments"] += db["payments"].delete_many(attempts).deleted_count
+        carts = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **AT_REST}
+        counts["carts"] += db["carts"].delete_many(carts).deleted_count
     return +counts

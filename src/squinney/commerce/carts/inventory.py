@@ -1,4 +1,4 @@
-"""`Inventory`: what there is of each SKU, and why."""
+"""`Inventory`: the stock of each SKU, and the history of its changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from squinney.transactions import Key, Plan, Stale, Step, Transactions
 
 
 class Inventory:
-    """The stock of record: received + adjusted = qty (available) + carted + sold, per SKU, at every moment."""
+    """The stock of record. Per SKU, received + adjusted = qty (available) + carted + sold at every moment."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
@@ -32,10 +32,10 @@ class Inventory:
 
     @operation()
     def receive(self, sku: str, qty: int, *, reason: str = "", key: str | Key | None = None) -> Stock:
-        """Add units of a product that arrived, once per `key`; the first ones make its stock. Gives the stock then.
+        """Add received units of a product to its stock, once per `key`; return the stock.
 
-        Atomic: the stock and the line in its history, in one `Transactions` run.
-        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Atomic: the stock and its movement change in one `Transactions` run. The first receipt inserts the stock.
+        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `Invalid`, `UnknownProduct`; with a key also `KeyReused` and `StillRunning`.
         """
         checks.identifier(sku, "sku")
@@ -44,10 +44,12 @@ class Inventory:
 
     @operation()
     def adjust(self, sku: str, delta: int, reason: str, *, key: str | Key | None = None) -> Stock:
-        """Correct the count, once per `key`: units found, or lost when negative. Carted and sold ones cannot be lost.
+        """Correct the available quantity by `delta`, once per `key`; return the stock.
 
-        Atomic: the stock and the line in its history, in one `Transactions` run; `qty` decides.
-        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        A negative `delta` removes lost units; carted and sold units cannot be removed.
+
+        Atomic: the stock and its movement change in one `Transactions` run; the guard on `qty` decides.
+        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `Invalid`, `UnknownProduct`, `InadequateInventory`; with a key also `KeyReused` and `StillRunning`.
         """
         checks.identifier(sku, "sku")
@@ -73,38 +75,39 @@ class Inventory:
         return self.level(sku)
 
     def _require_product(self, sku: str) -> None:
-        """Ask once the stock is read: who removes the product after that marks the stock, and the step is refused."""
+        # Called after the stock was read: a removal of the product after this check marks the stock, which refuses
+        # the step.
         if self._db["products"].find_one(catalog_queries.PRODUCT(sku=sku), {"_id": 1}) is None:
             raise UnknownProduct(f"there is no product {sku}", sku=sku)
 
     @operation(reads_only=True)
     def level(self, sku: str) -> Stock:
-        """The SKU's stock.
+        """Return the stock of a SKU.
 
-        Raises: `UnknownProduct` where none was ever received.
+        Raises: `UnknownProduct` if no unit was ever received.
         """
         checks.identifier(sku, "sku")
         stock = self._db["stock"].find_one(queries.STOCK(sku=sku))
         if stock is None:
-            raise UnknownProduct(f"no {sku} was ever received", sku=sku)
+            raise _never_received(sku)
         return cast(Stock, stock)
 
     @operation(reads_only=True)
     def levels(self, skus: list[str]) -> dict[str, Stock]:
-        """The stock of several SKUs, by SKU; those never received are missing.
+        """Return the stock of several SKUs, by SKU; a SKU that was never received is missing.
 
-        Raises: `Invalid`, also for more than 1,000.
+        Raises: `Invalid`, also for more than 1,000 SKUs.
         """
         if len(skus) > 1_000:
-            raise Invalid("skus must be at most 1000", field="skus", limit=1_000)
+            raise Invalid("skus must have at most 1000 items", field="skus", limit=1_000)
         found = queries.STOCKS.find(self._db, skus=[checks.identifier(sku, "sku") for sku in skus])
         return {stock["_id"]: cast(Stock, stock) for stock in found}
 
     @operation(reads_only=True)
     def movements(self, sku: str, *, cursor: str | None = None, limit: int = 50) -> Page[Movement]:
-        """Why the SKU's stock changed, newest first. Reservations are not in it: they come and go.
+        """Return a page of the changes of a SKU's stock, newest first. Reservations are not recorded as changes.
 
-        Raises: `Invalid` for a cursor that is none of ours; `UnknownProduct` where there neither is nor was such a SKU.
+        Raises: `Invalid` for an unknown cursor; `UnknownProduct` for a SKU without a product and without movements.
         """
         checks.identifier(sku, "sku")
         found = page(self._db, queries.MOVEMENTS, cursor=cursor, limit=limit, sku=sku)
@@ -115,14 +118,14 @@ class Inventory:
 
 def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) -> Step:
     if stock is None and kind == "adjusted":
-        raise UnknownProduct(f"no {sku} was ever received", sku=sku)
+        raise _never_received(sku)
     if stock is None:
         first = {"received": qty, "adjusted": 0, "qty": qty, "carted": 0, "sold": 0, "txns": []}
-        return Step("stock", sku, insert=first, refused=lambda _: Stale("others were faster"))
+        return Step("stock", sku, insert=first, refused=lambda _: Stale("another operation has created the stock"))
     if stock["qty"] + qty > MOST_STOCK:
-        raise Invalid(f"a SKU's stock is at most {MOST_STOCK}", field="qty", limit=MOST_STOCK)
+        raise Invalid(f"qty: the stock of a SKU must be at most {MOST_STOCK} units", field="qty", limit=MOST_STOCK)
     if qty > 0:
-        return _more_step(sku, kind, qty, stock.get("removed_at"))
+        return _increase_step(sku, kind, qty, stock.get("removed_at"))
     return Step(
         STOCK,
         sku,
@@ -130,14 +133,18 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
         take={"$inc": {"qty": qty}},
         shared=True,
         give={"$inc": {kind: qty}},
-        refused=rules.short_of(sku, -qty),
+        refused=rules.shortage(sku, -qty),
     )
 
 
-def _more_step(sku: str, kind: str, qty: int, removed_at: datetime | None) -> Step:
-    more = {"$inc": {kind: qty, "qty": qty}}
+def _increase_step(sku: str, kind: str, qty: int, removed_at: datetime | None) -> Step:
+    increase = {"$inc": {kind: qty, "qty": qty}}
     if kind == "adjusted":
-        return Step(STOCK, sku, give=more, shared=True, refused=UnknownProduct)
+        return Step(STOCK, sku, give=increase, shared=True, refused=UnknownProduct)
     guard = {"removed_at": removed_at}
     stale = Stale("the product was removed or added again")
-    return Step(STOCK, sku, guard=guard, give=more, shared=True, refused=lambda _: stale)
+    return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=lambda _: stale)
+
+
+def _never_received(sku: str) -> UnknownProduct:
+    return UnknownProduct(f"no units of {sku} were ever received", sku=sku)

@@ -1,4 +1,4 @@
-"""Every query of stock, carts and payments, named once."""
+"""Every query on stock, carts and payments, declared once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOCKS = Query(
     where=lambda skus: visible({"_id": {"$in": skus}}),
     example={"skus": ["s", "t"]},
     routing="few",
-    reason="the products of one page live on several shards",
+    reason="the products of one page are on several shards",
 )
 MOVEMENTS = Query(
     "commerce.movements",
@@ -44,7 +44,7 @@ CART_AND_PRODUCT = Pipeline(
     stages=_cart_and_product,
     example={"cart_id": "c", "sku": "s"},
     routing="few",
-    reason="the cart on its shard, the product on its own: one round trip for both",
+    reason="the cart and the product are on different shards; one round trip reads both",
 )
 RESERVED_BY = Query(
     "commerce.reserved-by",
@@ -52,7 +52,7 @@ RESERVED_BY = Query(
     where=lambda cart_id: visible({"_id.cart": cart_id}),
     example={"cart_id": "c"},
     routing="broadcast",
-    reason="a cart's reservations are spread by SKU and cart; only carts that end ask for them",
+    reason="a cart's reservations are on many shards; they are read only when the cart ends",
 )
 OLD_RESERVATIONS = Query(
     "commerce.old-reservations",
@@ -87,7 +87,7 @@ UNFINISHED_PAYMENTS = Query(
     where=lambda cart_ids, finished: {"cart_id": {"$in": cart_ids}, "state": {"$nin": finished}},
     example={"cart_ids": ["c", "d"], "finished": ["declined", "refunded"]},
     routing="broadcast",
-    reason="forget_carts() asks for the attempts of a batch of carts",
+    reason="forget_carts() reads the attempts of a batch of carts",
 )
 CARTS_BY_ID = Query(
     "commerce.carts-by-id",
@@ -95,7 +95,7 @@ CARTS_BY_ID = Query(
     where=lambda cart_ids: {"_id": {"$in": cart_ids}},
     example={"cart_ids": ["c", "d"]},
     routing="few",
-    reason="return_orphans() asks for the carts of a batch of reservations",
+    reason="return_orphans() reads the carts of a batch of reservations",
 )
 PAYMENT = Query(
     "commerce.payment", "payments", where=lambda payment_id: visible({"_id": payment_id}), example={"payment_id": "c:1"}
@@ -116,7 +116,7 @@ PAYMENTS_OF_CART = Query(
     example={"cart_id": "c"},
     sort=[("attempt", 1)],
     routing="broadcast",
-    reason="asked for one cart at a time, by people",
+    reason="used rarely, for one cart at a time",
 )
 
 QUERIES = declared(globals())

@@ -1,7 +1,7 @@
-"""What can be wrong with stock, carts, payments and orders, found and mended.
+"""Finds and repairs problems of stock, carts, payments and orders.
 
-The history is the record of what came, went and was sold, the reservations of what is in carts; a stock's figures
-follow from both. An order's total follows from its lines.
+The movements are the record of received, adjusted, sold and restocked units, and the reservations are the record of
+carted units. The counts of a stock are computed from both. The total of an order is computed from its lines.
 """
 
 from __future__ import annotations
@@ -21,82 +21,90 @@ from squinney.mongo.schema import Db, Document
 from squinney.mongo.shapes import fits
 from squinney.transactions import AT_REST
 
-SINCE = "since {since:%Y-%m-%d %H:%M} UTC, and the provider gives no answer"
+SINCE = "since {since:%Y-%m-%d %H:%M} UTC, and the provider does not respond"
 
 
-def right_figures(stock: Document) -> Document:
-    """The stock's figures as its history and its reservations have them."""
+def _expected_counts(stock: Document) -> Document:
+    """Compute the counts of a stock from its movements and reservations."""
     history = stock["history"]
-    figures = {name: history.get(name, 0) for name in ("received", "adjusted")}
-    figures["sold"] = -history.get("sold", 0) - history.get("restocked", 0)
-    figures["carted"] = stock["reserved"]
-    figures["qty"] = figures["received"] + figures["adjusted"] - figures["carted"] - figures["sold"]
-    return figures
+    counts = {name: history.get(name, 0) for name in ("received", "adjusted")}
+    counts["sold"] = -history.get("sold", 0) - history.get("restocked", 0)
+    counts["carted"] = stock["reserved"]
+    counts["qty"] = counts["received"] + counts["adjusted"] - counts["carted"] - counts["sold"]
+    return counts
 
 
-def _figures(stock: Document) -> str:
-    return ", ".join(f"{name} {stock[name]}" for name in ("received", "adjusted", "qty", "carted", "sold"))
+def _formatted(counts: Document) -> str:
+    return ", ".join(f"{name} {counts[name]}" for name in ("received", "adjusted", "qty", "carted", "sold"))
 
 
 def _wrong_stock(stock: Document) -> str:
-    right = right_figures(stock)
-    return f"stock {stock['_id']} says {_figures(stock)}, its history and reservations say {_figures(right)}"
+    expected = _formatted(_expected_counts(stock))
+    return f"stock {stock['_id']} has {_formatted(stock)}; its movements and reservations give {expected}"
 
 
-def _can_be(stock: Document) -> bool:
+def _damaged_stock(stock: Document) -> str:
+    expected = _formatted(_expected_counts(stock))
+    return f"stock {stock['_id']} lacks counts; its movements and reservations give {expected}"
+
+
+def _counts_are_possible(stock: Document) -> bool:
     if not isinstance(stock["_id"], str):
         return False
-    right = right_figures(stock)
-    return all(right[name] >= 0 for name in ("qty", "carted", "sold", "received"))
+    expected = _expected_counts(stock)
+    return all(expected[name] >= 0 for name in ("qty", "carted", "sold", "received"))
 
 
-def _owed(payment: Document) -> str:
-    ending = ", so its order stays cancelling" if payment["order"] else ""
-    return f"payment {payment['_id']} is owed back {SINCE.format(**payment)}{ending}"
+def _stalled_refund(payment: Document) -> str:
+    consequence = ", so its order stays cancelling" if payment["order"] else ""
+    return f"the refund of payment {payment['_id']} has been open {SINCE.format(**payment)}{consequence}"
 
 
 def _may_reopen(cart: Document) -> bool:
-    """A cart that was paid for must not be paid for again: what became of its goods is for a person to say."""
+    """Return False if the payment was captured: the customer must not pay twice, so a person has to decide."""
     return all(payment["state"] != "captured" for payment in cart["payment"])
 
 
 def _may_have_order(payment: Document) -> bool:
-    """Where the cart was completed by this very attempt, only the order is missing; else the money may be owed."""
+    """Return whether this attempt completed the cart, so that only the order is missing; else a refund may be due."""
     completed = any(cart["status"] == "complete" and cart["attempt"] == payment["attempt"] for cart in payment["cart"])
     return completed and not payment["order"]
 
 
 def _only_lines_are_damaged(cart: Document) -> bool:
-    """Nobody has paid yet, and everything else is as it should be."""
+    """Return whether the cart is unpaid and all its fields except the lines are valid."""
     return "items" in cart and cart.get("status") == "active" and fits({**cart, "items": []}, CART)
 
 
 def _damaged(what: str) -> Callable[[Document], str]:
-    return lambda document: f"{what} {document['_id']} cannot be read: it has {_shown(document)}"
+    return lambda document: f"{what} {document['_id']} cannot be read: it has {_excerpt(document)}"
 
 
-def _shown(document: Document) -> str:
+def _excerpt(document: Document) -> str:
     return ", ".join(f"{name} {str(value)[:60]!r}" for name, value in document.items() if name != "_id")[:300]
 
 
-# ---- mending: each document by itself, only where it is still as it was found ----
+# ---- repairs: each changes one document, only if it has not changed since it was read ----
 
 
-def _make_order(db: Db, payment: Document) -> int:
+def _create_order(db: Db, payment: Document) -> int:
     try:
         Orders(db).from_cart(payment["cart_id"])
-    except UnknownOrder:  # the payment was given back meanwhile
+    except UnknownOrder:  # the payment was refunded in the meantime
         return 0
     return 1
 
 
 def _drop_reservation(db: Db, held: Document) -> int:
-    """Without the reservation, the stock's figures are set by what is left; a sale that has no history gets it."""
+    """Delete a stray reservation, and add a missing movement for goods that an order sold.
+
+    The check `wrong-stock`, which runs later, then corrects the counts of the stock.
+    """
     sku, cart_id = held["_id"]["sku"], held["_id"]["cart"]
     order = db["orders"].find_one({"_id": cart_id, "items.sku": sku})
     if order:
         sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
-        with suppress(DuplicateKeyError):  # it is there already
+        with suppress(DuplicateKeyError):  # the movement exists already
             db["movements"].insert_one(dict(rules.order_movement(cart_id, sku, "sold", -sold, order["placed_at"])))
     return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
 
@@ -106,7 +114,7 @@ def _reopen(db: Db, cart: Document) -> int:
 
 
 def _set_items(db: Db, cart: Document) -> int:
-    """The lines as the reservations have them; what is reserved without a line goes back."""
+    """Set the lines to the quantities of the reservations, and delete reservations without a line."""
     held = dict(cart["reserved"])
     lines = [{**line, "qty": held.pop(line["sku"])} for line in cart["items"] if line["sku"] in held]
     done = _set_cart(db, cart, {"items": lines})
@@ -116,7 +124,7 @@ def _set_items(db: Db, cart: Document) -> int:
 
 
 def _drop_damaged_lines(db: Db, cart: Document) -> int:
-    """The lines that can be read; what was reserved for the others goes back by the checks that follow."""
+    """Keep only the valid lines; the checks that follow return the reservations of the other lines."""
     lines = [line for line in cart["items"] if fits(line, LINE)] if isinstance(cart["items"], list) else []
     return _set_cart(db, cart, {"items": lines})
 
@@ -127,9 +135,9 @@ def _set_cart(db: Db, cart: Document, change: Document) -> int:
 
 
 def _set_stock(db: Db, stock: Document) -> int:
-    right = right_figures(stock)
-    found = {name: stock.get(name) for name in right}
-    return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": right}).modified_count
+    expected = _expected_counts(stock)
+    found = {name: stock.get(name) for name in expected}
+    return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": expected}).modified_count
 
 
 def _set_total(db: Db, order: Document) -> int:
@@ -138,7 +146,7 @@ def _set_total(db: Db, order: Document) -> int:
     return db["orders"].update_one(where, change).modified_count
 
 
-# In the order in which they are mended: what a later one looks at, an earlier one may set.
+# Repairs run in this order: an earlier repair may change what a later check reads.
 CHECKS = [
     Check("damaged-order", queries.DAMAGED_ORDERS, _damaged("order")),
     Check(
@@ -147,21 +155,21 @@ CHECKS = [
         _damaged("cart"),
         repair=_drop_damaged_lines,
         repairable=_only_lines_are_damaged,
-        counted_as="carts without what was damaged",
+        counted_as="carts stripped of damaged lines",
     ),
     Check(
         "paid-without-order",
         queries.PAID_WITHOUT_ORDER,
         "payment {_id} was captured, but there is no order for it",
-        repair=_make_order,
+        repair=_create_order,
         repairable=_may_have_order,
-        counted_as="orders made",
+        counted_as="orders created",
         documents=lambda payment: {"payments": payment["_id"], "carts": payment["cart_id"]},
     ),
     Check(
         "order-without-payment",
         queries.ORDER_WITHOUT_PAYMENT,
-        "order {_id} is {status}, which its payment {payment_id} does not bear out",
+        "order {_id} is {status}, which does not match the state of its payment {payment_id}",
         documents=lambda order: {"orders": order["_id"], "payments": order["payment_id"]},
     ),
     Check(
@@ -183,13 +191,13 @@ CHECKS = [
         )
         for code, sold, why in (
             ("sold-reservation", True, "whose goods are sold"),
-            ("orphan-reservation", False, "which is gone"),
+            ("orphan-reservation", False, "which is missing or expired"),
         )
     ),
     Check(
         "unlike-reservations",
         queries.UNLIKE_RESERVATIONS,
-        "cart {_id} says {lines}, its reservations say {reserved}",
+        "cart {_id} has the lines {lines}, but its reservations are {reserved}",
         repair=_set_items,
         repairable=lambda cart: cart["status"] == "active",
         counted_as="carts set",
@@ -197,22 +205,20 @@ CHECKS = [
     Check(
         "damaged-stock",
         queries.DAMAGED_STOCKS,
-        lambda stock: (
-            f"stock {stock['_id']} lacks figures, its history and reservations say {_figures(right_figures(stock))}"
-        ),
+        _damaged_stock,
         repair=_set_stock,
-        repairable=_can_be,
+        repairable=_counts_are_possible,
         counted_as="stocks set",
     ),
     Check(
         "wrong-stock",
-        queries.UNLIKE_HISTORY,
+        queries.WRONG_STOCKS,
         _wrong_stock,
         repair=_set_stock,
-        repairable=_can_be,
+        repairable=_counts_are_possible,
         counted_as="stocks set",
     ),
-    # For a person to look at: only the provider knows what became of the money.
+    # No repair: a person must look, because only the provider knows whether money moved.
     Check(
         "stalled-payment",
         queries.STALLED_PAYMENTS,
@@ -223,7 +229,7 @@ CHECKS = [
     Check(
         "stalled-refund",
         queries.STALLED_PAYMENTS,
-        _owed,
+        _stalled_refund,
         arguments={"state": "refunding"},
         documents=lambda payment: {
             "payments": payment["_id"],
@@ -233,7 +239,7 @@ CHECKS = [
     Check(
         "wrong-total",
         queries.WRONG_TOTALS,
-        lambda order: f"order {order['_id']} says {order.get('total')!r}, its lines add up to {order['sum']}",
+        lambda order: f"order {order['_id']} has total {order.get('total')!r}, but its lines sum to {order['sum']}",
         repair=_set_total,
         repairable=lambda order: not order.get("payment_id"),
         counted_as="totals set",

@@ -1,1 +1,1 @@
-"""System 4: products of many types, and how they are found."""
+"""System 4: the product catalog and its search."""

@@ -1,1 +1,1 @@
-"""System 7: orders, and what they ask of a payment provider."""
+"""System 7: orders, and the interface to payment providers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, NotRequired, TypedDict
 
-from squinney.commerce.documents import _WHOLE
+from squinney.commerce.documents import NOT_NEGATIVE
 from squinney.mongo.schema import Collection, Index
 
 
@@ -19,7 +19,7 @@ class OrderLine(TypedDict):
 
 
 class Order(TypedDict):
-    """An order. `payment_id` says that it came from a cart, whose id it has."""
+    """An order. An order of a cart has the cart's id and a `payment_id`."""
 
     _id: str
     customer: NotRequired[str]
@@ -40,7 +40,7 @@ ORDER_COLLECTIONS = [
             Index([("placed_at", -1), ("_id", -1)], why="all(), newest first"),
         ],
         shard_key={"_id": "hashed"},
-        validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": _WHOLE}}},
+        validator={"$jsonSchema": {"required": ["items", "total", "status"], "properties": {"total": NOT_NEGATIVE}}},
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""An order's lines: as they come in, and as the server computes them together with their total."""
+"""The lines of an order: validates new lines, and builds the updates that change lines and total on the server."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from squinney.commerce.orders.documents import Order, OrderLine
 from squinney.errors import Invalid, SquinneyError
 from squinney.mongo.schema import Document
 
-# The lines of an order that came from a cart stand for goods and money that have moved: they do not change alone.
+# An order with a payment is not editable: its goods were sold and its money was charged.
 EDITABLE = {"status": "placed", "payment_id": None, "txn_stub": None, "txn_lock": None}
 
 
-# ---- as they come in ----
+# ---- new lines ----
 
 
 def checked_lines(items: Any) -> list[OrderLine]:
-    """The lines of a new order.
+    """Validate the lines of a new order.
 
     Raises: `Invalid`, `OrderLimit`.
     """
@@ -33,13 +33,13 @@ def checked_lines(items: Any) -> list[OrderLine]:
     if len({line["sku"] for line in lines}) < len(lines):
         raise Invalid("items must have one line per SKU", field="items")
     if rules.total(lines) > MOST_TOTAL:
-        raise OrderLimit(f"an order is worth at most {MOST_TOTAL}")
+        raise OrderLimit(f"the total of an order is at most {MOST_TOTAL}")
     return lines
 
 
 def _checked_line(item: Any) -> OrderLine:
     if not isinstance(item, Mapping) or not {"sku", "price", "qty"} <= item.keys() <= {"sku", "price", "qty", "title"}:
-        raise Invalid("a line has sku, price, qty and perhaps title, and nothing else", field="items")
+        raise Invalid("a line must have sku, price, qty and optionally title, and nothing else", field="items")
     sku = addressable_sku(item["sku"])
     return {
         "sku": sku,
@@ -54,7 +54,10 @@ def _checked_line(item: Any) -> OrderLine:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an order's lines become, as the server computes it; what the caller said; what must hold for it."""
+    """A change of an order's lines.
+
+    `lines` is the server expression for the new lines, `arguments` are the caller's, and the order must match `guard`.
+    """
 
     kind: str
     lines: Document
@@ -62,29 +65,31 @@ class Edit:
     guard: Mapping[str, str] = field(default_factory=dict)
 
     def where(self, order_id: str) -> Document:
-        """The order, where it may be edited so."""
+        """Return the filter that matches the order if this edit is allowed."""
         return {"_id": order_id, **EDITABLE, **self.guard, "$expr": _within_limits(self.lines)}
 
     @property
-    def change(self) -> list[Document]:
-        """The update: lines, total and version at once."""
+    def update(self) -> list[Document]:
+        """The pipeline update that sets lines, total and version at once."""
         fields = {"items": self.lines, "total": _sum_of(self.lines), "version": {"$add": ["$version", 1]}}
         return [{"$set": fields}]
 
     def refusal(self, order: Order) -> SquinneyError:
-        """Why the order may not be edited so."""
+        """Return the error for an order that did not match `where`."""
         if order["status"] != "placed" or order.get("payment_id"):
-            return fixed(order)
+            return order_fixed(order)
         currency, sku = self.guard.get("currency"), self.guard.get("items.sku")
         if currency and order["currency"] != currency:
-            return WrongCurrency(f"the order is in {order['currency']}, not {currency}", order_id=order["_id"])
+            message = f"the order's currency is {order['currency']}, not {currency}"
+            return WrongCurrency(message, order_id=order["_id"])
         if sku and all(line["sku"] != sku for line in order["items"]):
-            return UnknownLine(f"the order has no line with {sku}", sku=sku)
-        return OrderLimit(f"an order has at most {MOST_LINES} lines of {MOST_QTY} units, worth {MOST_TOTAL}")
+            return UnknownLine(f"the order has no line with SKU {sku}", sku=sku)
+        limits = f"{MOST_LINES} lines, {MOST_QTY} units in a line and a total of {MOST_TOTAL}"
+        return OrderLimit(f"an order has at most {limits}")
 
 
-def adding(item: Mapping[str, Any], currency: str | None) -> Edit:
-    """A line more, or more of the line that is there.
+def edit_to_add(item: Mapping[str, Any], currency: str | None) -> Edit:
+    """Return the edit that adds a line, or adds the quantity to an existing line with the same SKU.
 
     Raises: `Invalid`.
     """
@@ -92,74 +97,72 @@ def adding(item: Mapping[str, Any], currency: str | None) -> Edit:
     sku, qty = line["sku"], line["qty"]
     if currency is not None:
         checks.text(currency, "currency", most=3, pattern=CURRENCY)
-    more = {"$mergeObjects": ["$$line", {"qty": {"$add": ["$$line.qty", qty]}}]}
+    increased = {"$mergeObjects": ["$$line", {"qty": {"$add": ["$$line.qty", qty]}}]}
     lines = {
         "$cond": [
             {"$in": [_literal(sku), "$items.sku"]},
-            _each_line({"$cond": [_is(sku), more, "$$line"]}),
+            _replace_line(sku, increased),
             {"$concatArrays": ["$items", [{"$literal": line}]]},
         ]
     }
     return Edit("add", lines, {**line, "currency": currency}, guard={"currency": currency} if currency else {})
 
 
-def setting(sku: str, qty: int) -> Edit:
-    """A line that says `qty`.
+def edit_to_set(sku: str, qty: int) -> Edit:
+    """Return the edit that sets the quantity of a line.
 
     Raises: `Invalid`.
     """
     checks.identifier(sku, "sku")
     checks.integer(qty, "qty", least=1, most=MOST_QTY)
-    changed = {"$mergeObjects": ["$$line", {"qty": qty}]}
-    lines = _each_line({"$cond": [_is(sku), changed, "$$line"]})
+    lines = _replace_line(sku, {"$mergeObjects": ["$$line", {"qty": qty}]})
     return Edit("set", lines, {"sku": sku, "qty": qty}, guard={"items.sku": sku})
 
 
-def removing(sku: str) -> Edit:
-    """A line less.
+def edit_to_remove(sku: str) -> Edit:
+    """Return the edit that removes a line.
 
     Raises: `Invalid`.
     """
     checks.identifier(sku, "sku")
-    kept = {"$filter": {"input": "$items", "as": "line", "cond": {"$not": [_is(sku)]}}}
+    kept = {"$filter": {"input": "$items", "as": "line", "cond": {"$not": [_has_sku(sku)]}}}
     return Edit("remove", kept, {"sku": sku}, guard={"items.sku": sku})
 
 
-def fixed(order: Order) -> OrderFixed:
-    """The error that says why an order does not change."""
+def order_fixed(order: Order) -> OrderFixed:
+    """Return the error for a change of an order that cannot change."""
     if order["status"] == "placed":
-        return OrderFixed("this order was paid for; its lines change only with the goods: cancel it instead")
+        return OrderFixed("the lines of a paid order cannot change; cancel the order instead")
     return OrderFixed(f"the order is {order['status']}", order_id=order["_id"], status=order["status"])
 
 
-# ---- the server's arithmetic ----
+# ---- server expressions ----
 
 
 def _literal(sku: str) -> Document:
-    """A SKU that the server does not take for a field path."""
+    """Return the SKU as an expression that the server does not evaluate as a field path."""
     return {"$literal": sku}
 
 
-def _is(sku: str) -> Document:
+def _has_sku(sku: str) -> Document:
     return {"$eq": ["$$line.sku", _literal(sku)]}
 
 
-def _each_line(becomes: Document) -> Document:
-    return {"$map": {"input": "$items", "as": "line", "in": becomes}}
+def _replace_line(sku: str, new_line: Document) -> Document:
+    return {"$map": {"input": "$items", "as": "line", "in": {"$cond": [_has_sku(sku), new_line, "$$line"]}}}
 
 
 def _sum_of(lines: Document) -> Document:
-    worth = {"$multiply": [{"$toLong": "$$line.price"}, {"$toLong": "$$line.qty"}]}
-    return {"$sum": {"$map": {"input": lines, "as": "line", "in": worth}}}
+    line_total = {"$multiply": [{"$toLong": "$$line.price"}, {"$toLong": "$$line.qty"}]}
+    return {"$sum": {"$map": {"input": lines, "as": "line", "in": line_total}}}
 
 
 def _within_limits(lines: Document) -> Document:
-    """Whether the lines that an update would leave are ones an order may have."""
-    most = {"$max": {"$map": {"input": lines, "as": "line", "in": "$$line.qty"}}}
+    largest_qty = {"$max": {"$map": {"input": lines, "as": "line", "in": "$$line.qty"}}}
     return {
         "$and": [
             {"$lte": [{"$size": lines}, MOST_LINES]},
-            {"$lte": [{"$ifNull": [most, 0]}, MOST_QTY]},
+            {"$lte": [{"$ifNull": [largest_qty, 0]}, MOST_QTY]},
             {"$lte": [_sum_of(lines), MOST_TOTAL]},
         ]
     }

@@ -1,4 +1,4 @@
-"""`Orders`: their lines and total change together, by one update computed on the server."""
+"""`Orders`: one update on the server changes an order's lines and total together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder,
 from squinney.commerce.orders import lines as order_lines
 from squinney.commerce.orders import queries, rules
 from squinney.commerce.orders.documents import Order
-from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, fixed
+from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, order_fixed
 from squinney.commerce.orders.payments import PaymentGateway
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -29,14 +29,14 @@ from squinney.transactions import Key, Plan, Stale, Step, Transactions, once
 
 log = logging.getLogger(__name__)
 
-# The status of a paid order while its payment is in a state from which the money may go back.
+# The status of an order for each state of its payment that can become `refunded`.
 ORDER_STATUS = {"captured": "placed", "refunding": "cancelling"}
 
 
 class Orders:
-    """Orders whose total is the sum of their lines after every single update.
+    """Orders whose total is always the sum of their lines.
 
-    `payments` is asked for refunds; without it, orders that were paid for cannot be cancelled.
+    `payments` makes refunds; without it, paid orders cannot be cancelled.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Orders:
         self._transactions = transactions or Transactions(db)
         self._clock = clock
 
-    # ---- making and reading ----
+    # ---- creating and reading ----
 
     @operation()
     def place(
@@ -63,10 +63,10 @@ class Orders:
         customer: str | None = None,
         key: str | Key | None = None,
     ) -> Order:
-        """Make an order of lines `{sku, price, qty, title?}`, once per `key`.
+        """Create an order from lines `{sku, price, qty, title?}`, once per `key`.
 
         Atomic: one insert, together with the key's record.
-        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        After a crash: nothing is left, or in two-phase mode an invisible stub that `recover-transactions` removes.
         Raises: `Invalid`, `OrderLimit`; with a key also `KeyReused` and `StillRunning`.
         """
         lines = checked_lines(items)
@@ -88,9 +88,9 @@ class Orders:
 
     @operation()
     def from_cart(self, cart_id: str) -> Order:
-        """The order of a complete cart, made now if it is missing; any number of times.
+        """Return the order of a complete cart; create the order if it is missing. Repeats are safe.
 
-        Raises: `UnknownOrder` where there is no complete cart of that id.
+        Raises: `UnknownOrder` if there is no complete cart with that id, or it was not paid for.
         """
         checks.identifier(cart_id, "cart")
         cart = cast(Cart | None, self._db["carts"].find_one(cart_queries.CART(cart_id=cart_id)))
@@ -107,7 +107,7 @@ class Orders:
 
     @operation(reads_only=True)
     def get(self, order_id: str) -> Order:
-        """The order.
+        """Return the order.
 
         Raises: `UnknownOrder`.
         """
@@ -122,9 +122,9 @@ class Orders:
 
     @operation(reads_only=True)
     def by_customer(self, customer: str, *, cursor: str | None = None, limit: int = 50) -> Page[Order]:
-        """A customer's orders, newest first.
+        """Return a page of a customer's orders, newest first.
 
-        Raises: `Invalid` for a cursor that is none of ours.
+        Raises: `Invalid` for an unknown cursor.
         """
         checks.identifier(customer, "customer")
         found = page(self._db, queries.ORDERS_BY_CUSTOMER, cursor=cursor, limit=limit, customer=customer)
@@ -132,7 +132,7 @@ class Orders:
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Order]:
-        """Every order, newest first."""
+        """Return a page of all orders, newest first."""
         return cast(Page[Order], page(self._db, queries.ORDERS, cursor=cursor, limit=limit))
 
     # ---- lines ----
@@ -149,66 +149,66 @@ class Orders:
         currency: str | None = None,
         key: str | Key | None = None,
     ) -> Order:
-        """Add a line, or `qty` to the line that is there, whose price stays; once per `key`.
+        """Add a line, or add `qty` to the existing line with this SKU, which keeps its price; once per `key`.
 
-        Atomic: one update that computes lines and total on the server; with a key, in one transaction with its record.
-        After a crash: it happened or it did not.
+        Atomic: one update computes lines and total on the server; with a key, in one transaction with its record.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownOrder`, `OrderFixed`, `OrderLimit`, `WrongCurrency`; with a key also `KeyReused`
         and `Busy`.
         """
         line = {"sku": sku, "price": price, "qty": qty, "title": title or sku}
-        return self._edit(order_id, order_lines.adding(line, currency), key)
+        return self._edit(order_id, order_lines.edit_to_add(line, currency), key)
 
     @operation()
     def set_quantity(self, order_id: str, sku: str, qty: int, *, key: str | Key | None = None) -> Order:
-        """Make a line say `qty`, which is at least 1.
+        """Set the quantity of a line to `qty`, which must be at least 1.
 
         Atomic: as `add_or_increase`.
-        After a crash: it happened or it did not.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`, `OrderLimit`; with a key also `KeyReused` and
         `Busy`.
         """
-        return self._edit(order_id, order_lines.setting(sku, qty), key)
+        return self._edit(order_id, order_lines.edit_to_set(sku, qty), key)
 
     @operation()
     def remove_item(self, order_id: str, sku: str, *, key: str | Key | None = None) -> Order:
-        """Take a line out.
+        """Remove a line.
 
         Atomic: as `add_or_increase`.
-        After a crash: it happened or it did not.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownOrder`, `UnknownLine`, `OrderFixed`; with a key also `KeyReused` and `Busy`.
         """
-        return self._edit(order_id, order_lines.removing(sku), key)
+        return self._edit(order_id, order_lines.edit_to_remove(sku), key)
 
     def _edit(self, order_id: str, edit: Edit, key: str | Key | None) -> Order:
         checks.identifier(order_id, "order")
         if key is None:
-            return self._change(order_id, edit)
+            return self._apply(order_id, edit)
         return once(
             self._db,
             f"order {edit.kind}",
-            lambda session: self._change(order_id, edit, session),
+            lambda session: self._apply(order_id, edit, session),
             key=key,
             arguments={"order": order_id, **edit.arguments},
         )
 
-    def _change(self, order_id: str, edit: Edit, session: ClientSession | None = None) -> Order:
+    def _apply(self, order_id: str, edit: Edit, session: ClientSession | None = None) -> Order:
         changed = self._db["orders"].find_one_and_update(
-            edit.where(order_id), edit.change, return_document=True, session=session
+            edit.where(order_id), edit.update, return_document=True, session=session
         )
         if changed is None:
             raise edit.refusal(self._get(order_id, session))
         return cast(Order, changed)
 
-    # ---- ending ----
+    # ---- cancelling and deleting ----
 
     def cancel(self, order_id: str) -> Order:
-        """Cancel an order. One that was paid for is refunded and its goods are restocked.
+        """Cancel an order. A paid order is refunded, and its goods are restocked.
 
-        Atomic: the update, or the run with the payment, that decides to cancel; for a paid order, after the provider's
-        answer, the run that restocks and closes payment and order.
-        After a crash: the order is `cancelling` and its payment `refunding`, and `settle-payments` goes on.
-        Raises: `UnknownOrder`, `OrderFixed`, `PaymentUnsettled` while the provider does not answer, `UnknownPayment`,
+        Atomic: for an unpaid order, one update. For a paid order, one run marks order and payment; after the provider's
+        response, a second run restocks the goods and closes both.
+        After a crash: the order is `cancelling` and its payment `refunding`; the job `settle-payments` finishes both.
+        Raises: `UnknownOrder`, `OrderFixed`, `PaymentUnsettled` if the provider does not respond, `UnknownPayment`,
         `Busy`, `Unavailable`.
         """
         order = self.get(order_id)
@@ -223,36 +223,36 @@ class Orders:
     def _cancel_unpaid(self, order: Order) -> Order:
         where = {"_id": order["_id"], **EDITABLE}
         change = {"$set": {"status": "cancelled"}, "$inc": {"version": 1}}
-        # The answer comes with the update: a moment later the order may be deleted, and would seem never cancelled.
-        done = self._db["orders"].find_one_and_update(where, change, return_document=True)
-        now = self.get(order["_id"]) if done is None else cast(Order, done)
-        if now["status"] != "cancelled":
-            raise fixed(now)
-        return now
+        # The update itself returns the order: a read after it would fail if another caller deletes the order.
+        changed = self._db["orders"].find_one_and_update(where, change, return_document=True)
+        current = self.get(order["_id"]) if changed is None else cast(Order, changed)
+        if current["status"] != "cancelled":
+            raise order_fixed(current)
+        return current
 
     @operation()
     def _begin_cancel(self, order_id: str, payment_id: str) -> Payment:
         if self._gateway is None:
-            raise OrderFixed("an order that was paid for needs a payment gateway to be cancelled")
+            raise OrderFixed("cancelling a paid order needs a payment gateway: give `Orders` its `payments`")
         self._transactions.run("cancel order", lambda: self._cancel_plan(order_id, payment_id))
         return self._payment(payment_id)
 
     def _cancelled(self, order: Order) -> Order:
-        """The order as it is now; where it was deleted meanwhile, as it was, cancelled."""
+        """Return the current order; if it was deleted in the meantime, return the earlier one as cancelled."""
         try:
             return self.get(order["_id"])
         except UnknownOrder:
             return cast(Order, {**order, "status": "cancelled"})
 
     def _cancel_plan(self, order_id: str, payment_id: str) -> Plan:
-        """The payment is read first: once it is no longer captured, the order says what became of both."""
+        # The payment is read first: if it is no longer captured, the order that is read after it shows why.
         payment, order = self._payment(payment_id), self.get(order_id)
         if order["status"] != "placed":
             return Plan([])
         if payment["state"] != "captured":
-            raise fixed(order)
-        owed = {"state": "refunding", "refunding_at": self._clock()}
-        return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, owed)])
+            raise order_fixed(order)
+        refund_due = {"state": "refunding", "refunding_at": self._clock()}
+        return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, refund_due)])
 
     def _payment(self, payment_id: str) -> Payment:
         payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
@@ -261,42 +261,42 @@ class Orders:
         return cast(Payment, payment)
 
     def refund(self, payment: Payment, *, payments: PaymentGateway | None = None) -> None:
-        """Give back what a payment in state `refunding` took, and restock the order it made, if any.
+        """Refund a payment in state `refunding`, and restock its order, if there is one.
 
-        `payments` is the provider that took it, where that is not the orders' own.
+        `payments` is the provider that charged the payment, if it is not the provider of these orders.
 
-        Atomic: after the provider's answer, one run over payment, order and stock.
-        After a crash: the payment is still `refunding`, and `settle-payments` goes on.
-        Raises: `OrderFixed` where it is not owed: cancel its order; `UnknownPayment`, `PaymentUnsettled`, `Busy`,
-        `Unavailable`.
+        Atomic: after the provider's response, one run over payment, order and stock.
+        After a crash: the payment is still `refunding`; the job `settle-payments` finishes it.
+        Raises: `OrderFixed` if no refund is due (cancel the order instead), `UnknownPayment`, `PaymentUnsettled`,
+        `Busy`, `Unavailable`.
         """
-        payment = self._owed(payment["_id"])
+        payment = self._refundable(payment["_id"])
         if payment["amount"] and payment["state"] == "refunding":
-            self._give_back(payment, payments or self._gateway)
+            self._refund_at_provider(payment, payments or self._gateway)
         self.record_refund(payment)
 
     @operation(reads_only=True)
-    def _owed(self, payment_id: str) -> Payment:
+    def _refundable(self, payment_id: str) -> Payment:
         payment = self._payment(payment_id)
         if payment["state"] not in ("refunding", "refunded"):
-            raise OrderFixed(f"the payment is {payment['state']}, and nothing is owed", payment_id=payment_id)
+            raise OrderFixed(f"the payment is {payment['state']}, so no refund is due", payment_id=payment_id)
         return payment
 
-    def _give_back(self, payment: Payment, gateway: PaymentGateway | None) -> None:
+    def _refund_at_provider(self, payment: Payment, gateway: PaymentGateway | None) -> None:
         try:
             charge = gateway.refund(rules.attempt_of(payment)) if gateway else None
         except Exception as error:
-            log.warning("the payment provider failed at the refund of %s: %r", payment["_id"], error)
-            raise _unrefunded(payment) from error
+            log.warning("the payment provider failed to refund %s: %r", payment["_id"], error)
+            raise _refund_unconfirmed(payment) from error
         if charge is None or charge.state != "refunded":
-            raise _unrefunded(payment)
+            raise _refund_unconfirmed(payment)
 
     @operation()
     def record_refund(self, payment: Payment) -> None:
-        """Put on record that a payment was given back, by us or at the provider: its order is cancelled and restocked.
+        """Record that a payment was refunded, by us or at the provider; cancel its order and restock the goods.
 
         Atomic: one run over payment, order and stock.
-        After a crash: it happened or it did not; in two-phase mode, what `recover-transactions` settles.
+        After a crash: the change is complete or did not happen; in two-phase mode `recover-transactions` settles it.
         Raises: `UnknownPayment`, `Busy`, `Unavailable`.
         """
 
@@ -317,19 +317,19 @@ class Orders:
 
     @operation()
     def delete(self, order_id: str) -> None:
-        """Forget an order: one that is cancelled, or that nobody paid for.
+        """Delete an order that is cancelled or unpaid.
 
         Raises: `UnknownOrder`, `OrderFixed`.
         """
         checks.identifier(order_id, "order")
-        free = {"$or": [{"status": "cancelled"}, {"status": "placed", "payment_id": None}]}
-        where = {"_id": order_id, **free, "txn_stub": None, "txn_lock": None}
+        deletable = {"$or": [{"status": "cancelled"}, {"status": "placed", "payment_id": None}]}
+        where = {"_id": order_id, **deletable, "txn_stub": None, "txn_lock": None}
         if not self._db["orders"].delete_one(where).deleted_count:
-            raise fixed(self.get(order_id))
+            raise order_fixed(self.get(order_id))
 
 
 def order_step(order: Order, change: Mapping[str, Any]) -> Step:
-    """Change the order, if it is still as it was read."""
+    """Return the step that changes the order if its status and version are still those that were read."""
     return Step(
         "orders",
         order["_id"],
@@ -339,6 +339,6 @@ def order_step(order: Order, change: Mapping[str, Any]) -> Step:
     )
 
 
-def _unrefunded(payment: Payment) -> PaymentUnsettled:
-    message = "the payment provider has not confirmed the refund; it will be asked again"
+def _refund_unconfirmed(payment: Payment) -> PaymentUnsettled:
+    message = "the payment provider has not confirmed the refund; a job will ask again"
     return PaymentUnsettled(message, outcome_unknown=True, payment_id=payment["_id"])

@@ -1,4 +1,4 @@
-"""What commerce asks of a payment provider, and a provider for tests."""
+"""The interface to payment providers, and a provider for tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ChargeState = Literal["open", "captured", "declined", "cancelled", "refunded"]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to charge, as we know it. `intent` is the provider's own id, once it was noted."""
+    """One attempt to charge. `intent` is the provider's id for the attempt, once it is known."""
 
     key: str
     amount: int
@@ -24,7 +24,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Charge:
-    """How an attempt stands at the provider. `open` is neither charged nor out of the question."""
+    """The state of an attempt at the provider. `open` means not charged, but a charge is still possible."""
 
     state: ChargeState
     intent: str | None = None
@@ -32,28 +32,31 @@ class Charge:
 
 
 class PaymentGateway(Protocol):
-    """A payment provider. Anything raised means that the outcome is unknown.
+    """A payment provider. Any exception means that the outcome is unknown.
 
-    Every call may be repeated: a key is charged at most once and refunded at most once, whoever asks how often.
+    Every call may be repeated: a key is charged at most once and refunded at most once, however often it is called.
     """
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
-        """Charge. `note` must get the provider's id before money can move; where it raises, nothing may be charged."""
+        """Charge the customer.
+
+        Call `note` with the provider's id before money can move. If `note` raises, nothing may be charged.
+        """
         ...
 
     def status(self, attempt: Attempt) -> Charge:
-        """How the attempt stands."""
+        """Return the state of the attempt."""
         ...
 
     def cancel(self, attempt: Attempt) -> Charge:
-        """Make a capture impossible from now on, and say how it stands: `captured` where it was too late.
+        """Make a capture impossible from now on; return the state, which is `captured` if this came too late.
 
-        This holds also for an attempt that the provider has not heard of yet.
+        This also holds for an attempt that the provider does not know yet.
         """
         ...
 
     def refund(self, attempt: Attempt) -> Charge:
-        """Give the money back."""
+        """Refund the whole amount."""
         ...
 
 
@@ -61,13 +64,13 @@ Behaviour = Literal["capture", "decline", "timeout", "capture-then-timeout"]
 
 
 class ProviderTimeout(Exception):
-    """The provider did not answer."""
+    """The provider did not respond."""
 
 
 class TestGateway:
-    """A provider that can be told to decline, to time out, or to capture and then not answer.
+    """A provider for tests. `behaviour` makes it capture, decline, time out, or capture and then time out.
 
-    It keeps its charges in the database, as a provider keeps its own: they outlive the process that asked.
+    Its charges are stored in the database, so that they survive the process, like those of a real provider.
     """
 
     __test__ = False  # not for pytest to collect
@@ -77,40 +80,43 @@ class TestGateway:
         self._charges = pinned(db)["test_charges"]
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
-        """Charge, or not, as told.
+        """Charge the customer, or fail, as `behaviour` says.
 
-        Atomic: the first state that a key gets stays; only a refund follows a capture.
+        Atomic: the first state of a key is final, except that a captured charge can be refunded.
         """
         note(f"test-{key}")
         behaviour = self.behaviour
         if behaviour == "timeout":
-            raise ProviderTimeout("no answer")
+            raise ProviderTimeout("no response")
         charge = self._settle(key, "declined" if behaviour == "decline" else "captured", amount=amount)
         if behaviour == "capture-then-timeout":
-            raise ProviderTimeout("no answer, though it was charged")
+            raise ProviderTimeout("charged, but no response")
         return charge
 
     def status(self, attempt: Attempt) -> Charge:
-        """How the attempt stands."""
+        """Return the state of the attempt."""
         found = self._charges.find_one({"_id": attempt.key})
         return _charge(found) if found else Charge("open")
 
     def cancel(self, attempt: Attempt) -> Charge:
-        """Keep a later capture out."""
+        """Make a later capture impossible."""
         return self._settle(attempt.key, "cancelled", amount=attempt.amount)
 
     def refund(self, attempt: Attempt) -> Charge:
-        """Give the money back, once."""
+        """Refund the charge, once."""
         self._charges.update_one({"_id": attempt.key, "state": "captured"}, {"$set": {"state": "refunded"}})
         return self.status(attempt)
 
     def _settle(self, key: str, state: ChargeState, *, amount: int) -> Charge:
-        """The state that the key got first. Of two upserts by `_id` alone that meet, the server repeats one itself."""
+        """Return the first state that the key got.
+
+        If two upserts by `_id` collide, the server retries one of them itself.
+        """
         first = {"$setOnInsert": {"state": state, "amount": amount}}
         found = self._charges.find_one_and_update({"_id": key}, first, upsert=True, return_document=True)
         return _charge(cast(Mapping[str, Any], found))
 
 
 def _charge(stored: Mapping[str, Any]) -> Charge:
-    reason = "the test gateway was told to decline" if stored["state"] == "declined" else ""
+    reason = "the test gateway is set to decline" if stored["state"] == "declined" else ""
     return Charge(stored["state"], f"test-{stored['_id']}", reason)

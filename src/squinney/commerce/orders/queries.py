@@ -1,4 +1,4 @@
-"""Every query of orders, named once."""
+"""Every query on orders, declared once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORDERS_BY_CUSTOMER = Query(
     example={"customer": "u"},
     sort=[("placed_at", -1), ("_id", -1)],
     routing="broadcast",
-    reason="an order's id is its cart's; a customer's orders live on all shards",
+    reason="orders are sharded by id, so a customer's orders are on all shards",
 )
 ORDERS = Query(
     "commerce.orders",

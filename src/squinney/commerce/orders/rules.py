@@ -1,33 +1,34 @@
-"""Decisions about orders, without a database."""
+"""Pure decisions about orders, and the transaction steps that restock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from squinney.commerce.carts.documents import Cart, Payment
 from squinney.commerce.carts.rules import movement_step, order_movement, stock_step
-from squinney.commerce.orders.documents import Order, OrderLine
+from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.payments import Attempt
 from squinney.transactions import Stale, Step
 
 
 def restock_steps(order: Order, at: datetime) -> list[Step]:
-    """What the order sold becomes available again."""
+    """Return the steps that make the sold units of an order available again."""
     steps = []
     for line in order["items"]:
         sku, qty = line["sku"], line["qty"]
-        steps.append(stock_step(sku, qty, "sold", "qty", lambda _: Stale("the stock says that less was sold")))
+        steps.append(stock_step(sku, qty, "sold", "qty", lambda _: Stale("the stock has fewer sold units")))
         steps.append(movement_step(order_movement(order["_id"], sku, "restocked", qty, at)))
     return steps
 
 
 def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
-    """The order that a captured payment makes."""
+    """Return the order of a captured payment."""
     order: Order = {
         "_id": cart["_id"],
-        "items": [order_line(line) for line in payment["items"]],
+        "items": [
+            {"sku": line["sku"], "title": line["title"], "price": line["price"], "qty": line["qty"]}
+            for line in payment["items"]
+        ],
         "total": payment["amount"],
         "currency": payment["currency"],
         "status": "placed",
@@ -41,10 +42,5 @@ def order_for(cart: Cart, payment: Payment, at: datetime) -> Order:
 
 
 def attempt_of(payment: Payment) -> Attempt:
-    """The attempt as a provider knows it."""
+    """Return the payment attempt in the form that providers take."""
     return Attempt(payment["_id"], payment["amount"], payment["currency"], payment.get("intent"))
-
-
-def order_line(line: Mapping[str, Any]) -> OrderLine:
-    """The part of a cart's line that an order keeps."""
-    return {"sku": line["sku"], "title": line["title"], "price": line["price"], "qty": line["qty"]}

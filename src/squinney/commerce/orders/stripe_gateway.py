@@ -1,10 +1,12 @@
 """Stripe as the payment provider: the extra `squinney[stripe]`.
 
-An attempt is one PaymentIntent, made with the attempt's key as idempotency key and confirmed in a second call. Making
-it charges nothing. So whoever has to settle an attempt whose answer was lost makes it again with the same key and gets
-the same intent, or a fresh one that nobody will ever confirm, and can cancel it either way: a capture that comes late
-then fails. The intent's id is noted before the confirmation. Where Stripe has forgotten the key (after a day or more)
-and no id was noted, nothing was confirmed and nothing can be: `note` refuses an attempt that was settled.
+An attempt is one PaymentIntent, created with the attempt's key as idempotency key and confirmed in a second call.
+Creating the intent charges nothing, and its id is noted before the confirmation.
+
+To settle an attempt whose response was lost, the gateway creates the intent again with the same key. It gets the same
+intent, or a new one that nobody will confirm, and cancels it; a late capture then fails. If Stripe has forgotten the
+key (after a day or more) and no id was noted, no intent was confirmed. None can be confirmed later either, because
+`note` raises for an attempt that is settled.
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ import stripe
 from squinney.commerce.orders.payments import Attempt, Charge, ChargeState
 from squinney.patterns.money import decimals
 
-# The statuses of a PaymentIntent that end an attempt. All others leave it open, also that of a card that was refused.
+# The final statuses of a PaymentIntent. With any other status, also that of a declined card, the attempt is open.
 STATES: dict[str, ChargeState] = {"succeeded": "captured", "canceled": "cancelled"}
-# Where Stripe counts in other units than ISO 4217, and so than we do: https://docs.stripe.com/currencies
+# Currencies whose minor units at Stripe differ from ISO 4217, which we use: https://docs.stripe.com/currencies
 DECIMALS = {"ISK": 2, "UGX": 2, "MGA": 0}
 
 
-class _NeverMade(Exception):
-    """Stripe does not take such a payment, say of too small an amount: there is no intent that could be confirmed."""
+class _NotCreated(Exception):
+    """Stripe refused to create the intent, for example because the amount is too small; nothing can be confirmed."""
 
 
 class StripeGateway:
-    """Charges by Stripe. `payment_method` says which of the customer's methods to charge, given the attempt's key."""
+    """Charges with Stripe. `payment_method` returns the payment method to charge for an attempt's key."""
 
     def __init__(
         self,
@@ -44,10 +46,10 @@ class StripeGateway:
         self._payment_method = payment_method
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
-        """Make the intent, note its id, confirm it."""
+        """Create the intent, note its id, and confirm it."""
         try:
-            intent = self._make(key, amount, currency)
-        except _NeverMade as refused:
+            intent = self._create(key, amount, currency)
+        except _NotCreated as refused:
             return Charge("declined", reason=str(refused))
         note(intent.id)
         params: Any = {"payment_method": self._payment_method(key)}
@@ -55,40 +57,40 @@ class StripeGateway:
             options: Any = {"idempotency_key": f"{key}:confirm"}
             confirmed = self._stripe.v1.payment_intents.confirm(intent.id, params, options)
         except stripe.CardError as error:
-            # Out of the question from now on: without this the refused intent could still be confirmed again.
+            # Cancel the declined intent, because it could still be confirmed again.
             charge = self.cancel(Attempt(key, amount, currency, intent.id))
             reason = str(error.user_message or "the card was declined")
             return Charge("declined", intent.id, reason) if charge.state == "cancelled" else charge
-        except stripe.InvalidRequestError:  # cancelled meanwhile, or confirmed already
+        except stripe.InvalidRequestError:  # the intent was cancelled in the meantime, or is confirmed already
             return self.status(Attempt(key, amount, currency, intent.id))
         return _charge(confirmed)
 
     def status(self, attempt: Attempt) -> Charge:
-        """How the intent stands."""
+        """Return the state of the intent."""
         try:
             intent_id = self._intent_id(attempt)
-        except _NeverMade as refused:
+        except _NotCreated as refused:
             return Charge("declined", reason=str(refused))
-        return self._retrieved(intent_id)
+        return self._retrieve(intent_id)
 
-    def _retrieved(self, intent_id: str) -> Charge:
-        """How the intent stands, with its charge: an intent has succeeded also when its money went back since."""
+    def _retrieve(self, intent_id: str) -> Charge:
+        # A refunded intent still has the status `succeeded`; only its charge shows the refund.
         params: Any = {"expand": ["latest_charge"]}
         return _charge(self._stripe.v1.payment_intents.retrieve(intent_id, params))
 
     def cancel(self, attempt: Attempt) -> Charge:
-        """Cancel the intent, made anew where none was noted."""
+        """Cancel the intent; create it first if no id was noted."""
         try:
             intent_id = self._intent_id(attempt)
-        except _NeverMade as refused:
+        except _NotCreated as refused:
             return Charge("declined", reason=str(refused))
         try:
             return _charge(self._stripe.v1.payment_intents.cancel(intent_id))
-        except stripe.InvalidRequestError:  # it has come to an end already
-            return self._retrieved(intent_id)
+        except stripe.InvalidRequestError:  # the intent is already captured or cancelled
+            return self._retrieve(intent_id)
 
     def refund(self, attempt: Attempt) -> Charge:
-        """Refund in full, once: the key makes a repeat harmless."""
+        """Refund the whole amount; the idempotency key makes repeats harmless."""
         intent_id = self._intent_id(attempt)
         params: Any = {"payment_intent": intent_id}
         options: Any = {"idempotency_key": f"{attempt.key}:refund"}
@@ -101,11 +103,11 @@ class StripeGateway:
         return Charge("refunded" if refund.status in ("succeeded", "pending") else "captured", intent_id)
 
     def _intent_id(self, attempt: Attempt) -> str:
-        return attempt.intent or self._make(attempt.key, attempt.amount, attempt.currency).id
+        return attempt.intent or self._create(attempt.key, attempt.amount, attempt.currency).id
 
-    def _make(self, key: str, amount: int, currency: str) -> Any:
+    def _create(self, key: str, amount: int, currency: str) -> Any:
         params: Any = {
-            "amount": stripes_amount(amount, currency),
+            "amount": _amount_at_stripe(amount, currency),
             "currency": currency.lower(),
             "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
             "metadata": {"attempt": key},
@@ -114,25 +116,25 @@ class StripeGateway:
         try:
             return self._stripe.v1.payment_intents.create(params, options)
         except stripe.InvalidRequestError as error:
-            raise _NeverMade(error.user_message or "Stripe refused the payment") from error
+            raise _NotCreated(error.user_message or "Stripe refused the payment") from error
 
 
-def stripes_amount(amount: int, currency: str) -> int:
-    """An amount of our minor units in those of Stripe: 500 krónur, which have no smaller coin, are 50000.
+def _amount_at_stripe(amount: int, currency: str) -> int:
+    """Convert our minor units to Stripe's: 500 krónur, which have no minor unit, are 50000 at Stripe.
 
-    Raises: `_NeverMade` where Stripe has no coin that small.
+    Raises: `_NotCreated` if the amount is not a whole number of Stripe's units.
     """
-    more = DECIMALS.get(currency, decimals(currency)) - decimals(currency)
-    if more >= 0:
-        return amount * int(10**more)
-    if amount % 10**-more:
-        raise _NeverMade(f"Stripe takes whole {currency} only")
-    return amount // int(10**-more)
+    more_digits = DECIMALS.get(currency, decimals(currency)) - decimals(currency)
+    if more_digits >= 0:
+        return amount * int(10**more_digits)
+    if amount % 10**-more_digits:
+        raise _NotCreated(f"Stripe charges only whole amounts of {currency}")
+    return amount // int(10**-more_digits)
 
 
 def _charge(intent: Any) -> Charge:
-    """`refunded` says that all of a charge went back; where only a part did, the rest is still captured."""
     state = STATES.get(intent.status, "open")
+    # `refunded` is true only for a full refund; after a partial refund the payment is still captured.
     if state == "captured" and getattr(getattr(intent, "latest_charge", None), "refunded", False):
         state = "refunded"
     return Charge(state, intent.id)

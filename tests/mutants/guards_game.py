@@ -5,18 +5,18 @@ from __future__ import annotations
 from tests.mutants.guard import guards_of
 
 TESTS = "tests/systems/game/test_world.py"
-MEMORY = "tests/systems/game/test_memory.py"
+CACHE = "tests/systems/game/test_cache.py"
 RACES = "tests/systems/game/test_races.py"
 API = "tests/api/test_game.py"
 _draft = guards_of("squinney.game.actions.draft", TESTS)
-_action = guards_of("squinney.game.actions.action", MEMORY)
+_action = guards_of("squinney.game.actions.action", CACHE)
 _walking = guards_of("squinney.game.actions.walking", TESTS)
 _carrying = guards_of("squinney.game.actions.carrying", TESTS)
 _transfer = guards_of("squinney.game.actions.transfer", TESTS)
 _using = guards_of("squinney.game.actions.using", TESTS)
 _trading = guards_of("squinney.game.actions.trading", TESTS)
 _rules = guards_of("squinney.game.rules", TESTS)
-_new_documents = guards_of("squinney.game.new_documents", MEMORY)
+_new_documents = guards_of("squinney.game.new_documents", CACHE)
 _names = guards_of("squinney.game.new_documents", TESTS)
 _building = guards_of("squinney.game.actions.building", TESTS)
 _room_copies = guards_of("squinney.game.room_copies", "tests/systems/game/test_rooms.py")
@@ -30,16 +30,16 @@ _words = guards_of("squinney.game.surface.words", "tests/cli/test_game.py")
 
 GUARDS = [
     _quick_check(
-        "bags in each other are not plainly right",
-        '_leads_out(item["holder"], around)\n',
+        "containers inside each other are not taken for correct",
+        '_is_not_in_itself(item["holder"], containers)\n',
         "True\n",
-        "test_damage_anywhere_is_found_as_by_a_look_at_each",
+        "test_the_quick_check_finds_the_same_damage_as_a_check_of_each_document",
     ),
     _quick_check(
-        "a bag's things are counted",
+        "a container's counts are checked",
         'and (item["count"], item["things"]) == (len(own), sum(rules.size_of(one) for one in own))',
         "",
-        "test_damage_anywhere_is_found_as_by_a_look_at_each",
+        "test_the_quick_check_finds_the_same_damage_as_a_check_of_each_document",
     ),
     _insert_rooms(
         "a name that is taken is told of",
@@ -48,177 +48,177 @@ GUARDS = [
         "test_a_name_that_is_taken_is_told_of_and_the_rest_is_made",
     ),
     _building(
-        "of two characters made at once one has the next number",
-        'born["_id"] = self._next_id(owner, most_owned)',
+        "concurrent calls create no more characters than an owner may have",
+        'created["_id"] = self._next_id(owner, most_owned)',
         "self._next_id(owner, most_owned)",
         f"{RACES}::test_nobody_gets_more_characters_than_they_may_have",
     ),
     _draft(
-        "a thing that has changed since is planned anew",
+        "a plan is stale if a thing has changed since it was read",
         'guard = {"version": before["version"], "holder": before["holder"]}',
         "guard = {}",
-        f"{MEMORY}::test_a_thing_that_another_process_took_is_gone",
+        f"{CACHE}::test_a_thing_that_another_process_took_is_gone",
     ),
     _draft(
-        "a character who has changed since is planned anew",
+        "a plan is stale if a character has changed since it was read",
         'guard={"version": before["version"]},\n            give=update',
         "guard={},\n            give=update",
-        f"{MEMORY}::test_a_purse_that_another_process_emptied_is_empty",
+        f"{CACHE}::test_a_purse_that_another_process_emptied_is_empty",
     ),
     _action(
-        "a refusal by what is remembered is decided again",
-        "            if not records.has_trusted:\n                raise\n",
+        "an error while planning from the cache does not refuse the action",
+        "            if not records.has_used_cache:\n                raise\n",
         "            raise\n",
-        "test_a_refusal_is_decided_by_what_is_read",
+        "test_a_refusal_is_decided_by_the_database",
     ),
     _action(
-        "a plan that was stale is made of what is read",
-        "trusting=not drafts)",
-        "trusting=True)",
+        "after a stale plan the action is planned from the database",
+        "use_cache=not drafts)",
+        "use_cache=True)",
         "test_a_purse_that_another_process_emptied_is_empty",
     ),
     _new_documents(
-        "a thing made anew under an old id has another version",
+        "a new thing with the id of a deleted one has another version",
         "random.randrange(1, 2**31)",
         "1",
-        "test_a_thing_made_anew_under_an_old_id_is_another_one",
+        "test_a_new_thing_with_a_reused_id_is_not_taken_for_the_old_one",
     ),
     _walking(
-        "the exit is still there when one goes",
+        "a move is refused if the exit has changed since it was read",
         'draft.room(here["_id"]).guard = {f"exits.{direction}": target}',
         "pass",
-        f"{MEMORY}::test_a_remembered_room_does_not_decide_where_one_gets",
+        f"{CACHE}::test_a_cached_room_does_not_decide_where_an_exit_leads",
     ),
     _walking(
-        "who goes leaves the old room",
-        'draft.room(here["_id"]).unlist_person(who)',
+        "a character who moves is removed from the old room",
+        'draft.room(here["_id"]).unlist_person(actor)',
         "pass",
         "test_one_moves_to_another_room_and_is_in_no_other",
     ),
     _carrying(
-        "one picks up only what lies here",
+        "a character picks up only things in the same room",
         'if thing["holder"] != {"kind": "location", "id": here}:',
         "if False:",
         f"{RACES}::test_of_fifty_grabbers_one_has_it",
     ),
     _transfer(
-        "a container goes neither into itself nor into what it holds",
+        "a container is not put into itself or into its contents",
         'if self._item["_id"] in {one["_id"] for one in chain}:',
         "if False:",
         "test_a_container_goes_neither_into_itself_nor_into_what_it_holds",
     ),
     _transfer(
-        "a bag holds no more than its capacity",
+        "a container holds no more than its capacity",
         'if sign > 0 and container["load"] > container.get("capacity", 0):',
         "if False:",
         "test_bags_have_limits",
     ),
     _transfer(
-        "bags nest to a limit",
-        "if len(chain) + height_of(self._entry) > DEEPEST:",
+        "containers are nested no deeper than the limit",
+        "if len(chain) + container_levels(self._entry) > DEEPEST:",
         "if False:",
         "test_bags_have_limits",
     ),
     _transfer(
-        "a stack loses what is taken from it",
+        "a stack is reduced by what is taken from it",
         'self._item["qty"] -= self._qty\n        kept',
         "kept",
         "test_stacks_split_and_merge_and_keep_their_number",
     ),
     _rules(
-        "nobody carries more than their strength allows",
+        "a character carries no more than the strength allows",
         'if limit is not None and after["load"] > max(limit, before["load"]):',
         "if False:",
         "test_nobody_carries_more_than_their_strength_allows",
     ),
     _rules(
-        "what is worn stays where it is",
+        "a thing in use cannot be dropped or given away",
         'if item["_id"] in in_use(character):',
         "if False:",
         "test_armor_and_weapons_come_described",
     ),
     _rules(
-        "one gives only what one carries",
+        "a character gives, drops and uses only carried things",
         'if item["holder"] != {"kind": "character", "id": character["_id"]}:',
         "if False:",
         "test_nobody_uses_what_another_one_carries",
     ),
     _rules(
-        "one gives only to somebody in the same room",
+        "a character gives and trades only with characters in the same room",
         'if character["location"]["id"] != other["location"]["id"]:',
         "if False:",
         "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
     ),
     _using(
-        "a potion is drunk once",
-        "draft.remove(thing)",
+        "a potion can be drunk only once",
+        "draft.delete_item(thing)",
         "pass",
         "test_a_potion_heals_once",
     ),
     _trading(
-        "nobody spends what they do not have",
+        "a buyer cannot pay more gold than there is",
         'if payer["gold"] < price:',
         "if False:",
         "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
     ),
     _trading(
-        "what one pays the other gets",
+        "the seller gets the gold that the buyer pays",
         'payee["gold"] += price',
         "pass",
         "test_gold_and_goods_change_hands_together",
     ),
     _trading(
-        "one buys only from somebody who keeps a shop",
+        "only shopkeepers sell",
         'if keeper["kind"] != "shopkeeper":',
         "if False:",
         "test_a_trade_that_cannot_be_is_refused_and_changes_nothing",
     ),
     _building(
-        "a name is taken once",
+        "a name belongs to one character",
         "            Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken),\n",
         "",
         "test_names_are_taken_once",
     ),
     _rules(
-        "a player does so much a minute",
+        "a player's acts per minute are limited",
         'if pace["count"] + acts > most:',
         "if False:",
         "test_a_player_does_so_much_a_minute_in_whatever_process",
     ),
     _room_copies(
-        "who has a newer copy of the room keeps it",
+        "a newer copy of the room is not overwritten",
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)',
         'queries.OUTDATED_COPIES(location_id=room["_id"], version=10**9)',
         "test_an_old_room_does_not_replace_a_newer_copy",
     ),
     _room_copies(
-        "rooms that wait for their refresh get it before the place is saved",
-        "follow(self._see, stop=self._stop, settle=self._refresh)",
-        "follow(self._see, stop=self._stop)",
-        "test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved",
+        "changed rooms are refreshed before the stream position is saved",
+        "follow(self._note, stop=self._stop, settle=self._refresh)",
+        "follow(self._note, stop=self._stop)",
+        "test_changed_rooms_are_refreshed_before_the_stream_position_is_saved",
     ),
     _room_copies(
-        "a refresh that failed is made again",
+        "a refresh that failed is tried again",
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))\n"
         "            self._changed.difference_update(some)",
         "            self._changed.difference_update(some)\n"
         "            refresh_all_copies(self._db, cast(Iterable[Location], rooms))",
-        "test_a_refresh_that_failed_is_made_with_the_next",
+        "test_a_refresh_that_failed_is_tried_again",
     ),
     _names(
-        "a name can be seen",
+        "a name has only printable characters",
         "if not name.isprintable():",
         "if False:",
-        "test_nobody_passes_for_another_by_a_letter_that_cannot_be_seen",
+        "test_a_name_with_invisible_characters_is_refused",
     ),
     _yaml_and_json(
-        "a file says no more things than memory holds",
+        "a file cannot declare more things than the limit",
         "if len(plan.things) > MOST_THINGS:",
         "if False:",
         "test_a_few_lines_that_say_thousands_of_things_are_refused",
     ),
     _audit(
-        "a read that took too long makes no document unreadable",
+        "a slow server is not reported as a malformed document",
         "        raise_if_away(error)\n",
         "",
         "test_a_server_that_is_too_slow_makes_no_document_unreadable",

@@ -1,4 +1,4 @@
-"""A small world to play in on the first start."""
+"""The demo world, The Drowned Lamp."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ START = "jetty"
 
 
 def demo(db: Db) -> None:
-    """Make the world of The Drowned Lamp; a second call adds what is missing.
+    """Load the world of The Drowned Lamp; a second call adds the rooms that are missing.
 
-    Atomic: each room with all that is in it.
-    After a crash: the next call goes on.
+    Atomic: each room with everything in it.
+    After a crash: the next call adds the missing rooms.
     """
     World(db).load_world(FILE)

@@ -1,7 +1,7 @@
-"""The world's shapes, limits and collections.
+"""The world's document types, limits and collections.
 
-A thing is one document, and its `holder` says where it is. What rooms, characters and containers list are copies, which
-change in the same run as the holder.
+A thing is one document, and its `holder` is the record of where it is. Rooms, characters and containers have lists and
+counts of their things; these are copies, which change in the same run as the holder.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from squinney.mongo.schema import Collection, Index
 CHARACTERS, ITEMS, LOCATIONS = "game.characters", "game.items", "game.locations"
 NAMES, EVENTS = "game.names", "game.events"
 
-# What a room lists; the rest is only counted there, and paged through by `people` and `things`.
+# Entries in a room's list of people and in its list of things. `people` and `things` page through the others.
 MOST_LISTED = 50
-MOST_CARRIED = 200  # by one character, with all that is in their bags
+MOST_CARRIED = 200  # by one character, including everything inside containers
 MOST_IN_CONTAINER = 50
-DEEPEST = 3  # bags in bags
-MOST_SEEN = 500  # rooms that a character remembers
+DEEPEST = 3  # levels of containers inside containers
+MOST_SEEN = 500  # rooms on a character's map
 MOST_EXITS = 20
 MOST_GOLD = 10**12
 MOST_QTY = 10**6
@@ -28,7 +28,7 @@ MOST_INTRINSIC = 25
 MOST_VITAL = 10_000
 WEIGHT_PER_STRENGTH = 15
 EVENT_DAYS = 2
-WORDS_COUNT = 5  # acts that what is said counts for: everybody there has to read it
+ACTS_PER_SAY = 5  # saying something costs more than other acts: everybody in the room has to read it
 
 HolderKind = Literal["character", "location", "item", "void"]
 REGIONS = ("head", "hands", "feet", "body")
@@ -37,14 +37,14 @@ INTRINSICS = ("strength", "dexterity", "intelligence", "charisma")
 
 
 class Holder(TypedDict):
-    """Where a thing is: with a character, in a room, in another thing, or nowhere in the world."""
+    """Where a thing is: with a character, in a room, in a container, or in the void, outside the world."""
 
     kind: HolderKind
     id: str | None
 
 
 class Entry(TypedDict):
-    """A thing as its holder lists it; `weight` is that of all pieces with what is in them."""
+    """The entry by which a holder lists a thing; `weight` is the weight of all pieces with their contents."""
 
     id: str
     name: str
@@ -61,8 +61,8 @@ class Entry(TypedDict):
 
 
 class Item(TypedDict):
-    """A thing, or a stack of `qty` that are alike. `load`, `count` and `things` are of what a container holds: its
-    weight, how many lie directly in it, and how many at any depth."""
+    """A thing, or a stack of `qty` equal things. A container has the totals of its contents: `load` (weight), `count`
+    (things directly inside) and `things` (things at any depth)."""
 
     _id: str
     kind: str
@@ -88,7 +88,7 @@ class Item(TypedDict):
 
 
 class Person(TypedDict):
-    """A character as a room lists them."""
+    """The entry by which a room lists a character."""
 
     id: str
     name: str
@@ -112,7 +112,7 @@ class Location(TypedDict):
 
 
 class Character(TypedDict):
-    """A character: all that a screen shows of them, with a copy of the room they are in."""
+    """A character: everything that a client shows, including a copy of the room."""
 
     _id: str
     kind: str
@@ -138,7 +138,7 @@ class Character(TypedDict):
 
 
 class Event(TypedDict):
-    """What happened in a room; what every action returns."""
+    """Something that happened in a room; every action returns one."""
 
     _id: str
     kind: str
@@ -162,9 +162,9 @@ COLLECTIONS = [
     Collection(
         CHARACTERS,
         indexes=[
-            Index([("location.id", 1), ("_id", 1)], why="who is in a room"),
+            Index([("location.id", 1), ("_id", 1)], why="the characters in a room"),
             Index([("owner", 1), ("_id", 1)], why="owned_by(owner)"),
-            Index([("wanders", 1), ("_id", 1)], partial={"wanders": True}, why="monsters that walk by themselves"),
+            Index([("wanders", 1), ("_id", 1)], partial={"wanders": True}, why="monsters that the job moves"),
         ],
         shard_key={"_id": "hashed"},
         validator={
@@ -176,7 +176,7 @@ COLLECTIONS = [
     ),
     Collection(
         ITEMS,
-        indexes=[Index([("holder.id", 1), ("holder.kind", 1), ("_id", 1)], why="what somebody or something holds")],
+        indexes=[Index([("holder.id", 1), ("holder.kind", 1), ("_id", 1)], why="the things of a holder")],
         shard_key={"_id": "hashed"},
         validator={
             "$jsonSchema": {
@@ -187,7 +187,7 @@ COLLECTIONS = [
     ),
     Collection(
         LOCATIONS,
-        indexes=[Index([("is_start", 1), ("_id", 1)], partial={"is_start": True}, why="where new characters begin")],
+        indexes=[Index([("is_start", 1), ("_id", 1)], partial={"is_start": True}, why="start(), for new characters")],
         shard_key={"_id": "hashed"},
         validator={
             "$jsonSchema": {
@@ -201,7 +201,7 @@ COLLECTIONS = [
         EVENTS,
         indexes=[
             Index([("location_id", 1), ("at", -1), ("_id", -1)], why="recent(location), newest first"),
-            Index([("at", 1)], expire_after_seconds=EVENT_DAYS * 86_400, why="events are news, not a record"),
+            Index([("at", 1)], expire_after_seconds=EVENT_DAYS * 86_400, why="events are needed for two days only"),
         ],
         shard_key={"_id": "hashed"},
     ),

@@ -1,18 +1,18 @@
-"""What the world refuses."""
+"""The errors that the world raises."""
 
 from squinney.errors import Conflict, LimitReached, NotFound, TooManyRequests
 
 
 class UnknownCharacter(NotFound):
-    """There is no such character."""
+    """No character has that id or name."""
 
 
 class UnknownThing(NotFound):
-    """There is no such thing."""
+    """No thing has that id."""
 
 
 class UnknownLocation(NotFound):
-    """There is no such room."""
+    """No room has that id."""
 
 
 class NameTaken(Conflict):
@@ -20,40 +20,40 @@ class NameTaken(Conflict):
 
 
 class NoExit(Conflict):
-    """No way leads there."""
+    """The room has no exit in that direction, or the exit leads to no room."""
 
 
 class OutOfReach(Conflict):
-    """It is not where this character could reach it."""
+    """The thing or character is not where the acting character can reach it."""
 
 
 class InUse(Conflict):
-    """It is worn or wielded; take it off first."""
+    """The thing is worn or wielded and must be taken off first, or that body region or hand is occupied."""
 
 
 class NotMadeForThat(Conflict):
-    """It cannot be used like that."""
+    """The thing is of a kind that cannot be used like that."""
 
 
 class IntoItself(Conflict):
-    """A thing cannot be put into itself, nor into what it holds."""
+    """A container cannot be put into itself or into its own contents."""
 
 
 class NotForSale(Conflict):
-    """Nobody trades in that here."""
+    """The character is not a shopkeeper, or does not sell that thing."""
 
 
 class NotEnoughGold(Conflict):
-    """There is not enough gold."""
+    """The buyer has less gold than the price."""
 
 
 class TooHeavy(LimitReached):
-    """It is more than they can carry, or it can hold."""
+    """The weight is more than the character can carry or the container can hold."""
 
 
 class NoSpace(LimitReached):
-    """There are too many things already, or they are nested too deep."""
+    """The character or container holds too many things already, or containers would be nested too deep."""
 
 
 class TooFast(TooManyRequests):
-    """A player does too much within a minute."""
+    """The player has reached the limit of acts per minute."""

@@ -1,4 +1,4 @@
-"""What happens by itself: monsters walk about."""
+"""The job that moves monsters."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ MOST_AT_ONCE = 20
 
 
 def wander(db: Db) -> dict[str, int]:
-    """Let some monsters, beginning with another one each time, go through an exit of the room they are in.
+    """Move up to 20 monsters through a random exit of the room they are in.
 
-    Atomic: each step by itself.
-    After a crash: some have walked and some have not.
+    Atomic: each move.
+    After a crash: some monsters have moved and some have not.
     """
     db = pinned(db)
     world = World(db)
     moved = 0
-    for monster in _some(db):
+    for monster in _random_monsters(db):
         exits = world.location(monster["location"]["id"])["exits"]
         try:
             world.move(monster["_id"], random.choice(sorted(exits)))
-        except (Conflict, IndexError):  # no exit, or none that leads anywhere
+        except (Conflict, IndexError):  # the room has no exit, or the chosen one leads to no room
             continue
         moved += 1
     return {"moved": moved}
 
 
-def _some(db: Db) -> list[Document]:
-    """Beginning at random among all of them, so that in a large world each gets its turn."""
+def _random_monsters(db: Db) -> list[Document]:
+    """Return a run of monsters from a random start, so that in a large world each monster gets its turn."""
     count = db[queries.WANDERERS.collection].count_documents(queries.WANDERERS())
     first = random.randrange(max(1, count - MOST_AT_ONCE + 1))
     found = queries.WANDERERS.find(db, limit=MOST_AT_ONCE, projection={"_id": 1}).skip(first)

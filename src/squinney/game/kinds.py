@@ -1,4 +1,4 @@
-"""The kinds of characters and things, as typed documents that know their older versions."""
+"""The kinds of characters and things, as typed documents with upgrades from older schema versions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration
 from squinney.patterns.polymorphic import Document, Part, Types, upgrades
 
-PLAIN_INTRINSIC = 10
+DEFAULT_INTRINSIC = 10
 
 
 class Intrinsics(Part):
-    """What a character is born with."""
+    """A character's attributes."""
 
-    strength: int = PLAIN_INTRINSIC
-    dexterity: int = PLAIN_INTRINSIC
-    intelligence: int = PLAIN_INTRINSIC
-    charisma: int = PLAIN_INTRINSIC
+    strength: int = DEFAULT_INTRINSIC
+    dexterity: int = DEFAULT_INTRINSIC
+    intelligence: int = DEFAULT_INTRINSIC
+    charisma: int = DEFAULT_INTRINSIC
 
 
 class Sheet(Part):
-    """A character's values."""
+    """A character's class, health, mana and intrinsics."""
 
     class_: str = Field("wanderer", alias="class")
     health: int = 20
@@ -35,9 +35,9 @@ class Sheet(Part):
 
 
 class AnyCharacter(Document):
-    """Whoever is in the world.
+    """The base of all characters.
 
-    Version 1 had no limits of health and mana, and no charisma.
+    Version 1 had no `max_health`, no `max_mana` and no `charisma`.
     """
 
     type: str = Field(alias="kind")
@@ -48,38 +48,38 @@ class AnyCharacter(Document):
 
 
 class Player(AnyCharacter):
-    """Somebody plays them."""
+    """A character that a person plays."""
 
     type: Literal["player"] = Field("player", alias="kind")
 
 
 class Shopkeeper(AnyCharacter):
-    """Buys and sells at these percentages of a thing's price."""
+    """A character that buys and sells at percentages of a thing's price."""
 
     type: Literal["shopkeeper"] = Field("shopkeeper", alias="kind")
     shop: dict[str, int] = {"sells_at": 100, "buys_at": 50}
 
 
 class Monster(AnyCharacter):
-    """Walks by itself, or stays."""
+    """A character that nobody plays; with `wanders` a job moves it."""
 
     type: Literal["monster"] = Field("monster", alias="kind")
     wanders: bool = False
 
 
 @upgrades(AnyCharacter, 1)
-def limits_and_charisma(stored: dict[str, Any]) -> dict[str, Any]:
-    """Nobody loses anything: the limit is what they have, or the plain one where that is more."""
+def add_limits_and_charisma(stored: dict[str, Any]) -> dict[str, Any]:
+    """Upgrade a character of version 1. A limit is the current value or the default, whichever is larger."""
     sheet = stored.setdefault("character", {})
-    for name, plain in (("health", 20), ("mana", 10)):
-        sheet.setdefault(name, plain)
-        sheet.setdefault(f"max_{name}", max(plain, sheet[name]))
-    sheet.setdefault("intrinsics", {}).setdefault("charisma", PLAIN_INTRINSIC)
+    for name, default in (("health", 20), ("mana", 10)):
+        sheet.setdefault(name, default)
+        sheet.setdefault(f"max_{name}", max(default, sheet[name]))
+    sheet.setdefault("intrinsics", {}).setdefault("charisma", DEFAULT_INTRINSIC)
     return stored
 
 
 class AnyThing(Document):
-    """Whatever can be picked up."""
+    """The base of all things."""
 
     type: str = Field(alias="kind")
     name: str
@@ -90,27 +90,27 @@ class AnyThing(Document):
 
 
 class Thing(AnyThing):
-    """Good for nothing in particular."""
+    """A thing without a special use."""
 
     type: Literal["thing"] = Field("thing", alias="kind")
 
 
 class Weapon(AnyThing):
-    """To be wielded with one hand or two."""
+    """A thing to wield with one hand or two."""
 
     type: Literal["weapon"] = Field("weapon", alias="kind")
     hands: int = 1
 
 
 class Armor(AnyThing):
-    """To be worn."""
+    """A thing to wear."""
 
     type: Literal["armor"] = Field("armor", alias="kind")
     region: Literal["head", "hands", "feet", "body"] = "body"
 
 
 class Potion(AnyThing):
-    """To be drunk, once."""
+    """A thing to drink; it is used up."""
 
     type: Literal["potion"] = Field("potion", alias="kind")
     heals: int = 0
@@ -118,9 +118,9 @@ class Potion(AnyThing):
 
 
 class Container(AnyThing):
-    """Holds other things.
+    """A thing that holds other things.
 
-    Version 1 did not count what lies deeper than directly in it.
+    Version 1 had no `things`, the count of its contents at any depth.
     """
 
     type: Literal["container"] = Field("container", alias="kind")
@@ -132,8 +132,8 @@ class Container(AnyThing):
 
 
 @upgrades(Container, 1)
-def count_things(stored: dict[str, Any]) -> dict[str, Any]:
-    """What was counted lay directly in it, for bags were not put into bags."""
+def add_things(stored: dict[str, Any]) -> dict[str, Any]:
+    """Upgrade a container of version 1. In version 1 containers held no containers, so `things` equals `count`."""
     stored.setdefault("things", stored.get("count", 0))
     return stored
 
@@ -143,5 +143,5 @@ ITEM_TYPES = Types(AnyThing, Thing, Weapon, Armor, Potion, Container)
 
 
 def migrations(db: Db) -> list[Migration]:
-    """What `squinney migrate` brings up to date in the background."""
+    """Return the migrations that `squinney migrate` runs in the background."""
     return [Migration(db[CHARACTERS], CHARACTER_TYPES), Migration(db[ITEMS], ITEM_TYPES)]

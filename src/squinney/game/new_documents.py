@@ -1,4 +1,4 @@
-"""New rooms, things and characters, checked."""
+"""Build the documents of new rooms, things and characters from checked input."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from squinney.game.documents import (
     REGIONS,
     Location,
 )
-from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES, PLAIN_INTRINSIC
+from squinney.game.kinds import CHARACTER_TYPES, DEFAULT_INTRINSIC, ITEM_TYPES
 from squinney.patterns.ids import new_id
 from squinney.patterns.polymorphic import newest_version
 
-STACKED = ("thing", "potion")
-NUMBERS = {"heals": MOST_VITAL, "mana": MOST_VITAL, "capacity": MOST_WEIGHT}
-# Which kinds have which fields of their own, and what these are where nobody says.
-OWN: dict[str, dict[str, Any]] = {
+STACKABLE = ("thing", "potion")
+LARGEST = {"heals": MOST_VITAL, "mana": MOST_VITAL, "capacity": MOST_WEIGHT}
+# The further fields of each kind of thing, with their defaults.
+KIND_FIELDS: dict[str, dict[str, Any]] = {
     "thing": {},
     "weapon": {"hands": 1},
     "armor": {"region": "body"},
@@ -36,16 +36,14 @@ OWN: dict[str, dict[str, Any]] = {
     "container": {"capacity": 100},
 }
 VITALS = {"health": 20, "mana": 10}
-SHOP = {"sells_at": 100, "buys_at": 50}
-
-
-PLAIN = {"qty": 1, "weight": 1, "price": 0, "bonus": 0, "description": ""}
+SHOP_PERCENT = {"sells_at": 100, "buys_at": 50}
+DEFAULTS = {"qty": 1, "weight": 1, "price": 0, "bonus": 0, "description": ""}
 
 
 def location_document(
     location_id: str | None, *, description: str, name: str = "", exits: Mapping[str, str] | None = None
 ) -> Location:
-    """A new room, with nothing in it.
+    """Return a new, empty room.
 
     Raises: `Invalid`.
     """
@@ -65,9 +63,9 @@ def location_document(
 
 def checked_exits(exits: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(exits, Mapping):
-        raise Invalid("exits must be a mapping of directions to rooms", field="exits")
+        raise Invalid("exits must be a mapping of directions to room ids", field="exits")
     if len(exits) > MOST_EXITS:
-        raise Invalid(f"a room has at most {MOST_EXITS} exits", field="exits", limit=MOST_EXITS)
+        raise Invalid(f"exits must have at most {MOST_EXITS} entries", field="exits", limit=MOST_EXITS)
     return {
         checks.field_name(direction, "exits", most=20): checks.identifier(target, "exits")
         for direction, target in exits.items()
@@ -75,13 +73,13 @@ def checked_exits(exits: Mapping[str, str]) -> dict[str, str]:
 
 
 def item_document(item_id: str | None, kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A new thing, which is nowhere yet. What `given` lacks is plain.
+    """Return a new thing in the void. Fields that are not `given` get their defaults.
 
     Raises: `Invalid`.
     """
-    given = {**PLAIN, **given}
-    if kind not in OWN:
-        raise Invalid(f"kind must be one of {', '.join(OWN)}", field="kind")
+    given = {**DEFAULTS, **given}
+    if kind not in KIND_FIELDS:
+        raise Invalid(f"kind must be one of {', '.join(KIND_FIELDS)}", field="kind")
     item: dict[str, Any] = {
         "_id": checks.identifier(item_id, "id") if item_id is not None else new_id(),
         "kind": kind,
@@ -91,37 +89,38 @@ def item_document(item_id: str | None, kind: str, given: dict[str, Any]) -> dict
         "bonus": checks.integer(given.pop("bonus"), "bonus", least=-1_000, most=1_000),
         "weight": checks.integer(given.pop("weight"), "weight", least=0, most=MOST_WEIGHT),
         "price": checks.integer(given.pop("price"), "price", least=0, most=10**9),
-        "qty": checks.integer(given.pop("qty"), "qty", least=1, most=MOST_QTY if kind in STACKED else 1),
+        "qty": checks.integer(given.pop("qty"), "qty", least=1, most=MOST_QTY if kind in STACKABLE else 1),
         "holder": rules.holder("void", None),
-        # Another one than that of a thing which had the id before: who remembers that one must not take this for it.
+        # Random: another process may have cached a deleted thing with the same id, and must not mistake this for it.
         "version": random.randrange(1, 2**31),
         "txns": [],
     }
-    if unknown := set(given) - set(OWN[kind]):
-        raise Invalid(f"a {kind} has no {min(unknown)}", field=min(unknown))
-    item.update({name: _checked_own(name, given.get(name, plain)) for name, plain in OWN[kind].items()})
+    if unknown := set(given) - set(KIND_FIELDS[kind]):
+        raise Invalid(f"{min(unknown)} is not a field of a {kind}", field=min(unknown))
+    fields = KIND_FIELDS[kind].items()
+    item.update({name: _checked_kind_field(name, given.get(name, default)) for name, default in fields})
     if kind == "container":
         item.update(load=0, count=0, things=0)
-    if kind in STACKED:
+    if kind in STACKABLE:
         item["stack"] = rules.stack_of(item)
     return item
 
 
-def _checked_own(name: str, value: Any) -> Any:
+def _checked_kind_field(name: str, value: Any) -> Any:
     if name == "region":
         if value not in REGIONS:
             raise Invalid(f"region must be one of {', '.join(REGIONS)}", field="region")
         return value
     if name == "hands":
         return checks.integer(value, "hands", least=1, most=2)
-    return checks.integer(value, name, least=0, most=NUMBERS[name])
+    return checks.integer(value, name, least=0, most=LARGEST[name])
 
 
 def _checked_name(name: str) -> str:
-    """All of it can be seen: by a letter that cannot, one would pass for another, or steer a terminal."""
+    """Refuse invisible characters: with them a name could imitate another name, or control a terminal."""
     checks.text(name, "name", least=1, most=60, pattern=r"\S(.*\S)?", like="without spaces around it")
     if not name.isprintable():
-        raise Invalid("name must have no letters that cannot be seen", field="name")
+        raise Invalid("name must contain only printable characters", field="name")
     return name
 
 
@@ -140,14 +139,14 @@ def character_document(
     shop: Mapping[str, int] | None = None,
     at: datetime,
 ) -> dict[str, Any]:
-    """A new character, who is nowhere yet.
+    """Return a new character without a `location`.
 
     Raises: `Invalid`.
     """
     if kind not in CHARACTER_TYPES.models:
         raise Invalid(f"kind must be one of {', '.join(CHARACTER_TYPES.models)}", field="kind")
     sheet = _checked_sheet(character_class, {"health": health, "mana": mana}, intrinsics or {})
-    made: dict[str, Any] = {
+    character: dict[str, Any] = {
         "_id": checks.identifier(id, "id") if id is not None else new_id(),
         "kind": kind,
         "schema_version": newest_version(CHARACTER_TYPES.models[kind]),
@@ -167,29 +166,29 @@ def character_document(
         "created_at": at,
     }
     if kind == "shopkeeper":
-        made["shop"] = {part: _percent(shop or {}, part) for part in SHOP}
+        character["shop"] = {name: _checked_percent(shop or {}, name) for name in SHOP_PERCENT}
     if kind == "monster" and wanders:
-        made["wanders"] = True
-    return made
+        character["wanders"] = True
+    return character
 
 
 def _checked_sheet(
     character_class: str, vitals: Mapping[str, int | None], intrinsics: Mapping[str, int]
 ) -> dict[str, Any]:
     sheet: dict[str, Any] = {"class": checks.text(character_class, "character_class", least=1, most=40)}
-    for name, plain in VITALS.items():
-        value = vitals[name] if vitals[name] is not None else plain
+    for name, default in VITALS.items():
+        value = vitals[name] if vitals[name] is not None else default
         sheet[name] = sheet[f"max_{name}"] = checks.integer(value, name, least=1, most=MOST_VITAL)
     checked = checked_intrinsics(intrinsics, least=1, most=MOST_INTRINSIC)
-    return {**sheet, "intrinsics": {**dict.fromkeys(INTRINSICS, PLAIN_INTRINSIC), **checked}}
+    return {**sheet, "intrinsics": {**dict.fromkeys(INTRINSICS, DEFAULT_INTRINSIC), **checked}}
 
 
 def checked_intrinsics(given: Mapping[str, int], *, least: int, most: int) -> dict[str, int]:
     """Raises: `Invalid`."""
     if unknown := set(given) - set(INTRINSICS):
-        raise Invalid(f"intrinsics are {', '.join(INTRINSICS)}, not {min(unknown)}", field="intrinsics")
+        raise Invalid(f"intrinsics must be among {', '.join(INTRINSICS)}, not {min(unknown)}", field="intrinsics")
     return {name: checks.integer(value, name, least=least, most=most) for name, value in given.items()}
 
 
-def _percent(shop: Mapping[str, int], part: str) -> int:
-    return checks.integer(shop.get(part, SHOP[part]), part, least=0, most=10_000)
+def _checked_percent(shop: Mapping[str, int], name: str) -> int:
+    return checks.integer(shop.get(name, SHOP_PERCENT[name]), name, least=0, most=10_000)

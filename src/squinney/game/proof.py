@@ -1,4 +1,4 @@
-"""The world's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""The world's part of `squinney prove`: what workers do until they are killed, and what must be true afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from squinney.transactions import Mode, Transactions
 ROOMS = 20
 PEOPLE = 200
 KEEPERS = 5
-THINGS = 5  # of each kind, in each room
+THINGS = 5  # of each kind in each room
 GOLD = 500
 REFUSED = (Conflict, Invalid, LimitReached, NotFound)
 Act = Callable[..., object]  # takes the idempotency key
@@ -32,7 +32,7 @@ Choice = Callable[[World, random.Random, str], Act]
 
 
 def prepare(db: Db) -> None:
-    """Rooms in a ring with short cuts, people, shops, and things that lie about."""
+    """Create a ring of rooms with short cuts, characters, shopkeepers and things."""
     plan = Blueprint(name="proof", start="room 0")
     for number in range(ROOMS):
         ways = {"e": (number + 1) % ROOMS, "w": (number - 1) % ROOMS, "n": (number * 7 + 3) % ROOMS}
@@ -66,7 +66,7 @@ def _all_pieces(db: Db) -> int:
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Act at random, sometimes twice with the same key, for ever; what was acknowledged is on record."""
+    """Run random actions for ever, some of them twice with the same key, and record what was acknowledged."""
     world = World(db, transactions=Proof.transactions(db, mode))
     chance = random.Random(seed)
     while True:
@@ -81,7 +81,7 @@ def work(db: Db, mode: Mode, seed: int) -> None:
 
 
 def try_once(act: Act, key: str) -> bool:
-    """Whether it was done; a refusal is an answer too."""
+    """Return True if the action succeeded; a refusal counts as a valid outcome."""
     try:
         act(key=key)
     except (*REFUSED, Unavailable):
@@ -89,11 +89,11 @@ def try_once(act: Act, key: str) -> bool:
     return True
 
 
-# ---- what they do: each asks for something that may well be refused ----
+# ---- random actions, many of which are refused ----
 
 
 def _pick(chance: random.Random, found: Any) -> Any:
-    """Any of them; an unknown id where there is none, which is refused."""
+    """Return a random entry, or an unknown id, which is refused, if there is none."""
     return chance.choice(found) if found else {"id": "nothing", "qty": 1}
 
 
@@ -172,21 +172,24 @@ CHOICES: list[Choice] = [_move, _pick_up, _pick_up, _drop, _put_in, _put_in, _ta
 CHOICES += [_buy, _sell, _split, _say]
 
 
-# ---- what must hold ----
+# ---- what must be true ----
 
 
 def settle(db: Db) -> Counter[str]:
-    """What the background job does."""
+    """Finish or undo the transactions of killed workers, as the background job does."""
     return Proof.transactions(db, "auto").recover()
 
 
 def progress(db: Db) -> int:
-    """How many actions were acknowledged so far."""
+    """Return the number of acknowledged actions."""
     return db["proof"].count_documents({"acknowledged": True})
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds. Read plainly, not by what it checks."""
+    """Return what breaks each promise; an empty string if the promise holds.
+
+    Documents are read with the plain driver, not by the code under test.
+    """
     items = {item["_id"]: item for item in db[ITEMS].find()}
     people = list(db[CHARACTERS].find())
     rooms = {room["_id"]: room for room in db[LOCATIONS].find()}
@@ -209,8 +212,8 @@ def _misplaced(items: dict[str, Document], people: list[Document], rooms: dict[s
     wrong = [one for one, times in listed.items() if times > 1 or one not in items]
     carried = {entry["id"]: one["_id"] for one in people for entry in one["inventory"]}
     for item in items.values():
-        kind, place = item["holder"]["kind"], item["holder"]["id"]
-        if (carried.get(item["_id"]) == place) != (kind == "character"):
+        kind, holder_id = item["holder"]["kind"], item["holder"]["id"]
+        if (carried.get(item["_id"]) == holder_id) != (kind == "character"):
             wrong.append(item["_id"])
     return ", ".join(wrong[:5])
 
@@ -230,10 +233,10 @@ def _not_carried(people: list[Document]) -> str:
 
 def _holds_itself(items: dict[str, Document], item_id: str) -> bool:
     seen = {item_id}
-    place = items[item_id]["holder"]
-    while place["kind"] == "item":
-        if place["id"] in seen:
+    holder = items[item_id]["holder"]
+    while holder["kind"] == "item":
+        if holder["id"] in seen:
             return True
-        seen.add(place["id"])
-        place = items[place["id"]]["holder"]
+        seen.add(holder["id"])
+        holder = items[holder["id"]]["holder"]
     return False

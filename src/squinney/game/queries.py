@@ -1,4 +1,4 @@
-"""Every query of the world, named once."""
+"""The queries of the world."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 from squinney.transactions import visible
 
-# By the id alone, for which the server has a short way: who reads one looks whether it is a stub.
+# Only by id, for which the server has a fast path. So the reader must check whether the document is a stub.
 CHARACTER = Query(
     "game.character", CHARACTERS, where=lambda character_id: {"_id": character_id}, example={"character_id": "c"}
 )
@@ -22,7 +22,7 @@ SOME_NAMES = Query(
     where=lambda names: visible({"_id": {"$in": names}}),
     example={"names": ["ann", "bob"]},
     routing="few",
-    reason="the names of those in some rooms of a world that is loaded",
+    reason="the names of the characters in one batch of rooms that are loaded",
 )
 SOME_ITEMS = Query(
     "game.some-items",
@@ -30,7 +30,7 @@ SOME_ITEMS = Query(
     where=lambda item_ids: visible({"_id": {"$in": item_ids}}),
     example={"item_ids": ["i", "j"]},
     routing="few",
-    reason="what somebody wears and wields lies on several shards",
+    reason="the things that a character wears and wields are on several shards",
 )
 SOME_CHARACTERS = Query(
     "game.some-characters",
@@ -38,7 +38,7 @@ SOME_CHARACTERS = Query(
     where=lambda character_ids: visible({"_id": {"$in": character_ids}}),
     example={"character_ids": ["c", "d"]},
     routing="few",
-    reason="monsters lie on all shards; some are moved at a time",
+    reason="monsters are on all shards; a batch is moved at a time",
 )
 SOME_LOCATIONS = Query(
     "game.some-locations",
@@ -46,12 +46,12 @@ SOME_LOCATIONS = Query(
     where=lambda location_ids: visible({"_id": {"$in": location_ids}}),
     example={"location_ids": ["l", "m"]},
     routing="few",
-    reason="the rooms of a map lie on several shards",
+    reason="the rooms of a map are on several shards",
 )
 
 
 def held_by(kind: HolderKind, holder_ids: list[str | None]) -> Document:
-    """What these hold directly."""
+    """Return the filter for the things that these holders hold directly."""
     return visible({"holder.id": {"$in": holder_ids}, "holder.kind": kind})
 
 
@@ -61,7 +61,7 @@ HELD = Query(
     where=held_by,
     example={"kind": "item", "holder_ids": ["i"]},
     routing="broadcast",
-    reason="things lie on all shards; what one container holds is bounded",
+    reason="things are on all shards; the contents of a container are bounded",
 )
 THINGS = Query(
     "game.things",
@@ -70,7 +70,7 @@ THINGS = Query(
     example={"kind": "location", "holder_id": "l"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="things lie on all shards; they are listed a page at a time",
+    reason="things are on all shards; they are listed a page at a time",
 )
 PEOPLE = Query(
     "game.people",
@@ -79,7 +79,7 @@ PEOPLE = Query(
     example={"location_id": "l"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="those in a room lie on all shards; they are listed a page at a time",
+    reason="the characters in a room are on all shards; they are listed a page at a time",
 )
 OWNED = Query(
     "game.owned",
@@ -88,7 +88,7 @@ OWNED = Query(
     example={"owner": "p"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="an owner's characters lie on all shards; they are listed a page at a time",
+    reason="an owner's characters are on all shards; they are listed a page at a time",
 )
 LOCATIONS_ALL = Query(
     "game.locations",
@@ -104,7 +104,7 @@ STARTS = Query(
     where=lambda: visible({"is_start": True}),
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="a world has a handful of rooms in which new characters begin",
+    reason="a world has a handful of rooms in which new characters start",
 )
 RECENT = Query(
     "game.recent",
@@ -113,18 +113,18 @@ RECENT = Query(
     example={"location_id": "l"},
     sort=[("at", -1), ("_id", -1)],
     routing="broadcast",
-    reason="events are spread so that a crowded room burdens no single shard; the newest few are read",
+    reason="events are spread so that a crowded room does not load a single shard; only the newest are read",
 )
-# Their ids alone, which the index has: in a large world all are counted, and many passed over.
+# Only ids are read, which the index has: in a large world all are counted, and many are skipped.
 WANDERERS = Query(
     "game.wanderers",
     CHARACTERS,
     where=lambda: {"wanders": True},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="monsters lie on all shards; some are moved at a time",
+    reason="monsters are on all shards; a batch is moved at a time",
 )
-# Those whose copy of the room is older than the room.
+# Players whose copy of the room is older than the room.
 OUTDATED_COPIES = Query(
     "game.outdated-copies",
     CHARACTERS,
@@ -135,19 +135,19 @@ OUTDATED_COPIES = Query(
     },
     example={"location_id": "l", "version": 1},
     routing="broadcast",
-    reason="those in a room lie on all shards",
+    reason="the players in a room are on all shards",
 )
 GOLD = Pipeline(
     "game.gold",
     CHARACTERS,
     stages=lambda: [{"$match": visible({"_id": {"$gte": ""}})}, {"$group": {"_id": None, "gold": {"$sum": "$gold"}}}],
     routing="broadcast",
-    reason="adds up every purse",
+    reason="sums the gold of every character",
 )
 
 
 def _gold_balance() -> list[Document]:
-    """Nothing is said while a run has a purse in hand."""
+    """Compare all gold with the gold that was minted. Nothing is reported while a run holds a character."""
     held = {"$or": [{"$gt": [{"$size": {"$ifNull": ["$txns", []]}}, 0]}, {"$ne": [{"$type": "$txn_lock"}, "missing"]}]}
     sums = {"gold": {"$sum": "$gold"}, "minted": {"$sum": "$minted"}, "held": {"$sum": {"$cond": [held, 1, 0]}}}
     return [

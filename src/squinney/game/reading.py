@@ -1,4 +1,4 @@
-"""What clients draw."""
+"""Read what clients show."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from squinney.game.documents import (
     Location,
 )
 from squinney.game.errors import UnknownCharacter, UnknownLocation
-from squinney.game.records import Memory, Records, Remembering
-from squinney.game.room_copies import listed, refresh_copies
+from squinney.game.records import CachedRecords, DocumentCache, Records
+from squinney.game.room_copies import refresh_copies, with_full_lists
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
@@ -31,17 +31,17 @@ MOST_DESCRIBED = 500
 
 
 class Reading:
-    """The reads of `World`."""
+    """The methods of `World` that read."""
 
     _db: Db
     _records: Records
-    _memory: Memory
+    _cache: DocumentCache
 
     @operation(reads_only=True)
     def character(self, character_id: str) -> Character:
-        """All that a client draws, by one query: values, things, and the room as it was a moment ago.
+        """Return everything that a client shows, by one query: values, things, and a copy of the room.
 
-        The copy of the room follows the room within a second or so; `look` reads the room itself.
+        The copy of the room may be about a second old; `look` reads the room itself.
 
         Raises: `UnknownCharacter`.
         """
@@ -49,10 +49,8 @@ class Reading:
 
     @operation()
     def screen(self, character_id: str) -> Character:
-        """The same with the room as it is now; a copy that had fallen behind is refreshed.
+        """Return the character with the current room, and refresh the stored copy of the room if it was stale.
 
-        Atomic: one conditional update of the copy, which decides nothing.
-        After a crash: the copy is old; the next read or the follower refreshes it.
         Raises: `UnknownCharacter`, `UnknownLocation`.
         """
         found = self._records.character(character_id)
@@ -63,17 +61,19 @@ class Reading:
 
     @operation(reads_only=True)
     def glance(self, character_id: str) -> Character:
-        """The same by what this process remembers, a second old or so: to find what a player's words mean.
+        """Return the character with the room from this process's cache, about a second old.
+
+        That is enough to find the things that a player's words refer to.
 
         Raises: `UnknownCharacter`, `UnknownLocation`.
         """
-        records = Remembering(self._records, self._memory, trusting=True)
+        records = CachedRecords(self._records, self._cache, use_cache=True)
         found = records.character(character_id)
         return {**found, "location": rules.copy_of(records.room(found["location"]["id"]))}
 
     @operation(reads_only=True)
     def look(self, character_id: str) -> Location:
-        """The room that a character is in, as it is now.
+        """Return the current state of the room that a character is in.
 
         Raises: `UnknownCharacter`, `UnknownLocation`.
         """
@@ -81,20 +81,20 @@ class Reading:
 
     @operation(reads_only=True)
     def location(self, location_id: str) -> Location:
-        """A room, with the first fifty of those in it and of what lies there.
+        """Return a room with up to fifty of the characters in it and up to fifty of its things.
 
         Raises: `UnknownLocation`.
         """
         return self._room(location_id)
 
     def _room(self, location_id: str) -> Location:
-        room = listed(self._db, self._records.room(location_id))
-        self._memory.keep(LOCATIONS, room)
+        room = with_full_lists(self._db, self._records.room(location_id))
+        self._cache.store(LOCATIONS, room)
         return room
 
     @operation(reads_only=True)
     def item(self, item_id: str) -> Item:
-        """A thing.
+        """Return a thing.
 
         Raises: `UnknownThing`.
         """
@@ -102,7 +102,7 @@ class Reading:
 
     @operation(reads_only=True)
     def inventory(self, character_id: str) -> list[Entry]:
-        """What a character carries, with what is in their bags.
+        """Return the things that a character carries; containers with their contents.
 
         Raises: `UnknownCharacter`.
         """
@@ -110,7 +110,7 @@ class Reading:
 
     @operation(reads_only=True)
     def armor(self, character_id: str) -> dict[str, list[Any]]:
-        """What a character wears, by region: the things, each with its `description` as people read it.
+        """Return the things that a character wears, by region. Each has the text to show as `described`.
 
         Raises: `UnknownCharacter`.
         """
@@ -123,7 +123,7 @@ class Reading:
 
     @operation(reads_only=True)
     def weapons(self, character_id: str) -> dict[str, Any]:
-        """What a character wields, by hand; None where there is nothing.
+        """Return the things that a character wields, by hand; None for an empty hand.
 
         Raises: `UnknownCharacter`.
         """
@@ -137,29 +137,29 @@ class Reading:
 
     @operation(reads_only=True)
     def contents(self, character_id: str, container_id: str) -> list[Entry]:
-        """What is in a container that the character carries or that stands in their room.
+        """Return the contents of a container that the character carries or that is in the same room.
 
         Raises: `UnknownCharacter`, `UnknownThing`, `OutOfReach`.
         """
-        who = self._records.character(character_id)
-        chain, _ = self._records.in_reach(who, container_id)
-        return self._records.inside(chain[0]) or []
+        character = self._records.character(character_id)
+        chain, _ = self._records.container_in_reach(character, container_id)
+        return self._records.contents_of(chain[0]) or []
 
     @operation(reads_only=True)
     def descriptions(self, item_ids: Iterable[str]) -> dict[str, str]:
-        """What one sees when one looks at things, up to 500 of them; without those that say nothing.
+        """Return the descriptions of up to 500 things by id; things without a description are left out.
 
         Raises: `Invalid`.
         """
         wanted = sorted({checks.identifier(item_id, "item") for item_id in item_ids})
         if len(wanted) > MOST_DESCRIBED:
-            raise Invalid(f"at most {MOST_DESCRIBED} things at once", field="item_ids", limit=MOST_DESCRIBED)
+            raise Invalid(f"item_ids must have at most {MOST_DESCRIBED} ids", field="item_ids", limit=MOST_DESCRIBED)
         found = queries.SOME_ITEMS.find(self._db, item_ids=wanted, projection={"description": 1}) if wanted else ()
         return {item["_id"]: item["description"] for item in found if item.get("description")}
 
     @operation(reads_only=True)
     def goods(self, shopkeeper_id: str) -> list[dict[str, Any]]:
-        """What a shopkeeper sells: entries with the `cost` of one piece.
+        """Return the things that a shopkeeper sells: entries with the `cost` of one piece.
 
         Raises: `UnknownCharacter`.
         """
@@ -175,7 +175,7 @@ class Reading:
 
     @operation(reads_only=True)
     def named(self, name: str) -> Character:
-        """The character of a name; large and small letters are the same.
+        """Return the character with that name; upper and lower case are the same.
 
         Raises: `UnknownCharacter`.
         """
@@ -187,7 +187,7 @@ class Reading:
 
     @operation(reads_only=True)
     def map_of(self, character_id: str) -> list[Location]:
-        """The rooms that a character has seen, at most the last 500: where they are, and where their exits lead.
+        """Return the last 500 rooms that a character has visited, with their names and exits.
 
         Raises: `UnknownCharacter`.
         """
@@ -197,7 +197,7 @@ class Reading:
 
     @operation(reads_only=True)
     def people(self, location_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Character]:
-        """Everybody in a room."""
+        """Return a page of the characters in a room."""
         checks.identifier(location_id, "location")
         return cast(
             Page[Character], page(self._db, queries.PEOPLE, cursor=cursor, limit=limit, location_id=location_id)
@@ -205,27 +205,27 @@ class Reading:
 
     @operation(reads_only=True)
     def things(self, location_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Item]:
-        """Everything that lies in a room."""
+        """Return a page of the things in a room."""
         checks.identifier(location_id, "location")
         found = page(self._db, queries.THINGS, cursor=cursor, limit=limit, kind="location", holder_id=location_id)
         return cast(Page[Item], found)
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Character]:
-        """An owner's characters, oldest first."""
+        """Return a page of an owner's characters, by id."""
         checks.identifier(owner, "owner")
         return cast(Page[Character], page(self._db, queries.OWNED, cursor=cursor, limit=limit, owner=owner))
 
     @operation(reads_only=True)
     def locations(self, *, cursor: str | None = None, limit: int = 50) -> Page[Location]:
-        """Every room, by id."""
+        """Return a page of all rooms, by id."""
         return cast(Page[Location], page(self._db, queries.LOCATIONS_ALL, cursor=cursor, limit=limit))
 
     @operation(reads_only=True)
     def start(self) -> Location:
-        """The room in which new characters begin: the one that a loaded world names, else the first of all.
+        """Return the room in which new characters start: one that a loaded world names, or else the first room by id.
 
-        Raises: `UnknownLocation` where there is no room at all.
+        Raises: `UnknownLocation` if there are no rooms.
         """
         for query in (queries.STARTS, queries.LOCATIONS_ALL):
             if found := next(query.find(self._db, limit=1), None):
@@ -234,13 +234,13 @@ class Reading:
 
     @operation(reads_only=True)
     def recent(self, location_id: str, *, limit: int = 20) -> list[Event]:
-        """What happened in a room, newest first."""
+        """Return the latest events of a room, newest first."""
         checks.identifier(location_id, "location")
         checks.integer(limit, "limit", least=1, most=200)
         return cast(list[Event], list(queries.RECENT.find(self._db, limit=limit, location_id=location_id)))
 
     @operation(reads_only=True)
     def gold(self) -> int:
-        """All gold there is. Of a two-phase purchase under way it may see one purse changed and not yet the other."""
+        """Return the gold of all characters. During a two-phase trade it may count only one side of the payment."""
         found = next(self._db[CHARACTERS].aggregate(queries.GOLD()), None)
         return int(found["gold"]) if found else 0

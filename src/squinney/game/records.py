@@ -1,10 +1,9 @@
-"""Reading what decides: the documents themselves, never the copies that others keep of them.
+"""Read the documents that decide an action: characters, things and rooms, never the copies kept elsewhere.
 
-What this process remembers of characters, things and rooms, so that an action need not read them first.
-
-A remembered document may be out of date, so it decides nothing. A plan that was made of it guards every version it
-rests on: where one has changed, the commit refuses the plan as stale, and it is made anew of what is read. A refusal
-that rests on a remembered document counts for nothing: the document is read, and the refusal decided again.
+`CachedRecords` reads through a cache, so that most actions need no read. A cached document may be stale, so it never
+decides: the plan guards the version of every document it used. If one of them has changed, the commit refuses the plan
+as stale, and the action is planned again from the database. An error raised while planning from the cache is ignored
+too: the action is planned again from the database, and only then refused.
 """
 
 from __future__ import annotations
@@ -23,30 +22,28 @@ from squinney.game.kinds import CHARACTER_TYPES, ITEM_TYPES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.polymorphic import Types
 
-MOST_REMEMBERED = 10_000
-SECONDS = 60.0
-ROOM_SECONDS = 1.0  # rooms are shown, too, and change by operators: whoever acts there does not learn what became of it
-DISTRUST_SECONDS = 30.0
+CACHE_SIZE = 10_000
+CACHED_SECONDS = 60.0
+# Short: rooms are shown to players, and steps change them by operators, so an action does not learn the new state.
+ROOM_SECONDS = 1.0
+BYPASS_SECONDS = 30.0
 
-Known = tuple[float, dict[str, Any] | None]  # until when; None: somebody else changes it, it is read each time
+CacheEntry = tuple[float, dict[str, Any] | None]  # expiry, and the document; None: always read it until the expiry
 
 
 class Upgraded(dict[str, Any]):
-    """A document that an older program wrote, as this one reads it. An action that changes it saves all of it, or it
-    would mix fields of two versions."""
+    """A stored document of an older schema version, upgraded in memory.
+
+    An action that changes it saves every field, so that the stored document never mixes two versions.
+    """
 
 
 class Records:
-    """Characters, things and rooms by their ids, brought up to date where an older program wrote them."""
+    """Reads characters, things and rooms by id, and upgrades documents of older schema versions."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
         self._characters, self._items, self._rooms = db[CHARACTERS], db[ITEMS], db[LOCATIONS]
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        """The database and its collections, for others like it."""
-        return self._db, self._characters, self._items, self._rooms
 
     def character(self, character_id: str) -> Character:
         """Raises: `UnknownCharacter`."""
@@ -72,30 +69,32 @@ class Records:
             raise UnknownLocation(f"there is no room {location_id}", location_id=location_id)
         return cast(Location, found)
 
-    def around(self, item: Item) -> tuple[list[Item], Holder]:
-        """The containers that a thing lies in, from the nearest outwards, and who or what holds the outermost."""
+    def containers_around(self, item: Item) -> tuple[list[Item], Holder]:
+        """Return the containers around a thing, innermost first, and the holder of the outermost one."""
         found: list[Item] = []
-        place = item["holder"]
-        # One more than there may be: a cycle, which nothing here makes, must not be followed for ever.
-        while place["kind"] == "item" and len(found) <= DEEPEST:
-            found.append(self.item(str(place["id"])))
-            place = found[-1]["holder"]
-        return found, place
+        holder = item["holder"]
+        # One level more than the rules allow: damaged data may have a cycle, which must not be followed for ever.
+        while holder["kind"] == "item" and len(found) <= DEEPEST:
+            found.append(self.item(str(holder["id"])))
+            holder = found[-1]["holder"]
+        return found, holder
 
-    def in_reach(self, who: Character, container_id: str) -> tuple[list[Item], Holder]:
-        """A container with those around it, and who or what holds them: the character, or the room they are in.
+    def container_in_reach(self, actor: Character, container_id: str) -> tuple[list[Item], Holder]:
+        """Return a container and those around it, innermost first, and the holder of the outermost one.
+
+        That holder is the acting character or the room of the character.
 
         Raises: `UnknownThing`, `OutOfReach`.
         """
         container = self.item(container_id)
-        around, outermost = self.around(container)
-        mine, here = {"kind": "character", "id": who["_id"]}, {"kind": "location", "id": who["location"]["id"]}
+        around, outermost = self.containers_around(container)
+        mine, here = {"kind": "character", "id": actor["_id"]}, {"kind": "location", "id": actor["location"]["id"]}
         if outermost not in (mine, here):
             raise OutOfReach(f"{container['name']} is not in reach", item_id=container_id)
         return [container, *around], outermost
 
-    def inside(self, item: Item) -> list[Entry] | None:
-        """What a container holds, as a character lists it; None for what is no container."""
+    def contents_of(self, item: Item) -> list[Entry] | None:
+        """Return a container's contents as nested entries, or None for a thing that is not a container."""
         if item["kind"] != "container":
             return None
         levels: list[list[Item]] = [[item]]
@@ -103,80 +102,84 @@ class Records:
             ids = [one["_id"] for one in levels[-1] if one.get("count")]
             found = queries.HELD.find(self._db, kind="item", holder_ids=ids) if ids else ()
             levels.append([cast(Item, _upgraded(ITEM_TYPES, one)) for one in found])
-        return nested(item["_id"], by_holder(one for level in levels[1:] for one in level))
+        return nested_entries(item["_id"], by_holder(one for level in levels[1:] for one in level))
 
 
-class Memory:
-    """Documents by collection and id, the oldest of which give way. Nobody changes what is in here."""
+class DocumentCache:
+    """A bounded cache of documents by collection and id; the oldest entries are evicted.
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
-        self._most = most
+    Its documents are shared between threads: callers must not change them.
+    """
+
+    def __init__(self, size: int = CACHE_SIZE) -> None:
+        self._size = size
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], Known] = {}
+        self._entries: dict[tuple[str, str], CacheEntry] = {}
 
     def get(self, collection: str, document_id: str) -> Any:
-        """The document as it was; None where it is to be read."""
-        until, document = self._known.get((collection, document_id), (0.0, None))
-        return document if until > time.monotonic() else None
+        """Return the cached document, or None if the caller must read it."""
+        expires, document = self._entries.get((collection, document_id), (0.0, None))
+        return document if expires > time.monotonic() else None
 
-    def keep(self, collection: str, document: Any) -> None:
-        """Remember a document that was read, or that a commit of our own has left so."""
-        until, known = self._known.get((collection, document["_id"]), (0.0, document))
-        if known is not None or until < time.monotonic():
-            seconds = ROOM_SECONDS if collection == LOCATIONS else SECONDS
+    def store(self, collection: str, document: Any) -> None:
+        """Cache a document that was just read or committed, unless it is bypassed."""
+        expires, cached = self._entries.get((collection, document["_id"]), (0.0, document))
+        if cached is not None or expires < time.monotonic():
+            seconds = ROOM_SECONDS if collection == LOCATIONS else CACHED_SECONDS
             self._put(collection, document["_id"], time.monotonic() + seconds, document)
 
-    def change_room(self, room: Any) -> None:
-        """Somebody here acted in it; it is forgotten no later for that."""
-        until, known = self._known.get((LOCATIONS, room["_id"]), (0.0, None))
-        if known is not None:
-            self._put(LOCATIONS, room["_id"], until, room)
+    def replace_room(self, room: Any) -> None:
+        """Replace a cached room after a change by this process, without extending its expiry."""
+        expires, cached = self._entries.get((LOCATIONS, room["_id"]), (0.0, None))
+        if cached is not None:
+            self._put(LOCATIONS, room["_id"], expires, room)
 
-    def forget(self, collection: str, document_id: str) -> None:
-        """It is gone."""
+    def remove(self, collection: str, document_id: str) -> None:
+        """Drop a document that was deleted."""
         self._put(collection, document_id, 0.0, None)
 
-    def distrust(self, collection: str, document_id: str) -> None:
-        """Others change it: do not remember it for a while, for a plan that is refused costs more than a read."""
-        self._put(collection, document_id, time.monotonic() + DISTRUST_SECONDS, None)
+    def bypass(self, collection: str, document_id: str) -> None:
+        """Do not cache a document for a while: other processes change it, and a refused plan costs more than a read."""
+        self._put(collection, document_id, time.monotonic() + BYPASS_SECONDS, None)
 
-    def _put(self, collection: str, document_id: str, until: float, document: Any) -> None:
+    def _put(self, collection: str, document_id: str, expires: float, document: Any) -> None:
         with self._lock:
-            self._known.pop((collection, document_id), None)  # so that it is the youngest
-            while len(self._known) >= self._most > 0:
-                del self._known[next(iter(self._known))]
-            if self._most:
-                self._known[collection, document_id] = (until, document)
+            self._entries.pop((collection, document_id), None)  # so that it becomes the newest entry
+            while len(self._entries) >= self._size > 0:
+                del self._entries[next(iter(self._entries))]
+            if self._size:
+                self._entries[collection, document_id] = (expires, document)
 
 
-class Remembering(Records):
-    """Records that are remembered where that will do, and read where not. For one try at a plan."""
+class CachedRecords(Records):
+    """Records read through a cache, for one attempt at a plan. With `use_cache=False` every document is read."""
 
-    def __init__(self, records: Records, memory: Memory, *, trusting: bool) -> None:
-        # Not made anew: the driver takes longer to make three collections than we to plan by what is remembered.
-        self._db, self._characters, self._items, self._rooms = records.parts
-        self._memory = memory
-        self._trusting = trusting
-        self.has_trusted = False
+    def __init__(self, records: Records, cache: DocumentCache, *, use_cache: bool) -> None:
+        # Collections are shared: the driver takes longer to make three of them than planning from the cache takes.
+        self._db, self._characters = records._db, records._characters
+        self._items, self._rooms = records._items, records._rooms
+        self._cache = cache
+        self._use_cache = use_cache
+        self.has_used_cache = False
 
     def character(self, character_id: str) -> Character:
-        return cast(Character, self._recalled(CHARACTERS, character_id, super().character))
+        return cast(Character, self._cached(CHARACTERS, character_id, super().character))
 
     def item(self, item_id: str) -> Item:
-        return cast(Item, self._recalled(ITEMS, item_id, super().item))
+        return cast(Item, self._cached(ITEMS, item_id, super().item))
 
     def room(self, location_id: str) -> Location:
-        return cast(Location, self._recalled(LOCATIONS, location_id, super().room))
+        return cast(Location, self._cached(LOCATIONS, location_id, super().room))
 
-    def _recalled(self, collection: str, document_id: str, read: Callable[[str], Any]) -> Any:
-        known = self._memory.get(collection, document_id) if isinstance(document_id, str) else None
-        if known is not None and self._trusting:
-            self.has_trusted = True
-            return known
+    def _cached(self, collection: str, document_id: str, read: Callable[[str], Any]) -> Any:
+        cached = self._cache.get(collection, document_id) if isinstance(document_id, str) else None
+        if cached is not None and self._use_cache:
+            self.has_used_cache = True
+            return cached
         found = read(document_id)
-        if known is not None and known["version"] != found["version"] and collection != LOCATIONS:
-            self._memory.distrust(collection, document_id)
-        self._memory.keep(collection, found)
+        if cached is not None and cached["version"] != found["version"] and collection != LOCATIONS:
+            self._cache.bypass(collection, document_id)
+        self._cache.store(collection, found)
         return found
 
 
@@ -185,25 +188,27 @@ def _upgraded(types: Types[Any], stored: Document) -> Document:
 
 
 def by_holder(items: Iterable[Any]) -> defaultdict[Any, list[Any]]:
-    """The things that each holds directly."""
+    """Group things by the id of their direct holder."""
     held: defaultdict[Any, list[Any]] = defaultdict(list)
     for item in items:
         held[item["holder"]["id"]].append(item)
     return held
 
 
-def nested(holder_id: str, held: Mapping[Any, list[Any]], *, most: int = DEEPEST + 1) -> list[Entry]:
-    """What somebody or something holds, as a character lists it: bags with what is in them, `most` levels deep.
+def nested_entries(holder_id: str, held: Mapping[Any, list[Any]], *, most: int = DEEPEST + 1) -> list[Entry]:
+    """Return what a holder has, as a character's inventory lists it: containers with their contents.
 
-    Read while things are moved, two bags may seem to lie in each other.
+    At most `most` levels: read while things move, two containers may seem to be inside each other.
     """
     own = sorted(held.get(holder_id, ()) if most else (), key=lambda one: one["_id"])
-    bags = {one["_id"]: nested(one["_id"], held, most=most - 1) for one in own if one["kind"] == "container"}
-    return [rules.entry_of(one, bags.get(one["_id"])) for one in own]
+    contents = {
+        one["_id"]: nested_entries(one["_id"], held, most=most - 1) for one in own if one["kind"] == "container"
+    }
+    return [rules.entry_of(one, contents.get(one["_id"])) for one in own]
 
 
-def height_of(entry: Entry) -> int:
-    """How deep bags are in it: 0 for what is no container."""
+def container_levels(entry: Entry) -> int:
+    """Return how many levels of containers an entry has; 0 for a thing that is not a container."""
     if "inventory" not in entry:
         return 0
-    return 1 + max((height_of(one) for one in entry["inventory"]), default=0)
+    return 1 + max((container_levels(one) for one in entry["inventory"]), default=0)

@@ -1,7 +1,7 @@
-"""What rooms list, and the copies of rooms that those in them keep.
+"""Keep the lists of rooms full, and refresh the copies of rooms that characters have.
 
-A room lists the first fifty of those in it and of what lies there, and counts all. Where one of them goes, the list is
-shorter than it could be: readers fill it up from the records, and the follower writes it back.
+A room lists up to fifty characters and up to fifty things, and counts all of them. When one of a crowd leaves, the list
+becomes shorter than it could be: readers fill it up from the records, and the follower stores the full list.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ log = logging.getLogger(__name__)
 
 FOLLOWER = "game-rooms"
 CLOSE_SECONDS = 5.0
-APART_SECONDS = 0.2  # between two refreshes: what changes meanwhile is refreshed together, once
-MOST_CHANGES = 1_000  # before a refresh that does not wait
-MOST_AT_ONCE = 100  # rooms
+APART_SECONDS = 0.2  # between two refreshes: a room that changes several times meanwhile is refreshed once
+MOST_CHANGES = 1_000  # after this number of changes a refresh does not wait
+MOST_AT_ONCE = 100  # rooms per query
 
 
 def is_short(room: Location) -> bool:
-    """Whether it lists fewer than it could."""
+    """Return True if the room lists fewer characters or things than it could."""
     return len(room["players"]) < min(MOST_LISTED, room["player_count"]) or len(room["inventory"]) < min(
         MOST_LISTED, room["thing_count"]
     )
 
 
-def listed(db: Db, room: Location) -> Location:
-    """The room with full lists, read from the records where its own are short."""
+def with_full_lists(db: Db, room: Location) -> Location:
+    """Return the room with full lists, read from the records if the room's own lists are short."""
     if not is_short(room):
         return room
     location_id = room["_id"]
@@ -48,13 +48,12 @@ def listed(db: Db, room: Location) -> Location:
     return {**room, "players": people, "inventory": [rules.entry_of(one) for one in things]}
 
 
-def relist(db: Db, room: Location) -> Location:
-    """The same, written back unless somebody acted in the room meanwhile. It is no new version of the room.
+def store_full_lists(db: Db, room: Location) -> Location:
+    """Return the room with full lists, and store them unless an action changed the room meanwhile.
 
-    Atomic: one conditional update.
-    After a crash: the list is short; the next reader fills it up again.
+    The room's `version` stays the same.
     """
-    full = listed(db, room)
+    full = with_full_lists(db, room)
     if full is not room:
         unchanged = {"_id": room["_id"], "version": room["version"], **AT_REST}
         lists = {"players": full["players"], "inventory": full["inventory"]}
@@ -63,43 +62,48 @@ def relist(db: Db, room: Location) -> Location:
 
 
 def refresh_copies(db: Db, room: Location, *, only: str = "") -> int:
-    """Give the players in a room, or one of them, the room as it is; who has as new a copy keeps it.
+    """Update the copies of a room that its players have, or the copy of the player `only`, where they are older.
 
-    Atomic: each character by itself. It changes no `version`, for a copy decides nothing.
-    After a crash: some have the old copy until the next refresh.
+    The characters' `version` stays the same, because a copy decides nothing.
+
+    Atomic: each character's copy.
+    After a crash: some players have the old copy until the next refresh.
     """
-    where, update = _refresh(room)
+    where, update = _outdated_and_update(room)
     if only:
         where = {**where, "_id": only}
     return db[CHARACTERS].update_many(where, update).modified_count
 
 
 def refresh_all_copies(db: Db, rooms: Iterable[Location]) -> None:
-    """The same for many rooms at once; lists that are short are written back too.
+    """Update the players' copies of many rooms at once, and store the full lists of rooms whose lists are short.
 
-    Atomic: each room and each character by itself.
-    After a crash: some have the old copy until the next refresh.
+    Atomic: each room's lists, and each character's copy.
+    After a crash: some players have the old copy until the next refresh.
     """
     updates = []
     for room in rooms:
         if room["player_count"]:
-            full = relist(db, room)
-            updates.append(UpdateMany(*_refresh(full, relisted=full is not room)))
+            full = store_full_lists(db, room)
+            updates.append(UpdateMany(*_outdated_and_update(full, relisted=full is not room)))
     if updates:
         db[CHARACTERS].bulk_write(updates, ordered=False)
 
 
-def _refresh(room: Location, *, relisted: bool = False) -> tuple[Document, Document]:
-    """Which copies to replace, and by what. A room that was `relisted` is no new version, but lists more."""
+def _outdated_and_update(room: Location, *, relisted: bool = False) -> tuple[Document, Document]:
+    """Return the filter for outdated copies, and the update.
+
+    A room that was `relisted` has the same version but fuller lists, so copies of that version are outdated too.
+    """
     where = queries.OUTDATED_COPIES(location_id=room["_id"], version=room["version"] + relisted)
     return where, {"$set": {"location": rules.copy_of(room)}}
 
 
 class Copies:
-    """A thread that follows the rooms, and refreshes the copies of each that changed.
+    """A thread that follows the rooms by change stream and refreshes the players' copies of each room that changed.
 
-    It keeps its place under a name: one that was down goes on where it was, and where the server has forgotten the
-    place, every room is refreshed. Several at once do no harm.
+    It saves its position in the stream: after a restart it continues there. If the server no longer has that position,
+    every room is refreshed. Several threads may run at once.
     """
 
     def __init__(self, db: Db, *, polling: bool | None = None) -> None:
@@ -126,10 +130,8 @@ class Copies:
         self.close()
 
     def start(self) -> None:
-        """Begin, or begin anew where it ended; what changes after this call is not missed.
+        """Start the thread, or restart it if it has ended; no change after this call is missed.
 
-        Atomic: the place is saved by one upsert.
-        After a crash: the next one begins at the saved place.
         Raises: `Unavailable`.
         """
         with self._lock:
@@ -146,13 +148,13 @@ class Copies:
 
     def _run(self) -> None:
         try:
-            self._follower.follow(self._see, stop=self._stop, settle=self._refresh)
-        except Exception:  # the next start begins another
-            log.exception("following the rooms has ended")
+            self._follower.follow(self._note, stop=self._stop, settle=self._refresh)
+        except Exception:  # the next `start` starts another thread
+            log.exception("the thread that follows rooms has ended")
         with self._lock:
             self._thread = None
 
-    def _see(self, change: Change) -> None:
+    def _note(self, change: Change) -> None:
         if change.kind == "gap":
             rooms = cast(Iterator[Location], queries.LOCATIONS_ALL.find(self._db))
             while some := list(islice(rooms, MOST_AT_ONCE)):
@@ -161,7 +163,7 @@ class Copies:
         self._changed.add(change.document_id)
 
     def _refresh(self) -> None:
-        """Many changes of one room cost one refresh. Those of which it fails are refreshed with the next."""
+        """Refresh every room noted since the last call, each once. After an error the next call tries them again."""
         while some := list(islice(self._changed, MOST_AT_ONCE)):
             rooms = queries.SOME_LOCATIONS.find(self._db, location_ids=some)
             refresh_all_copies(self._db, cast(Iterable[Location], rooms))

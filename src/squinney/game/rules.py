@@ -1,4 +1,4 @@
-"""What the world permits, and how its lists change. Nothing here talks to the database."""
+"""The rules of the world, and how its lists change. Nothing here uses the database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from squinney.game.documents import (
 from squinney.game.errors import InUse, NoSpace, OutOfReach, TooFast, TooHeavy
 
 MINUTE = timedelta(minutes=1)
-COPIED = ("bonus", "price", "stack", "region", "hands", "count")
+ENTRY_FIELDS = ("bonus", "price", "stack", "region", "hands", "count")
 DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "d": "down"}
 
 
@@ -28,39 +28,38 @@ DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "
 
 
 def holder(kind: Any, holder_id: str | None) -> Holder:
-    """Where a thing is."""
     return {"kind": kind, "id": holder_id}
 
 
 def weight_of(item: Mapping[str, Any]) -> int:
-    """Of all pieces, with what is in them."""
+    """Return the weight of all pieces of a stack, with their contents."""
     return int(item["weight"] * item["qty"] + item.get("load", 0))
 
 
 def size_of(item: Mapping[str, Any]) -> int:
-    """How many entries it takes: itself, and all that is in it."""
+    """Return the number of things: the item itself and everything inside it."""
     return int(1 + item.get("things", 0))
 
 
-def entry_of(item: Mapping[str, Any], inside: Sequence[Entry] | None = None) -> Entry:
-    """The thing as its holder lists it; a character's bags list what is `inside`."""
+def entry_of(item: Mapping[str, Any], contents: Sequence[Entry] | None = None) -> Entry:
+    """Return the entry by which a holder lists a thing. A character's containers also list their `contents`."""
     entry = {"id": item["_id"], "name": item["name"], "kind": item["kind"], "qty": item["qty"]}
     entry["weight"] = weight_of(item)
-    entry.update({name: item[name] for name in COPIED if item.get(name) is not None})
-    if inside is not None:
-        entry["inventory"] = list(inside)
+    entry.update({name: item[name] for name in ENTRY_FIELDS if item.get(name) is not None})
+    if contents is not None:
+        entry["inventory"] = list(contents)
     return cast(Entry, entry)
 
 
 def described(item: Mapping[str, Any]) -> str:
-    """As people read it: `+3 wizard's hat`, `5 arrows`."""
+    """Return the text shown for a thing: `+3 wizard's hat`, `5 × arrow`."""
     bonus = item.get("bonus") or 0
     name = f"{bonus:+d} {item['name']}" if bonus else str(item["name"])
     return f"{item['qty']} × {name}" if item.get("qty", 1) > 1 else name
 
 
 def stack_of(item: Mapping[str, Any]) -> str:
-    """The same for things that may lie on one stack: those alike in everything."""
+    """Return a string that is equal for things that can share a stack: things that are alike in every field."""
     parts = [item[name] for name in ("kind", "name", "bonus", "weight", "price")]
     return "|".join(str(part) for part in [*parts, item.get("heals", 0), item.get("mana", 0), item.get("description")])
 
@@ -69,19 +68,19 @@ def stack_of(item: Mapping[str, Any]) -> str:
 
 
 def walk(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Every entry, also those in bags."""
+    """Yield every entry, also those inside containers."""
     for entry in entries:
         yield entry
         yield from walk(entry.get("inventory", ()))
 
 
 def entry_with(entries: Iterable[Entry], item_id: str) -> Entry | None:
-    """The entry of a thing, however deep."""
+    """Find the entry of a thing, also inside containers."""
     return next((entry for entry in walk(entries) if entry["id"] == item_id), None)
 
 
 def without(entries: Iterable[Entry], item_id: str) -> list[Entry]:
-    """The entries but one, which may lie in a bag."""
+    """Return the entries without the given thing, which may be inside a container."""
     kept = [entry for entry in entries if entry["id"] != item_id]
     for entry in kept:
         if "inventory" in entry:
@@ -93,14 +92,14 @@ def without(entries: Iterable[Entry], item_id: str) -> list[Entry]:
 
 
 def carry_limit(character: Mapping[str, Any]) -> int | None:
-    """The weight that somebody can carry; a shopkeeper has shelves."""
+    """Return the weight that a character can carry; None for a shopkeeper, who has no limit."""
     if character["kind"] == "shopkeeper":
         return None
     return int(character["character"]["intrinsics"]["strength"]) * WEIGHT_PER_STRENGTH
 
 
 def require_can_carry(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """What makes nobody's load larger is never refused."""
+    """Refuse a change only if it makes a load over the limit larger. Raises: `TooHeavy`, `NoSpace`."""
     limit = carry_limit(after)
     if limit is not None and after["load"] > max(limit, before["load"]):
         raise TooHeavy(
@@ -111,30 +110,30 @@ def require_can_carry(before: Mapping[str, Any], after: Mapping[str, Any]) -> No
 
 
 def in_use(character: Mapping[str, Any]) -> set[str]:
-    """The ids of what is worn or wielded."""
+    """Return the ids of the things that a character wears or wields."""
     return {used["id"] for used in (*character["armor"], *character["weapons"])}
 
 
 def require_not_in_use(character: Mapping[str, Any], item: Mapping[str, Any]) -> None:
-    """What is worn stays where it is until it is taken off."""
+    """Raises: `InUse` if the character wears or wields the thing."""
     if item["_id"] in in_use(character):
         raise InUse(f"take off or put away {item['name']} first", item_id=item["_id"])
 
 
 def require_carried(character: Character, item: Item) -> None:
-    """It is in their hands: not in a bag, nor elsewhere."""
+    """Raises: `OutOfReach` unless the character carries the thing directly, not inside a container."""
     if item["holder"] != {"kind": "character", "id": character["_id"]}:
         raise OutOfReach(f"{character['name']} does not carry {item['name']}", item_id=item["_id"])
 
 
 def require_same_room(character: Character, other: Character) -> None:
-    """Both are in one place."""
+    """Raises: `OutOfReach`."""
     if character["location"]["id"] != other["location"]["id"]:
         raise OutOfReach(f"{other['name']} is not here", character_id=other["_id"])
 
 
 def adjusted(sheet: Mapping[str, Any], health: int, mana: int, intrinsics: Mapping[str, int]) -> dict[str, Any]:
-    """The values with these added, each kept within its bounds."""
+    """Return the character sheet with these amounts added, each value kept within its bounds."""
     values = {name: sheet["intrinsics"][name] + more for name, more in intrinsics.items()}
     return {
         **sheet,
@@ -148,9 +147,9 @@ def adjusted(sheet: Mapping[str, Any], health: int, mana: int, intrinsics: Mappi
 
 
 def pace_after(character: Mapping[str, Any], acts: int, most: int, now: datetime) -> dict[str, Any]:
-    """What a player has done in this minute, with so many acts more.
+    """Return the player's count of acts in the current minute after `acts` more.
 
-    Raises: `TooFast` where that is too much.
+    Raises: `TooFast` if the count would exceed `most`.
     """
     pace = character.get("pace")
     if pace is None or not pace["from"] <= now < pace["from"] + MINUTE:
@@ -162,7 +161,7 @@ def pace_after(character: Mapping[str, Any], acts: int, most: int, now: datetime
 
 
 def price_of(item: Mapping[str, Any], qty: int, percent: int, *, rounded_up: bool) -> int:
-    """What a shop asks (rounded up) or pays (rounded down) for so many."""
+    """Return the price of `qty` pieces at a shop's percentage: rounded up if the shop sells, down if it buys."""
     full = item["price"] * qty * percent
     return int(-(-full // 100) if rounded_up else full // 100)
 
@@ -171,16 +170,16 @@ def price_of(item: Mapping[str, Any], qty: int, percent: int, *, rounded_up: boo
 
 
 def person_of(character: Mapping[str, Any]) -> Person:
-    """The character as a room lists them."""
+    """Return the entry by which a room lists a character."""
     return {"id": character["_id"], "name": character["name"], "kind": character["kind"]}
 
 
 def copy_of(room: Location) -> dict[str, Any]:
-    """The room as those in it keep it."""
+    """Return the copy of a room that each character in the room has."""
     names = ("name", "description", "exits", "players", "player_count", "inventory", "thing_count", "version")
     return {"id": room["_id"], **{name: room[name] for name in names}}  # type: ignore[literal-required]
 
 
-def way(direction: str) -> str:
-    """A direction as people say it."""
+def direction_name(direction: str) -> str:
+    """Return the word for a direction's letter: `north` for `n`."""
     return DIRECTIONS.get(direction, direction)

@@ -1,4 +1,4 @@
-"""The world, as everything else sees it."""
+"""The declaration of the world as a system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from squinney.game.repair import find_problems, repair
 from squinney.game.world import World
 from squinney.system import Proof, System, counts_of
 
-ACTS_PER_MINUTE = 300  # of one player: `take all` is up to fifty
+ACTS_PER_MINUTE = 300  # per player; `take all` is up to fifty acts
 
 SYSTEM = System(
     package="squinney.game",

@@ -1,4 +1,4 @@
-"""What is found by the hundred is what a careful look at each document finds, and costs no query for each."""
+"""The quick check of whole batches finds the same problems as a check of each document, without a query for each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load(db: Db, folder: Path, first: int, rooms: int) -> None:
     assert world_in(db, "native").load_world(file).things == 11 * rooms
 
 
-def test_an_audit_asks_no_query_for_each_document(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:
+def test_an_audit_needs_no_query_for_each_document(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:
     counts = []
     with watched(mongod.uri, game_db.name) as (db, commands):
         for first, rooms in ((0, 2), (2, 6)):
@@ -42,7 +42,7 @@ def test_an_audit_asks_no_query_for_each_document(mongod: Embedded, game_db: Db,
     assert counts[0] == counts[1]
 
 
-def test_damage_anywhere_is_found_as_by_a_look_at_each(
+def test_the_quick_check_finds_the_same_damage_as_a_check_of_each_document(
     game_db: Db, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(game_db, tmp_path, 0, 15)
@@ -66,7 +66,7 @@ def test_damage_anywhere_is_found_as_by_a_look_at_each(
             ]
         )
         game_db["game.items"].update_one({"_id": item["_id"]}, {"$set": change})
-    # Two chests in each other, of which one counts rightly.
+    # Two chests inside each other; the totals of one are correct.
     inside = {"holder": {"kind": "item", "id": "r1/0"}, "count": 3, "things": 9, "load": 13}
     game_db["game.items"].update_one({"_id": "r0/0"}, {"$set": inside})
     game_db["game.items"].update_one({"_id": "r1/0"}, {"$set": {"holder": {"kind": "item", "id": "r0/0"}}})
@@ -78,6 +78,6 @@ def test_damage_anywhere_is_found_as_by_a_look_at_each(
     for one, change in changes:
         game_db["game.characters"].update_one({"_id": one}, {"$set": change})
     quick = sorted(str(problem) for problem in find_problems(game_db))
-    monkeypatch.setattr(audit, "fitting", lambda db, collection, some: lambda document: False)
+    monkeypatch.setattr(audit, "quick_check", lambda db, collection, batch: lambda document: False)
     assert quick == sorted(str(problem) for problem in find_problems(game_db))
     assert len(quick) > 20

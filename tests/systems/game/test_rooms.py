@@ -1,4 +1,4 @@
-"""Rooms stay bounded, and copies of them follow."""
+"""Rooms stay bounded, and characters' copies of rooms are refreshed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_follower_that_was_down_catches_up(world: World, game_db: Db) -> None:
 
 
 @only_native
-def test_a_place_that_the_server_forgot_refreshes_every_room(world: World, game_db: Db) -> None:
+def test_every_room_is_refreshed_if_the_server_no_longer_has_the_position(world: World, game_db: Db) -> None:
     with Copies(game_db):
         pass
     world.create_item("lamp", id="lamp", location="hall")
@@ -83,8 +83,8 @@ def test_an_old_room_does_not_replace_a_newer_copy(world: World, game_db: Db) ->
 
 
 @only_native
-def test_who_acts_keeps_their_copy_up_to_date_by_themselves(world: World, game_db: Db) -> None:
-    """So nobody has to refresh it, who would be in the way of their next action."""
+def test_an_action_keeps_the_actors_own_copy_up_to_date(world: World, game_db: Db) -> None:
+    """So the follower need not refresh it, which would conflict with the actor's next action."""
     world.screen("ann")
     world.create_item("bead", id="bead", character="ann")
     world.drop("ann", "bead")
@@ -97,7 +97,7 @@ def test_who_acts_keeps_their_copy_up_to_date_by_themselves(world: World, game_d
 
 
 def test_a_stale_copy_never_decides(world: World, game_db: Db) -> None:
-    """Bob's copy shows a lamp, an exit and a neighbour that are not there any more."""
+    """Bob's copy still shows a lamp, an exit and a neighbour that have left."""
     world.create_item("lamp", id="lamp", location="hall")
     world.screen("bob")
     world.pick_up("ann", "lamp")
@@ -140,7 +140,7 @@ def test_a_full_room_lists_some_and_counts_all(world: World, game_db: Db) -> Non
 
 
 @only_native
-def test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved(world: World, game_db: Db) -> None:
+def test_changed_rooms_are_refreshed_before_the_stream_position_is_saved(world: World, game_db: Db) -> None:
     with Copies(game_db):
         world.create_item("lamp", id="lamp", location="hall")
         wait_until(lambda: copied_things(world, "ann") == ["lamp"])
@@ -152,9 +152,7 @@ def test_rooms_that_wait_for_their_refresh_get_it_before_the_place_is_saved(worl
 
 
 @only_native
-def test_a_refresh_that_failed_is_made_with_the_next(
-    world: World, game_db: Db, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refresh_that_failed_is_tried_again(world: World, game_db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     refresh, calls = room_copies.refresh_all_copies, itertools.count(1)
 
     def fail_at_first(*given: Any) -> None:

@@ -37,7 +37,7 @@ def ids(entries: Any) -> list[str]:
 
 
 def everything(db: Db) -> dict[str, Any]:
-    """All documents but the runs' own counters."""
+    """All documents, without the fields of the transaction protocol."""
     return {
         name: {
             one["_id"]: {field: value for field, value in one.items() if not field.startswith(("txn", "tombs"))}
@@ -296,7 +296,7 @@ def test_names_are_taken_once(world: World, game_db: Db) -> None:
 
 @pytest.mark.parametrize("name", ["Ann\u200b", "\u202eAnn", "A\x1b[2Jn", "A\nn", " Ann", ""])
 @pytest.mark.parametrize("world", ["native"], indirect=True)
-def test_nobody_passes_for_another_by_a_letter_that_cannot_be_seen(world: World, name: str) -> None:
+def test_a_name_with_invisible_characters_is_refused(world: World, name: str) -> None:
     with pytest.raises(Invalid) as refused:
         world.create_character(name, location="hall")
     assert refused.value.details["field"] == "name"

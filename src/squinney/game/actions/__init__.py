@@ -1,1 +1,1 @@
-"""What characters do: the documents of an action, gathered into one plan."""
+"""The actions of characters, and how each one becomes one plan of guarded steps."""

@@ -12,62 +12,62 @@ from squinney.game import rules
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
 from squinney.game.documents import MOST_QTY, Character, Event
-from squinney.game.records import Memory, Records, Remembering
+from squinney.game.records import CachedRecords, DocumentCache, Records
 from squinney.transactions import Key, Plan, Transactions
 
-Planned = Callable[[Draft], Event]
+FillDraft = Callable[[Draft], Event]
 
 
 class Action:
-    """The base of what characters do. Each action returns the event that those in the room are told.
+    """The base of the classes with the characters' actions. Each action returns the event that the room receives.
 
-    Each takes a `key`: an action sent twice with one key happens once.
+    Each action takes a `key`: an action sent twice with one key happens once.
     """
 
     _records: Records
-    _memory: Memory
+    _cache: DocumentCache
     _transactions: Transactions
     _clock: Clock
     _acts_per_minute: int
 
-    def _act(self, kind: str, plan: Planned, key: str | Key | None, arguments: Mapping[str, Any]) -> Event:
-        """Plan by what is remembered, and again by what is read where the plan is refused for that."""
+    def _act(self, kind: str, fill: FillDraft, key: str | Key | None, arguments: Mapping[str, Any]) -> Event:
+        """Run an action. It is planned from the cache first, and from the database if that plan was stale."""
         drafts: list[Draft] = []
 
         def build() -> Plan:
-            draft, made = self._drafted(plan, trusting=not drafts)
+            draft, plan = self._planned(fill, use_cache=not drafts)
             drafts.append(draft)
-            return made
+            return plan
 
         outcome = self._transactions.run(f"game {kind}", build, key=key, arguments=arguments)
-        # A repeat with a key gets the first one's event: then nothing of the draft happened.
+        # A repeat with the same key returns the first run's event: then the draft was not committed.
         if drafts and any(outcome.result is event for event in drafts[-1].events):
-            drafts[-1].remember(self._memory)
+            drafts[-1].update_cache(self._cache)
         return cast(Event, outcome.result)
 
-    def _drafted(self, plan: Planned, *, trusting: bool) -> tuple[Draft, Plan]:
-        records = Remembering(self._records, self._memory, trusting=trusting)
+    def _planned(self, fill: FillDraft, *, use_cache: bool) -> tuple[Draft, Plan]:
+        records = CachedRecords(self._records, self._cache, use_cache=use_cache)
         draft = Draft(self._clock(), records)
         try:
-            event = plan(draft)
+            event = fill(draft)
             if self._acts_per_minute:
                 draft.count_acts(self._acts_per_minute)
             return draft, Plan(draft.steps(), result=event)
         except SquinneyError:
-            if not records.has_trusted:
+            if not records.has_used_cache:
                 raise
-            return self._drafted(plan, trusting=False)
+            return self._planned(fill, use_cache=False)
 
 
-def from_hands(draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Transfer]:
-    """A character, and what they carry on its way out of their hands."""
-    who = draft.character(draft.records.character(character_id))
+def take_from_hands(draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Transfer]:
+    """Return a character, and a transfer that takes a carried thing from the character's hands."""
+    actor = draft.character(draft.records.character(character_id))
     thing = draft.records.item(item_id)
-    rules.require_carried(who, thing)
-    rules.require_not_in_use(who, thing)
+    rules.require_carried(actor, thing)
+    rules.require_not_in_use(actor, thing)
     transfer = Transfer(draft, thing, qty)
-    transfer.from_character(who)
-    return who, transfer
+    transfer.from_character(actor)
+    return actor, transfer
 
 
 def check_qty(qty: int | None) -> None:
@@ -76,7 +76,7 @@ def check_qty(qty: int | None) -> None:
         checks.integer(qty, "qty", least=1, most=MOST_QTY)
 
 
-def check_two(one: str, other: str, field: str) -> None:
-    """Raises: `Invalid` where both are the same."""
-    if one == other:
-        raise Invalid(f"{field} must be another one", field=field)
+def check_different(value: str, field: str, *, other: str, other_field: str) -> None:
+    """Raises: `Invalid` if both ids are the same."""
+    if value == other:
+        raise Invalid(f"{field} must be different from {other_field}", field=field)

@@ -1,4 +1,4 @@
-"""Building the world: rooms, things and characters are created."""
+"""Create rooms, things and characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from squinney.transactions import AT_REST, Busy, Key, Plan, Stale, Step, Transac
 
 
 class Building:
-    """The part of `World` that makes things."""
+    """The methods of `World` that create rooms, things and characters."""
 
     _db: Db
     _records: Records
@@ -39,10 +39,10 @@ class Building:
         exits: Mapping[str, str] | None = None,
         key: str | Key | None = None,
     ) -> Location:
-        """Make a room. An exit may lead to a room that is made later; until then nobody gets through.
+        """Create a room. An exit may lead to a room that is created later; until then it cannot be used.
 
-        Atomic: one insert.
-        After a crash: it is there or it is not.
+        Atomic: the room, in one `Transactions` run.
+        After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `StillRunning`.
         """
         room = location_document(id, description=description, name=name, exits=exits)
@@ -53,9 +53,9 @@ class Building:
 
     @operation()
     def set_exits(self, location_id: str, exits: Mapping[str, str]) -> Location:
-        """Change where a room's exits lead.
+        """Replace a room's exits.
 
-        Raises: `Invalid`, `UnknownLocation`, `Busy` where somebody acts there.
+        Raises: `Invalid`, `UnknownLocation`, `Busy` if a two-phase action holds the room.
         """
         change = {"$set": {"exits": checked_exits(exits)}, "$inc": {"version": 1}}
         checks.identifier(location_id, "location")
@@ -63,7 +63,7 @@ class Building:
         room = self._db[LOCATIONS].find_one_and_update(where, change, return_document=True)
         if room is None:
             self._records.room(location_id)
-            raise Busy(f"somebody acts in room {location_id}; try again", location_id=location_id)
+            raise Busy(f"room {location_id} is being changed; try again", location_id=location_id)
         return cast(Location, room)
 
     @operation()
@@ -84,43 +84,43 @@ class Building:
         key: str | Key | None = None,
         **own: Any,
     ) -> Item:
-        """Make a thing in a room, with a character or in a container; with none of them it is nowhere in the world.
+        """Create a thing in a room, with a character or in a container; without any of these it is in the void.
 
-        A kind has fields of its own: `hands` (weapon), `region` (armor), `heals` and `mana` (potion), `capacity`
+        Some kinds have further fields: `hands` (weapon), `region` (armor), `heals` and `mana` (potion), `capacity`
         (container).
 
-        Atomic: the thing and who or what holds it, in one `Transactions` run.
+        Atomic: the thing and its holder, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `Invalid`, `UnknownLocation`, `UnknownCharacter`, `UnknownThing`, `AlreadyExists`, `TooHeavy`,
         `NoSpace`, `NotMadeForThat`, `Busy`; with a key also `KeyReused` and `StillRunning`.
         """
         given = {"name": name, "qty": qty, "weight": weight, "price": price, "bonus": bonus, "description": description}
         item = item_document(id, kind, {**given, **own})
-        places = {"location": location, "character": character, "container": container}
-        where = {place: one for place, one in places.items() if one is not None}
+        holders = {"location": location, "character": character, "container": container}
+        where = {kind: holder_id for kind, holder_id in holders.items() if holder_id is not None}
         if len(where) > 1:
-            raise Invalid("a thing is in one place: a location, a character or a container", field="location")
+            raise Invalid("give only one of location, character and container", field="location")
 
         def build() -> Plan:
             draft = Draft(self._clock(), self._records)
-            made = cast(Item, {**item})
-            draft.make(made)
-            transfer = Transfer(draft, made, None, is_new=True)
+            created = cast(Item, {**item})
+            draft.insert_item(created)
+            transfer = Transfer(draft, created, None, is_new=True)
             if location is not None:
                 transfer.to_room(checks.identifier(location, "location"))
             elif character is not None:
-                transfer.to_character(draft.character(self._records.character(character)), may_join=False)
+                transfer.to_character(draft.character(self._records.character(character)), may_merge=False)
             elif container is not None:
-                self._into(draft, transfer, container)
-            return Plan(draft.steps(), result=made)
+                self._put_into(draft, transfer, container)
+            return Plan(draft.steps(), result=created)
 
         arguments = {"id": id, "kind": kind, **given, **own, **where}
         outcome = self._transactions.run("game thing", build, key=key, arguments=arguments)
         return cast(Item, outcome.result)
 
-    def _into(self, draft: Draft, transfer: Transfer, container_id: str) -> None:
+    def _put_into(self, draft: Draft, transfer: Transfer, container_id: str) -> None:
         container = self._records.item(container_id)
-        around, outermost = self._records.around(container)
+        around, outermost = self._records.containers_around(container)
         carrier = None
         if outermost["kind"] == "character":
             carrier = draft.character(self._records.character(str(outermost["id"])))
@@ -145,16 +145,16 @@ class Building:
         shop: Mapping[str, int] | None = None,
         key: str | Key | None = None,
     ) -> Character:
-        """Make a character, with gold that the world mints for them.
+        """Create a character. The world mints the character's `gold`.
 
-        With `most_owned` the owner gets no more than so many, also where several are made at once.
+        With `most_owned` the owner has at most that number of characters, also if several are created concurrently.
 
         Atomic: the character, their name, the room and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `Invalid`, `UnknownLocation`, `NameTaken`, `AlreadyExists`, `LimitReached`, `Busy`; with a key also
         `KeyReused` and `StillRunning`.
         """
-        made = character_document(
+        document = character_document(
             name,
             id=id,
             gold=gold,
@@ -171,32 +171,34 @@ class Building:
 
         def build() -> Plan:
             room = self._records.room(location)
-            born = {**made, "seen": [location], "location": rules.copy_of(room)}
+            created = {**document, "seen": [location], "location": rules.copy_of(room)}
             if owner is None or most_owned is None:
-                return Plan(self._birth(born, location), result=born)
-            born["_id"] = self._next_id(owner, most_owned)
-            return Plan(self._birth(born, location, id_taken=Stale), result=born)
+                return Plan(self._creation_steps(created, location), result=created)
+            created["_id"] = self._next_id(owner, most_owned)
+            return Plan(self._creation_steps(created, location, id_taken=Stale), result=created)
 
         arguments = {"id": id, "name": name, "location": location, "gold": gold, "kind": kind, "owner": owner}
         outcome = self._transactions.run("game character", build, key=key, arguments=arguments)
         return cast(Character, outcome.result)
 
-    def _birth(self, born: dict[str, Any], location_id: str, *, id_taken: type[SquinneyError] = Conflict) -> list[Step]:
+    def _creation_steps(
+        self, character: dict[str, Any], location_id: str, *, id_taken: type[SquinneyError] = Conflict
+    ) -> list[Step]:
         draft = Draft(self._clock(), self._records)
-        draft.room(location_id).list_person(born)
-        draft.tell("arrived", born, f"{born['name']} appears")
-        reserved = {"character_id": born["_id"]}
-        name = born["name"]
+        draft.room(location_id).list_person(character)
+        draft.add_event("arrived", character, f"{character['name']} appears")
+        reserved = {"character_id": character["_id"]}
+        name = character["name"]
         taken = NameTaken(f"another character is called {name}", name=name)
         return [
             *draft.steps(),
             Step(NAMES, name.casefold(), insert=reserved, refused=lambda _: taken),
-            Step(CHARACTERS, born["_id"], insert=born, refused=id_taken),
+            Step(CHARACTERS, character["_id"], insert=character, refused=id_taken),
         ]
 
     def _next_id(self, owner: str, most: int) -> str:
-        """The id of an owner's next character follows from its number: of two made at once, one finds it taken."""
+        """Derive the id of an owner's next character from its number, so that two concurrent calls get the same id."""
         owned = self._db[CHARACTERS].count_documents(queries.OWNED(owner=owner), limit=most)
         if owned >= most:
-            raise LimitReached(f"one has at most {most} characters", limit=most)
+            raise LimitReached(f"you can have at most {most} characters", limit=most)
         return hashlib.sha256(f"{owner} {owned}".encode()).hexdigest()[:26]

@@ -1,4 +1,4 @@
-"""What is worn, wielded and used; and what that makes of a character."""
+"""Wear armor, wield weapons, drink potions, and adjust a character's values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from squinney.transactions import Key, Stale
 
 
 class Using(Action):
-    """What is worn, wielded and used; and what that makes of a character."""
+    """The actions of `World` that wear, wield, remove and use things, and adjust a character's values."""
 
     @operation()
     def wear(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
-        """Put on a carried piece of armor: one for each region, and any number for the body.
+        """Put on a carried piece of armor: one piece per region, but any number on the body.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -29,22 +29,22 @@ class Using(Action):
         `StillRunning`, `Unavailable`.
         """
 
-        def plan(draft: Draft) -> Event:
-            who, thing = _in_hands(draft, character, item)
+        def fill(draft: Draft) -> Event:
+            actor, thing = _in_hands(draft, character, item)
             if thing["kind"] != "armor":
                 raise NotMadeForThat(f"{thing['name']} is nothing to wear", item_id=item)
             region = thing.get("region", "body")
-            taken = [worn for worn in who["armor"] if worn["region"] == region and region != "body"]
-            if taken or item in rules.in_use(who):
+            taken = [worn for worn in actor["armor"] if worn["region"] == region and region != "body"]
+            if taken or item in rules.in_use(actor):
                 raise InUse(f"something is worn on the {region} already", region=region)
-            who["armor"] = [*who["armor"], {"id": item, "region": region}]
-            return draft.tell("wore", who, f"{who['name']} puts on {rules.described(thing)}", item_id=item)
+            actor["armor"] = [*actor["armor"], {"id": item, "region": region}]
+            return draft.add_event("wore", actor, f"{actor['name']} puts on {rules.described(thing)}", item_id=item)
 
-        return self._act("wear", plan, key, {"character": character, "item": item})
+        return self._act("wear", fill, key, {"character": character, "item": item})
 
     @operation()
     def wield(self, character: str, item: str, hand: str = "right", *, key: str | Key | None = None) -> Event:
-        """Take a carried weapon into a hand, or into both where it needs them.
+        """Take a carried weapon into a hand, or into both hands if the weapon needs two.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -54,41 +54,41 @@ class Using(Action):
         if hand not in HANDS:
             raise Invalid(f"hand must be one of {', '.join(HANDS)}", field="hand")
 
-        def plan(draft: Draft) -> Event:
-            who, thing = _in_hands(draft, character, item)
+        def fill(draft: Draft) -> Event:
+            actor, thing = _in_hands(draft, character, item)
             if thing["kind"] != "weapon":
                 raise NotMadeForThat(f"{thing['name']} is no weapon", item_id=item)
             taken = "both" if thing.get("hands", 1) == 2 else hand
-            if any(taken == "both" or one["hand"] in (taken, "both") or one["id"] == item for one in who["weapons"]):
+            if any(taken == "both" or one["hand"] in (taken, "both") or one["id"] == item for one in actor["weapons"]):
                 raise InUse("that hand holds a weapon already", hand=taken)
-            who["weapons"] = [*who["weapons"], {"id": item, "hand": taken}]
-            return draft.tell("wielded", who, f"{who['name']} wields {rules.described(thing)}", item_id=item)
+            actor["weapons"] = [*actor["weapons"], {"id": item, "hand": taken}]
+            return draft.add_event("wielded", actor, f"{actor['name']} wields {rules.described(thing)}", item_id=item)
 
-        return self._act("wield", plan, key, {"character": character, "item": item, "hand": hand})
+        return self._act("wield", fill, key, {"character": character, "item": item, "hand": hand})
 
     @operation()
     def remove(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
-        """Take off what is worn, or put away what is wielded; it is still carried.
+        """Take off a worn thing or put away a wielded one; the character still carries it.
 
         Atomic: the character, the guarded thing and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
         Raises: `UnknownCharacter`, `UnknownThing`, `OutOfReach`, `Busy`, `KeyReused`, `StillRunning`, `Unavailable`.
         """
 
-        def plan(draft: Draft) -> Event:
-            who, thing = _in_hands(draft, character, item)
-            if item not in rules.in_use(who):
+        def fill(draft: Draft) -> Event:
+            actor, thing = _in_hands(draft, character, item)
+            if item not in rules.in_use(actor):
                 raise OutOfReach(f"{thing['name']} is neither worn nor wielded", item_id=item)
             does = "takes off" if thing["kind"] == "armor" else "puts away"
-            who["armor"] = [worn for worn in who["armor"] if worn["id"] != item]
-            who["weapons"] = [wielded for wielded in who["weapons"] if wielded["id"] != item]
-            return draft.tell("removed", who, f"{who['name']} {does} {rules.described(thing)}", item_id=item)
+            actor["armor"] = [worn for worn in actor["armor"] if worn["id"] != item]
+            actor["weapons"] = [wielded for wielded in actor["weapons"] if wielded["id"] != item]
+            return draft.add_event("removed", actor, f"{actor['name']} {does} {rules.described(thing)}", item_id=item)
 
-        return self._act("remove", plan, key, {"character": character, "item": item})
+        return self._act("remove", fill, key, {"character": character, "item": item})
 
     @operation()
     def use(self, character: str, item: str, *, key: str | Key | None = None) -> Event:
-        """Drink a carried potion, which is then gone.
+        """Drink one carried potion, which is used up.
 
         Atomic: the character, the potion and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -96,24 +96,24 @@ class Using(Action):
         `StillRunning`, `Unavailable`.
         """
 
-        def plan(draft: Draft) -> Event:
-            who, thing = _in_hands(draft, character, item)
+        def fill(draft: Draft) -> Event:
+            actor, thing = _in_hands(draft, character, item)
             if thing["kind"] != "potion":
                 raise NotMadeForThat(f"{thing['name']} is of no use like that", item_id=item)
-            who["character"] = rules.adjusted(who["character"], thing.get("heals", 0), thing.get("mana", 0), {})
+            actor["character"] = rules.adjusted(actor["character"], thing.get("heals", 0), thing.get("mana", 0), {})
             if thing["qty"] == 1:
-                who["inventory"] = rules.without(who["inventory"], item)
-                draft.remove(thing)
+                actor["inventory"] = rules.without(actor["inventory"], item)
+                draft.delete_item(thing)
             else:
                 draft.item(thing)["qty"] -= 1
-                entry = rules.entry_with(who["inventory"], item)
+                entry = rules.entry_with(actor["inventory"], item)
                 if entry is None:
                     raise Stale("the potion moved while it was read")
                 entry["qty"] -= 1
                 entry["weight"] -= thing["weight"]
-            return draft.tell("used", who, f"{who['name']} drinks {thing['name']}", item_id=item)
+            return draft.add_event("used", actor, f"{actor['name']} drinks {thing['name']}", item_id=item)
 
-        return self._act("use", plan, key, {"character": character, "item": item})
+        return self._act("use", fill, key, {"character": character, "item": item})
 
     @operation()
     def adjust(
@@ -125,7 +125,7 @@ class Using(Action):
         intrinsics: Mapping[str, int] | None = None,
         key: str | Key | None = None,
     ) -> Event:
-        """Add to a character's values, or take from them; each stays within its bounds.
+        """Add amounts, which may be negative, to a character's values; each value stays within its bounds.
 
         Atomic: the character and the event, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -135,19 +135,19 @@ class Using(Action):
             checks.integer(value, name, least=-MOST_VITAL, most=MOST_VITAL)
         more = checked_intrinsics(intrinsics or {}, least=-MOST_VITAL, most=MOST_VITAL)
 
-        def plan(draft: Draft) -> Event:
-            who = draft.character(draft.records.character(character))
-            who["character"] = rules.adjusted(who["character"], health, mana, more)
-            return draft.tell("changed", who, f"{who['name']} looks different")
+        def fill(draft: Draft) -> Event:
+            actor = draft.character(draft.records.character(character))
+            actor["character"] = rules.adjusted(actor["character"], health, mana, more)
+            return draft.add_event("changed", actor, f"{actor['name']} looks different")
 
         arguments = {"character": character, "health": health, "mana": mana, "intrinsics": more}
-        return self._act("adjust", plan, key, arguments)
+        return self._act("adjust", fill, key, arguments)
 
 
 def _in_hands(draft: Draft, character_id: str, item_id: str) -> tuple[Character, Item]:
-    """A character and what they carry; the thing is guarded too, or it could be gone by then."""
-    who = draft.character(draft.records.character(character_id))
+    """Return a character and a carried thing. The thing is guarded too, or another action could take it meanwhile."""
+    actor = draft.character(draft.records.character(character_id))
     thing = draft.records.item(item_id)
-    rules.require_carried(who, thing)
+    rules.require_carried(actor, thing)
     draft.item(thing)
-    return who, thing
+    return actor, thing

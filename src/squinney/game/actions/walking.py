@@ -1,4 +1,4 @@
-"""Walking, and talking to those who are there."""
+"""Move between rooms, and talk to the characters in a room."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LONGEST_WORDS = 500
 
 
 class Walking(Action):
-    """Walking, and talking to those who are there."""
+    """The actions of `World` that move a character and say something."""
 
     @operation()
     def move(self, character: str, direction: str, *, key: str | Key | None = None) -> Event:
-        """Go through an exit.
+        """Move a character through an exit of the room.
 
         Atomic: the character, the old room, the new room and both events, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -31,7 +31,7 @@ class Walking(Action):
 
     @operation()
     def say(self, character: str, text: str, *, key: str | Key | None = None) -> Event:
-        """Say something to those in the room.
+        """Say something to everybody in the room.
 
         Atomic: the event and the speaker, in one `Transactions` run.
         After a crash: native: nothing. Two-phase: `recover-transactions` finishes or undoes it.
@@ -39,30 +39,30 @@ class Walking(Action):
         """
         checks.text(text, "text", least=1, most=LONGEST_WORDS)
 
-        def plan(draft: Draft) -> Event:
-            who = draft.character(draft.records.character(character))
-            return draft.tell("said", who, text)
+        def fill(draft: Draft) -> Event:
+            actor = draft.character(draft.records.character(character))
+            return draft.add_event("said", actor, text)
 
-        return self._act("say", plan, key, {"character": character, "text": text})
+        return self._act("say", fill, key, {"character": character, "text": text})
 
 
 def _moved(draft: Draft, character_id: str, direction: str) -> Event:
-    who = draft.character(draft.records.character(character_id))
-    here = draft.records.room(who["location"]["id"])
+    actor = draft.character(draft.records.character(character_id))
+    here = draft.records.room(actor["location"]["id"])
     target = here["exits"].get(direction)
     if target is None:
-        raise NoExit(f"no way leads {rules.way(direction)} from here", direction=direction)
+        raise NoExit(f"no way leads {rules.direction_name(direction)} from here", direction=direction)
     try:
         there = draft.records.room(target)
     except UnknownLocation:
-        raise NoExit(f"the way {rules.way(direction)} leads nowhere", direction=direction) from None
+        raise NoExit(f"the way {rules.direction_name(direction)} leads nowhere", direction=direction) from None
     draft.room(here["_id"]).guard = {f"exits.{direction}": target}
     if here["_id"] != target:
-        draft.room(here["_id"]).unlist_person(who)
-        draft.room(target).list_person(who)
+        draft.room(here["_id"]).unlist_person(actor)
+        draft.room(target).list_person(actor)
     arrived = draft.room(target).applied_to(there)
-    draft.set_own(who, set={"location": {**rules.copy_of(arrived), "version": there["version"] + 1}})
-    if target not in who.get("seen", []):
-        draft.set_own(who, push={"seen": {"$each": [target], "$slice": -MOST_SEEN}})
-    draft.tell("left", who, f"{who['name']} leaves {rules.way(direction)}")
-    return draft.tell("arrived", who, f"{who['name']} arrives", location_id=target)
+    draft.add_operators(actor, set={"location": {**rules.copy_of(arrived), "version": there["version"] + 1}})
+    if target not in actor.get("seen", []):
+        draft.add_operators(actor, push={"seen": {"$each": [target], "$slice": -MOST_SEEN}})
+    draft.add_event("left", actor, f"{actor['name']} leaves {rules.direction_name(direction)}")
+    return draft.add_event("arrived", actor, f"{actor['name']} arrives", location_id=target)

@@ -1,4 +1,4 @@
-"""What can be wrong in a world, found and mended."""
+"""Find and repair inconsistent data of a world."""
 
 from squinney.game.repair.audit import find_problems, repair
 

@@ -64,7 +64,7 @@ class Player:
             return self._done_by(self._world.screen(self._id), word, rest)
 
     def _done_by(self, me: Character, word: str, rest: str) -> str:
-        ways = {rules.way(direction): direction for direction in me["location"]["exits"]}
+        ways = {rules.direction_name(direction): direction for direction in me["location"]["exits"]}
         if word in me["location"]["exits"] or word in ways or word in rules.DIRECTIONS:
             return self._go(ways.get(word, word))
         if act := words.command(self._all, word):
@@ -193,7 +193,7 @@ class Player:
 
     def _look(self, room: Any) -> str:
         lines = [room["name"] or "Somewhere", room["description"]]
-        lines.append("Ways: " + (", ".join(rules.way(one) for one in room["exits"]) or "none"))
+        lines.append("Ways: " + (", ".join(rules.direction_name(one) for one in room["exits"]) or "none"))
         others = [one["name"] for one in room["players"] if one["id"] != self._id]
         lines += [f"Here: {_joined(others, room['player_count'] - len(room['players']))}"] if others else []
         things = [rules.described(entry) for entry in room["inventory"]]

@@ -161,7 +161,7 @@ def _screen(
         events=[event for event in reversed(world.recent(room["id"], limit=12)) if event["kind"] != "changed"],
         map=maps.draw(world.map_of(character_id), room["id"]),
         described=rules.described,
-        way=rules.way,
+        way=rules.direction_name,
         key=key or new_id(),
         error=error,
     )

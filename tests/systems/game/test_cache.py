@@ -1,4 +1,4 @@
-"""What a process remembers saves it reads, and never decides."""
+"""Cached documents save reads, and never decide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.systems.game.conftest import world_in
 from squinney.errors import Invalid
 from squinney.game import NoExit, NotEnoughGold, OutOfReach, World, find_problems
 from squinney.game.documents import CHARACTERS
-from squinney.game.records import Memory
+from squinney.game.records import DocumentCache
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.audit import audited
@@ -19,7 +19,7 @@ MODES: list[Mode] = ["native", "two-phase"]
 
 @pytest.fixture(params=MODES)
 def two(request: pytest.FixtureRequest, game_db: Db) -> tuple[World, World]:
-    """Two worlds, as two processes have them; the first remembers ann, bob and the lamp as they are."""
+    """Two worlds, as in two processes; the first has cached ann, bob and the lamp in their current state."""
     first, second = world_in(game_db, request.param), world_in(game_db, request.param)
     first.create_location("hall", description="A hall.", exits={"n": "yard"})
     first.create_location("yard", description="A yard.", exits={"s": "hall"})
@@ -32,7 +32,7 @@ def two(request: pytest.FixtureRequest, game_db: Db) -> tuple[World, World]:
     return first, second
 
 
-def test_a_remembered_holder_does_not_decide(two: tuple[World, World], game_db: Db) -> None:
+def test_a_cached_holder_does_not_decide(two: tuple[World, World], game_db: Db) -> None:
     first, second = two
     first.pick_up("ann", "lamp")
     second.give("ann", "bob", "lamp")
@@ -42,7 +42,7 @@ def test_a_remembered_holder_does_not_decide(two: tuple[World, World], game_db: 
     assert not list(find_problems(game_db))
 
 
-def test_a_refusal_is_decided_by_what_is_read(two: tuple[World, World]) -> None:
+def test_a_refusal_is_decided_by_the_database(two: tuple[World, World]) -> None:
     first, second = two
     first.pick_up("ann", "lamp")
     second.drop("ann", "lamp")
@@ -50,7 +50,7 @@ def test_a_refusal_is_decided_by_what_is_read(two: tuple[World, World]) -> None:
     assert second.item("lamp")["holder"] == {"kind": "character", "id": "bob"}
 
 
-def test_a_remembered_room_does_not_decide_where_one_gets(two: tuple[World, World]) -> None:
+def test_a_cached_room_does_not_decide_where_an_exit_leads(two: tuple[World, World]) -> None:
     first, second = two
     first.move("ann", "n")
     second.set_exits("yard", {"e": "hall"})
@@ -72,7 +72,7 @@ def test_a_purse_that_another_process_emptied_is_empty(two: tuple[World, World])
 
 
 def test_a_thing_that_another_process_took_is_gone(two: tuple[World, World], game_db: Db) -> None:
-    """Whoever reaches for it is unchanged: only the thing can tell."""
+    """The acting character is unchanged, so only the thing's own guard can refuse."""
     first, second = two
     second.pick_up("ann", "lamp")
     with pytest.raises(OutOfReach):
@@ -80,8 +80,8 @@ def test_a_thing_that_another_process_took_is_gone(two: tuple[World, World], gam
     assert not list(find_problems(game_db))
 
 
-def test_a_thing_made_anew_under_an_old_id_is_another_one(two: tuple[World, World], game_db: Db) -> None:
-    """As often changed and in the same place as the one that a process remembers."""
+def test_a_new_thing_with_a_reused_id_is_not_taken_for_the_old_one(two: tuple[World, World], game_db: Db) -> None:
+    """The new thing has been changed as often, and is in the same room, as the old one that a process has cached."""
     first, second = two
     first.create_item("tea", id="tea", kind="potion", location="hall", qty=3)
     first.pick_up("ann", "tea")
@@ -97,7 +97,7 @@ def test_a_thing_made_anew_under_an_old_id_is_another_one(two: tuple[World, Worl
     assert not list(find_problems(game_db))
 
 
-def test_an_action_of_what_is_remembered_reads_nothing(game_db: Db, mongod: Embedded) -> None:
+def test_an_action_on_cached_documents_reads_nothing(game_db: Db, mongod: Embedded) -> None:
     with audited(mongod.uri, game_db.name) as audit:
         world = World(audit.db, transactions=Transactions(audit.db, "native"))
         world.create_location("hall", description="A hall.")
@@ -109,29 +109,29 @@ def test_an_action_of_what_is_remembered_reads_nothing(game_db: Db, mongod: Embe
         assert "find" not in audit.round_trips()
 
 
-def test_without_memory_each_action_reads(game_db: Db) -> None:
-    world = World(game_db, remembers=0)
+def test_without_a_cache_each_action_reads(game_db: Db) -> None:
+    world = World(game_db, cache_size=0)
     world.create_location("hall", description="A hall.")
     world.create_character("Ann", id="ann", location="hall")
     world.create_item("lamp", id="lamp", location="hall")
     world.pick_up("ann", "lamp")
     world.drop("ann", "lamp")
-    assert world._memory.get(CHARACTERS, "ann") is None
+    assert world._cache.get(CHARACTERS, "ann") is None
     with pytest.raises(Invalid):
-        World(game_db, remembers=-1)
+        World(game_db, cache_size=-1)
 
 
-def test_memory_is_bounded_and_the_oldest_give_way() -> None:
-    memory = Memory(most=3)
+def test_the_cache_is_bounded_and_evicts_the_oldest_entries() -> None:
+    cache = DocumentCache(size=3)
     for number in range(5):
-        memory.keep(CHARACTERS, {"_id": f"c{number}", "version": 1})
-    known = [number for number in range(5) if memory.get(CHARACTERS, f"c{number}")]
-    assert known == [2, 3, 4]
+        cache.store(CHARACTERS, {"_id": f"c{number}", "version": 1})
+    cached = [number for number in range(5) if cache.get(CHARACTERS, f"c{number}")]
+    assert cached == [2, 3, 4]
 
 
-def test_what_others_change_is_not_remembered_for_a_while(two: tuple[World, World]) -> None:
+def test_a_document_that_another_process_changes_is_not_cached_for_a_while(two: tuple[World, World]) -> None:
     first, second = two
     first.pick_up("ann", "lamp")
     second.adjust("ann", health=-1)
-    first.drop("ann", "lamp")  # was planned twice, for ann had changed
-    assert first._memory.get(CHARACTERS, "ann") is None
+    first.drop("ann", "lamp")  # is planned twice, because ann had changed
+    assert first._cache.get(CHARACTERS, "ann") is None

@@ -20,7 +20,7 @@ from squinney.content import demo
 from squinney.content.nodes import merging, render
 from squinney.errors import Unavailable
 from squinney.mongo.schema import Document
-from squinney.testing.emptying import filled
+from squinney.testing.emptying import non_empty
 
 
 def field(page: str, name: str) -> str:
@@ -39,9 +39,9 @@ def demo_documents() -> dict[str, list[Document]]:
 def pages(site: TestClient, systems: assembly.Assembled, demo_documents: dict[str, list[Document]]) -> TestClient:
     db = systems.db
     if not demo_documents:
-        before = set(filled(db, db.list_collection_names()))
+        before = set(non_empty(db, db.list_collection_names()))
         demo(db)
-        made = set(filled(db, db.list_collection_names())) - before
+        made = set(non_empty(db, db.list_collection_names())) - before
         demo_documents.update({name: list(db[name].find()) for name in made})
     else:
         for name, documents in demo_documents.items():

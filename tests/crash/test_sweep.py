@@ -8,7 +8,7 @@ import pytest
 
 from squinney.mongo.embedded import Embedded
 from squinney.testing import Case, counts
-from squinney.testing.crash.deaths import WAYS, Way
+from squinney.testing.crash.child import WAYS, Way
 from squinney.transactions import Mode
 from tests.crash.case import cases
 from tests.plugins.shelf import Prepared

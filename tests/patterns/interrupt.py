@@ -15,7 +15,7 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.testing.commands import is_write
 from squinney.testing.crash.proxy import Proxy
-from squinney.testing.crash.sweep import forget_open_transactions
+from squinney.testing.crash.sweep import abort_open_transactions
 
 
 class Stall(CommandListener):
@@ -85,7 +85,7 @@ class LoseReply(Stall):
         if is_write(event.command_name, event.command):
             self._to_go -= 1
             if self._to_go == 0:
-                self._proxy.lose = event.request_id
+                self._proxy.drop_reply_to = event.request_id
 
 
 @contextmanager
@@ -131,4 +131,4 @@ def client_losing_reply(mongod: Embedded, db: Db, at_write: int) -> Iterator[Db]
     with client_for(proxy.uri, event_listeners=[LoseReply(at_write, proxy)], appname=app) as client:
         yield client[db.name]
     proxy.close()
-    forget_open_transactions(db, app)
+    abort_open_transactions(db, app)

@@ -30,7 +30,7 @@ from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.commands import is_write
 from squinney.testing.crash.proxy import Proxy
-from squinney.testing.crash.sweep import forget_open_transactions
+from squinney.testing.crash.sweep import abort_open_transactions
 from squinney.transactions import Busy, Plan, Step, Transactions, WriteRefused, attempts, group_commit
 from squinney.transactions import native as native_runs
 
@@ -123,7 +123,7 @@ def one_under_way(
             yield held, leader, add
         finally:
             held.awake.set()
-    forget_open_transactions(db, app)
+    abort_open_transactions(db, app)
 
 
 @pytest.fixture
@@ -427,7 +427,7 @@ def test_a_lost_reply_to_the_commit_is_settled_by_repeats(
         def started(self, event: CommandStartedEvent) -> None:
             if event.command_name == "commitTransaction":
                 commits.append(event.request_id)
-                proxy.lose = commits[1] if len(commits) == 2 else proxy.lose
+                proxy.drop_reply_to = commits[1] if len(commits) == 2 else proxy.drop_reply_to
 
     works = [runs(move("a", "b", 1), key=key, arguments={}, timeout_seconds=2)[0] for key in "xyz"]
     listeners = [held, LoseSecondCommit(0)]
@@ -443,7 +443,7 @@ def test_a_lost_reply_to_the_commit_is_settled_by_repeats(
         assert first.result(10).id
         lost = [one.result(20) for one in added]
     proxy.close()
-    forget_open_transactions(jars, app)
+    abort_open_transactions(jars, app)
     assert [(type(one), one.outcome_unknown) for one in lost] == [(Unavailable, True)] * 3
     repeats = [work(jars) for work in works]
     assert [repeat.replayed for repeat in repeats] == [True] * 3
@@ -529,7 +529,7 @@ def test_a_process_killed_in_the_midst_leaves_whole_runs(jars: Db, mongod: Embed
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    forget_open_transactions(jars, app)
+    abort_open_transactions(jars, app)
     Transactions(jars, "native").run("look", [Step("jars", name) for name in "abcd"])  # when all it sent is over
     assert jars.notes.count_documents({})
     assert beans(jars) == by_notes(jars)

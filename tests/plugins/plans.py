@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 from pymongo.monitoring import CommandStartedEvent
 
 from squinney import assembly
-from squinney.testing.plans import Command, explainable, explained_fault, shape_of
+from squinney.testing.plans import Command, explainable, plan_problem, shape_of
 from tests.plugins.plan_exceptions import EXCEPTIONS, PROOFS, READS_EVERYTHING
 
 TIMES_EACH = 3
@@ -46,7 +46,7 @@ class Plans:
         pending, self._pending = self._pending, {}
         for shape, (address, database, command) in pending.items():
             try:
-                fault = explained_fault(self._client(address)[database], command)
+                fault = plan_problem(self._client(address)[database], command)
             except PyMongoError as error:
                 self._lost[shape] = str(error)[:200]
                 continue

@@ -44,7 +44,7 @@ def by_source(most: Container[str], covered: Iterable[str]) -> list[str]:
         *may_write_twice(operations, covered, ONE_AT_A_TIME),
         *uncalled(operations, most, UNCALLED),
         *unknown_names({*operations.all, *jobs}, covered, [*ONE_AT_A_TIME, *UNCALLED]),
-        *(f"two public operations are called {name}" for name in sorted(operations.doubles)),
+        *(f"two public operations are called {name}" for name in sorted(operations.duplicates)),
     ]
 
 

@@ -167,7 +167,7 @@ def test_a_refusal_names_the_key_and_what_does_not_fit() -> None:
     history = History()
     history.add("b", at(1, 2, "give", 5))
     history.add("b", at(3, 4, "read", 0))
-    with pytest.raises(NotLinearizable, match=r"(?s)b: explained 1 of 2 calls; then it holds 5, .*read 0 \(ok"):
+    with pytest.raises(NotLinearizable, match=r"(?s)b: explained 1 of 2 calls; the state is then 5, .*read 0 \(ok"):
         history.check("b", amount, 0)
 
 

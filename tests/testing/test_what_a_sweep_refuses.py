@@ -93,7 +93,7 @@ def test_an_operation_that_fails_by_itself(sweep: Callable[..., object]) -> None
     with pytest.raises(AssertionError) as found:
         sweep(_nothing, _take, _nothing)
     told = str(found.value).splitlines()
-    assert told[0] == "the operation failed by itself"
+    assert told[0] == "the operation failed without a crash"
     assert told[2].endswith("in _take")  # where it begins: nothing of ours is between
     assert told[-1].endswith("Empty: There is nothing in the jar.")
 
@@ -118,21 +118,24 @@ def test_an_operation_that_another_process_cannot_import(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"act": [_add]}, "act must be a function of the database, not"),
+        ({"act": [_add]}, "act must be a function that takes the database, not"),
         ({"act": _asynchronously}, "act must not be async"),
-        ({"act": _lazily}, "act must not yield"),
+        ({"act": _lazily}, "act must not be a generator function"),
         ({"act": _three}, "act is called with the database and.* missing a required argument: 'more'"),
-        ({"act": lambda db: _add(db)}, "act goes to another process, so make it a function at the top of a module"),
-        ({"act": Jars().add}, "act goes to another process.*cannot pickle"),
-        ({"prepare": _a_lock}, "what prepare returns goes to another process"),
+        (
+            {"act": lambda db: _add(db)},
+            "act is sent to another process, so it must be a function at the top level",
+        ),
+        ({"act": Jars().add}, "act is sent to another process.*cannot pickle"),
+        ({"prepare": _a_lock}, "what prepare returns is sent to another process"),
         ({"prepare": _three}, "prepare is called with the database:"),
-        ({"check": None}, "check must be a function of the database, not None"),
+        ({"check": None}, "check must be a function that takes the database, not None"),
         ({"check": _asynchronously}, "check must not be async"),
-        ({"settle": "repair"}, "settle must be a function of the database, not 'repair'"),
-        ({"problems": []}, r"problems must be a function of the database, not \[\]"),
-        ({"ways": "before"}, "ways must be some of before, after, reply-lost"),
-        ({"ways": ["sideways"]}, "ways must be some of before, after, reply-lost"),
-        ({"collections": ["jars"]}, "collections must be Collection.*, not 'jars'"),
+        ({"settle": "repair"}, "settle must be a function that takes the database, not 'repair'"),
+        ({"problems": []}, r"problems must be a function that takes the database, not \[\]"),
+        ({"ways": "before"}, "ways must be a list of one or more of before, after, reply-lost"),
+        ({"ways": ["sideways"]}, "ways must be a list of one or more of before, after, reply-lost"),
+        ({"collections": ["jars"]}, "collections must hold .*Collection objects, not 'jars'"),
     ],
 )
 def test_what_cannot_be_swept(sweep: Callable[..., object], given: dict[str, Any], told: str) -> None:

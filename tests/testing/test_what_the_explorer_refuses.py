@@ -10,7 +10,7 @@ import pytest
 from squinney.errors import Conflict
 from squinney.mongo.schema import Db
 from squinney.testing import Explorer, Refuted
-from squinney.testing.explorer import schedule, stage
+from squinney.testing.explorer import prepared, schedule
 
 
 class Full(Conflict):
@@ -73,22 +73,22 @@ def _false(db: Db) -> bool:
             {"operations": _add},
             r"the operations must be a list of functions, as in explore\(\[move, move\]",
         ),
-        ({"operations": []}, "explore takes 1 to 8 operations, not 0"),
-        ({"operations": [_add] * 9}, "explore takes 1 to 8 operations, not 9"),
-        ({"operations": [_add, "add"]}, "operation b must be a function of the database, not 'add'"),
+        ({"operations": []}, "explore needs at least one operation"),
+        ({"operations": [_add] * 9}, "explore takes at most 8 operations, including `between`, not 9"),
+        ({"operations": [_add, "add"]}, "operation b must be a function that takes the database, not 'add'"),
         ({"operations": [_add, _asynchronously]}, "operation b _asynchronously must not be async"),
         ({"operations": [lambda: None]}, "operation a <lambda> is called with the database"),
-        ({"check": "sound"}, "check must be a function of the database, not 'sound'"),
+        ({"check": "sound"}, "check must be a function that takes the database, not 'sound'"),
         (
             {"prepare": lambda db, more: None},
             "prepare is called with the database: missing a required",
         ),
         ({"between": _look}, "between must be a list of functions, not"),
         ({"inside": "jars"}, "inside must be a list of names of collections, not 'jars'"),
-        ({"collections": ["jars"]}, "collections must be Collection.*, not 'jars'"),
+        ({"collections": ["jars"]}, "collections must hold .*Collection objects, not 'jars'"),
         ({"schedules": 0}, "schedules must be at least 1, not 0"),
         ({"crashes": -1}, "crashes must be at least 0, not -1"),
-        ({"replay": "a3 b"}, "the operations could not follow 'a3 b': they went 'a b'"),
+        ({"replay": "a3 b"}, "the schedule 'a3 b' is not possible: the operations ran as 'a b'"),
     ],
 )
 def test_what_cannot_be_explored(explorer: Explorer, given: dict[str, Any], told: str) -> None:
@@ -108,8 +108,8 @@ def test_an_operation_that_fails_in_every_order(explorer: Explorer) -> None:
 
 
 def test_an_operation_that_never_ends_by_itself(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "ALONE_SECONDS", 0.3)
-    with pytest.raises(AssertionError, match=r"_wait_for_ever did not end in 0\.3 seconds, with nobody beside it"):
+    monkeypatch.setattr(prepared, "ALONE_SECONDS", 0.3)
+    with pytest.raises(AssertionError, match=r"_wait_for_ever did not end in 0\.3 seconds, although nothing else ran"):
         explorer.explore([_add, _wait_for_ever], prepare=_jar)
     assert explorer.explore([_add, _add], prepare=_jar).complete  # others go on undisturbed
 

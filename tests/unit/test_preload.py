@@ -19,5 +19,5 @@ def test_a_child_begins_with_everything_loaded() -> None:
     child.start()
     loaded = ours.recv()
     child.join()
-    assert {"tests.preload", "squinney.testing.crash.deaths", "squinney.service.commands.main"} <= loaded
+    assert {"tests.preload", "squinney.testing.crash.child", "squinney.service.commands.main"} <= loaded
     assert {"tests.crash.cases_polls", "tests.crash.cases_ledger", "polls"} <= loaded

@@ -1,7 +1,7 @@
-"""What proves our promises, for our tests and for operations of your own.
+"""Test tools that crash, interleave and measure operations on a real MongoDB. They work for your own operations too.
 
-`squinney.testing.plugin` is the pytest plugin. What is named here is imported when it is first asked for, since pytest
-loads the plugin in every run.
+`squinney.testing.plugin` is the pytest plugin. pytest loads it in every run, so the names of this package are imported
+lazily, at their first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operation costs: the round trips it takes, and whether every query has an index."""
+"""Measure what an operation costs: its round trips, and whether an index serves each of its queries."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from contextlib import contextmanager
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.testing.commands import Commands, watched
-from squinney.testing.plans import explainable, explained_fault, shape_of
+from squinney.testing.plans import explainable, plan_problem, shape_of
 
 
 class Audit:
-    """A database through a client of its own that is watched."""
+    """A database, and a record of every command that `db` sends to the server."""
 
     def __init__(self, db: Db, unwatched: Db, commands: Commands) -> None:
         self.db = db
         self._unwatched = unwatched
         self._commands = commands
-        self._counted = 0
+        self._reported = 0
 
     def round_trips(self) -> list[str]:
-        """The commands sent since this was last asked."""
-        names = self._commands.names[self._counted :]
-        self._counted += len(names)
+        """Return the names of the commands sent since the last call of this method."""
+        names = self._commands.names[self._reported :]
+        self._reported += len(names)
         return names
 
     def slow_queries(self) -> list[str]:
-        """What was asked without an index: collection scans, sorts in memory, ten documents read for one returned.
+        """List the commands that scan a collection, sort in memory, or read over ten documents for each one returned.
 
-        Each shape of command is explained on the data that is there now, so ask while that is still what it was.
+        Each shape of command is explained on the current data, so call this method before the data changes.
         """
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for name, command in list(self._commands.sent):
-            for one in explainable(name, command):
-                shape = shape_of(name, one)
-                if shape not in found:
-                    found[shape] = explained_fault(self._unwatched, one)
-        return [f"{fault}: {shape}" for shape, fault in found.items() if fault]
+            for part in explainable(name, command):
+                shape = shape_of(name, part)
+                if shape not in problems:
+                    problems[shape] = plan_problem(self._unwatched, part)
+        return [f"{problem}: {shape}" for shape, problem in problems.items() if problem]
 
 
 @contextmanager
 def audited(uri: str, name: str) -> Iterator[Audit]:
-    """The database of that name, watched."""
+    """Open the database `name` with a new client whose commands are recorded."""
     with watched(uri, name) as (db, commands), client_for(uri) as unwatched:
         yield Audit(db, unwatched[name], commands)

@@ -1,4 +1,4 @@
-"""How operations and checks are called, with what they ask for, and how their errors are told."""
+"""Check and call the functions that users pass to the sweep and the explorer, and format their errors."""
 
 from __future__ import annotations
 
@@ -10,76 +10,78 @@ from typing import Any
 
 from squinney.mongo.schema import Collection, Db
 
-__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
+__tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-CALLED = {
+CALLED_WITH = {
     1: "is called with the database",
     2: "is called with the database and, if it has a second parameter, with what prepare returned",
 }
 
 
 def call(act: Callable[..., object], db: Db, prepared: Any) -> object:
-    """Call it with the database, and with what `prepare` returned if it has a second parameter."""
-    wanted = [one for one in inspect.signature(act).parameters.values() if one.kind in POSITIONAL]
-    return act(db, prepared) if len(wanted) > 1 else act(db)
+    """Call `act` with the database and, if it has a second parameter, with what `prepare` returned."""
+    return act(db, prepared) if _takes_prepared(act) else act(db)
 
 
-def require_function(what: str, act: object, *, arguments: int = 2, given: Iterable[str] = ()) -> None:
-    """Refuse, before anything runs, what could not be called, or would do nothing when it is.
+def _takes_prepared(act: Callable[..., object]) -> bool:
+    return sum(one.kind in POSITIONAL for one in inspect.signature(act).parameters.values()) > 1
 
-    `given` names keyword arguments that it is called with besides. Only what finds problems may yield: it is read.
+
+def require_function(name: str, act: object, *, arguments: int = 2, keywords: Iterable[str] = ()) -> None:
+    """Refuse an argument that cannot be called as needed, or whose call would do nothing.
+
+    `keywords` names keyword arguments that are passed too. Only `problems` may be a generator: its items are read.
 
     Raises: `TypeError`.
     """
     if not callable(act):
-        raise TypeError(f"{what} must be a function of the database, not {act!r}")
+        raise TypeError(f"{name} must be a function that takes the database, not {act!r}")
     if inspect.iscoroutinefunction(act) or inspect.isasyncgenfunction(act):
-        raise TypeError(f"{what} must not be async: what it does is sent by PyMongo, from a thread")
-    if inspect.isgeneratorfunction(act) and what != "problems":
-        raise TypeError(f"{what} must not yield: nobody would run it")
+        raise TypeError(f"{name} must not be async: it is called in a thread, with a synchronous PyMongo database")
+    if inspect.isgeneratorfunction(act) and name != "problems":
+        raise TypeError(f"{name} must not be a generator function (it uses yield): its body would never run")
+    passed = arguments if _takes_prepared(act) else 1
     try:
-        inspect.signature(act).bind(*[None] * _positional(act, arguments), **dict.fromkeys(given))
+        inspect.signature(act).bind(*[None] * passed, **dict.fromkeys(keywords))
     except TypeError as error:
-        raise TypeError(f"{what} {CALLED[arguments]}: {error}") from None
+        raise TypeError(f"{name} {CALLED_WITH[arguments]}: {error}") from None
 
 
-def _positional(act: Callable[..., object], most: int) -> int:
-    wanted = [one for one in inspect.signature(act).parameters.values() if one.kind in POSITIONAL]
-    return most if len(wanted) > 1 else 1
-
-
-def require_list(what: str, value: object, of: str) -> None:
-    """Refuse one thing where a list of them is meant.
+def require_list(name: str, value: object, of: str) -> None:
+    """Refuse a value that is not a list.
 
     Raises: `TypeError`.
     """
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise TypeError(f"{what} must be a list of {of}, not {value!r}")
+        raise TypeError(f"{name} must be a list of {of}, not {value!r}")
 
 
 def require_collections(collections: Sequence[object]) -> None:
-    """Refuse names in the place of collections.
+    """Refuse a list that holds anything but `Collection` objects, such as names.
 
     Raises: `TypeError`.
     """
     require_list("collections", collections, "Collections")
     for one in collections:
         if not isinstance(one, Collection):
-            raise TypeError(f"collections must be Collection(...) of squinney.mongo.schema, not {one!r}")
+            raise TypeError(f"collections must hold squinney.mongo.schema.Collection objects, not {one!r}")
 
 
 def failure_of(check: Callable[..., object], db: Db, prepared: Any) -> str:
-    """What a check finds wrong, in a line; empty where nothing is. It raises, or returns False."""
+    """Run a check; return why it failed, or an empty string. A check fails by raising or by returning False."""
     try:
         return "the check returned False" if call(check, db, prepared) is False else ""
     except Exception as error:
-        return in_a_line(error)
+        return one_line(error)
 
 
-def in_a_line(error: BaseException) -> str:
-    """An error with the first line of what it says; pytest adds others to an assertion's. Or else with its source."""
-    told = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+def one_line(error: BaseException) -> str:
+    """Format an error with the first line of its message, since pytest adds lines to those of assertions.
+
+    For an assertion without a message, the line of source that failed is added instead.
+    """
+    line = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
     if isinstance(error, AssertionError) and not str(error) and error.__traceback__:
         raised = traceback.extract_tb(error.__traceback__)[-1]
-        told += f" in {Path(raised.filename).name}, line {raised.lineno}: {raised.line}"
-    return told
+        line += f" in {Path(raised.filename).name}, line {raised.lineno}: {raised.line}"
+    return line

@@ -1,18 +1,18 @@
-"""Processes that are forked from one which has everything loaded: they begin in milliseconds."""
+"""Child processes that start in milliseconds: they are forked from a server process with all modules imported."""
 
 from __future__ import annotations
 
 import multiprocessing
 
-_named = ["squinney.testing.crash.deaths", "squinney.transactions"]
+_modules = ["squinney.testing.crash.child", "squinney.transactions"]
 
 children = multiprocessing.get_context("forkserver")
 
 
 def preload(*modules: str) -> None:
-    """Name what the operations need, so that it is imported once and not in each process: from `pytest_configure`."""
-    _named.extend(module for module in modules if module not in _named)
-    children.set_forkserver_preload(_named)
+    """Import these modules once, in the fork server, instead of in each child. Call it in `pytest_configure`."""
+    _modules.extend(module for module in modules if module not in _modules)
+    children.set_forkserver_preload(_modules)
 
 
 preload()

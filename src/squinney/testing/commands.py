@@ -1,4 +1,4 @@
-"""What a client sends to the server: counted, and told apart into reads and writes."""
+"""Record the commands that a client sends, and tell writes from reads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WRITES = {"insert", "update", "delete", "findAndModify", "bulkWrite", "commitTra
 
 
 def is_write(name: str, command: Mapping[str, Any]) -> bool:
-    """Whether the command may change documents. An abort changes none."""
+    """Return whether the command may change documents. `abortTransaction` changes none."""
     if name == "aggregate":
-        return any(stage in ("$out", "$merge") for step in command.get("pipeline", ())[-1:] for stage in step)
+        return any(operator in ("$out", "$merge") for stage in command.get("pipeline", ())[-1:] for operator in stage)
     return name in WRITES
 
 
 def described(name: str, command: Mapping[str, Any]) -> str:
-    """A command in a few words, for people."""
+    """Describe a command for a message, such as `update accounts in a transaction`."""
     target = command.get(name)
     words = [name, target] if isinstance(target, str) else [name]
     if command.get("autocommit") is False and name not in ("commitTransaction", "abortTransaction"):
@@ -31,30 +31,29 @@ def described(name: str, command: Mapping[str, Any]) -> str:
 
 
 class Commands(CommandListener):
-    """Every command sent, in order."""
+    """A command listener that keeps every command sent, in order."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Any]] = []
 
     @property
     def names(self) -> list[str]:
-        """The commands' names."""
+        """The names of the commands sent."""
         return [name for name, _ in self.sent]
 
     def started(self, event: CommandStartedEvent) -> None:
-        """A command leaves."""
         self.sent.append((event.command_name, event.command))
 
     def succeeded(self, event: object) -> None:
-        """Not of interest."""
+        pass
 
     def failed(self, event: object) -> None:
-        """Not of interest."""
+        pass
 
 
 @contextmanager
 def watched(uri: str, name: str) -> Iterator[tuple[Db, Commands]]:
-    """A database through a client of its own, and the commands that the client sends."""
+    """Open a database with a new client; yield the database and the list of commands that the client sends."""
     commands = Commands()
     with client_for(uri, event_listeners=[commands]) as client:
         yield client[name], commands

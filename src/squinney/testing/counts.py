@@ -1,4 +1,4 @@
-"""Counts crash points and schedules over all workers and prints the sums: they are part of our claim."""
+"""Count crash points and schedules in all pytest workers, and print the totals at the end of the run."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def _counts(config: pytest.Config) -> Counter[str]:
 
 
 def count(config: pytest.Config, name: str, number: int) -> None:
-    """Add to a number that the run reports in the end."""
+    """Add `number` to the total `name` that the run prints at its end."""
     _counts(config)[name] += number
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker hands its numbers to the controller."""
+    """In a pytest-xdist worker, send the worker's counts to the controller."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["counts"] = dict(_counts(session.config))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """The controller adds up."""
+    """In the controller, add the counts of a worker that has finished."""
     _counts(node.config).update(getattr(node, "workeroutput", {}).get("counts", {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """One line for each."""
+    """Print one line for each total."""
     for name, number in sorted(_counts(config).items()):
         terminalreporter.write_line(f"{name}: {number}")

@@ -1,4 +1,4 @@
-"""Collections emptied in few round trips: most hold nothing, and one question finds those that do."""
+"""Empty collections in few round trips: one query finds the collections that hold documents, usually few."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo.schema import Db, Document
 
-# Also what no majority has yet: it would be there for the next test.
+# Finds documents that no majority has yet, too: the next test would see them.
 LOCAL = ReadConcern("local")
-NEVER_FILLED = "no such collection"  # asked too, so that there is one to ask where a database has none
+NEVER_FILLED = "no such collection"  # queried last, so that the query works for a database without collections
 
 
-def filled(db: Db, names: Iterable[str]) -> list[str]:
-    """Which of the collections hold a document."""
+def collection_names(db: Db) -> list[str]:
+    """List the collections of a database, without the server's own."""
+    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
+
+
+def non_empty(db: Db, names: Iterable[str]) -> list[str]:
+    """Return the names of those collections that hold a document."""
     first, *others = [*names, NEVER_FILLED]
-    united = [{"$unionWith": {"coll": name, "pipeline": _its_name(name)}} for name in others]
-    found = db.get_collection(first, read_concern=LOCAL).aggregate([*_its_name(first), *united])
+    unions = [{"$unionWith": {"coll": name, "pipeline": _name_if_filled(name)}} for name in others]
+    found = db.get_collection(first, read_concern=LOCAL).aggregate([*_name_if_filled(first), *unions])
     return [one["_id"] for one in found]
 
 
 def empty(db: Db, names: Iterable[str]) -> None:
-    """Remove every document of the collections."""
-    for name in filled(db, names):
+    """Delete every document of the collections."""
+    for name in non_empty(db, names):
         db[name].delete_many({})
 
 
-def _its_name(name: str) -> list[Document]:
+def _name_if_filled(name: str) -> list[Document]:
     return [{"$limit": 1}, {"$project": {"_id": {"$literal": name}}}]

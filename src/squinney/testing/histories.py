@@ -1,8 +1,8 @@
-"""Histories: whether what many threads saw of one key could have happened one call after the other.
+"""Check that what many threads saw of one key is linearizable.
 
-Threads record their calls in a `History`; `check` then looks, key by key, for an order that respects time (a call that
-ended before another began comes first) and that a small model of the key explains. It is the search of Wing and Gong,
-with a memo of what was tried.
+Threads record their calls in a `History`. `check` then searches, key by key, for an order of the calls that a small
+model of the key explains and that respects time: a call that ended before another began comes first. It is Wing and
+Gong's search, which remembers the combinations it has tried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ State = Hashable
 
 
 class Effect(NamedTuple):
-    """What a call does to one key: `Effect("a", "take", 5)`."""
+    """What one call does to one key, such as `Effect("a", "take", 5)`."""
 
     key: str
     action: str
@@ -30,9 +30,9 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """One call as one key saw it. `value` is what was asked, or for a read what was answered.
+    """The part of a call that concerns one key. `value` is the argument of a write, or the result of a read.
 
-    One of unknown outcome never ends: it may have happened at any time after its start, or never.
+    A call with an unknown outcome has no end: it may have happened at any time after its start, or never.
     """
 
     action: str
@@ -43,19 +43,19 @@ class Call:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it leaves every state as it is, and only says something about it."""
+        """Whether the call leaves the state as it is: a read, or a refused write."""
         return self.action == "read" or self.outcome == "refused"
 
     def __str__(self) -> str:
         return f"{self.action} {self.value} ({self.outcome}, {self.start:.4f} to {self.end:.4f})"
 
 
-# The state after the call, or None where the call could not have had this outcome in this state. No state is None.
+# Returns the state after the call, or None if the call cannot have this outcome in this state. No state is None.
 Model = Callable[[Any, Call], State | None]
 
 
 def amount(state: int, call: Call) -> int | None:
-    """A balance or a stock: `give` adds, `take` takes no more than there is, `read` tells."""
+    """Model a balance or a stock: `give` adds, `take` subtracts at most what is there, `read` returns the amount."""
     if call.action == "read":
         return state if call.value == state else None
     if call.action == "give":
@@ -66,30 +66,30 @@ def amount(state: int, call: Call) -> int | None:
 
 
 def register(state: Any, call: Call) -> Any:
-    """One value: `write` puts another in its place, `read` tells."""
+    """Model one value: `write` replaces the value, `read` returns it."""
     if call.action == "write":
         return call.value
     return state if call.value == state else None
 
 
 def sequence(state: int, call: Call) -> int | None:
-    """The last number given; `take` gives a range beyond it. Numbers may be left out, none comes twice."""
+    """Model a number sequence: `take` returns numbers above all earlier ones. Gaps are allowed, repeats are not."""
     return call.value[-1] if call.value[0] > state else None
 
 
 class NotLinearizable(AssertionError):
-    """No order of the calls explains what they saw."""
+    """No order of the calls explains their results."""
 
 
 class _Pending:
-    """A call: `answer` is what it read or was given, `outcome` how it ended, None where nothing was changed."""
+    """A call under way. The caller sets `answer` to its result; `outcome` stays None if the call changed nothing."""
 
     answer: Any = None
     outcome: Outcome | None = None
 
 
 class History:
-    """Calls with their times, by key. Threads may share one."""
+    """Recorded calls with their times, by key. Threads may share one history."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Call]] = {}
@@ -97,9 +97,10 @@ class History:
 
     @contextmanager
     def call(self, *effects: Effect, refused: Mapping[type[SquinneyError], str] | None = None) -> Iterator[_Pending]:
-        """Record the call inside, for each key. `refused` tells which key a refusal says something about.
+        """Record the call made in the `with` block, for each key it affects.
 
-        A conflict and an `Unavailable` end here, since both are outcomes; every other error passes.
+        `refused` maps a type of error to the key whose state caused the refusal. `Conflict` and `Unavailable` are
+        suppressed, since they are outcomes; every other error is raised.
         """
         pending, start = _Pending(), time.monotonic()
         outcome: Outcome = "ok"
@@ -108,26 +109,27 @@ class History:
         except (Conflict, Unavailable) as error:
             key = next((key for kind, key in (refused or {}).items() if isinstance(error, kind)), None)
             if key is None and not getattr(error, "outcome_unknown", False):
-                return  # it says that nothing was changed
+                return  # this error guarantees that nothing was changed
             outcome = "unknown" if key is None else "refused"
             effects = tuple(effect for effect in effects if key in (None, effect.key))
         pending.outcome, end = outcome, time.monotonic()
         for key, action, value in effects:
-            answered = value if value is not None else pending.answer
+            known = value if value is not None else pending.answer
             if outcome != "unknown":
-                self.add(key, Call(action, answered, start, end, outcome))
-            elif answered is not None:  # numbers that nobody was given are left out
-                self.add(key, Call(action, answered, start, inf, outcome))
+                self.add(key, Call(action, known, start, end, outcome))
+            elif known is not None:  # a call without a result leaves at most a gap in a sequence
+                self.add(key, Call(action, known, start, inf, outcome))
 
     def add(self, key: str, call: Call) -> None:
-        """Record a call whose times are known."""
+        """Record a call whose start and end are known."""
         self.calls.setdefault(key, []).append(call)
 
     @contextmanager
     def lapse(self) -> Iterator[None]:
-        """While the set changes its primary: reads that overlap it may be old, but never of what was undone.
+        """Mark the time of the `with` block as a change of primary: reads that overlap it may return older values.
 
-        A new primary has all that was acknowledged, but for a moment does not know that a majority has it too.
+        A new primary has all acknowledged writes, but for a moment does not know that a majority has them too. Reads
+        still never return a value that was rolled back.
         """
         start = time.monotonic()
         self._lapses.append((start, inf))
@@ -137,7 +139,7 @@ class History:
             self._lapses[-1] = (start, time.monotonic())
 
     def check(self, key: str, model: Model, state: State) -> int:
-        """How many calls of the key were explained, beginning from `state`.
+        """Check the calls of one key, starting from `state`; return how many calls there are.
 
         Raises: NotLinearizable.
         """
@@ -154,48 +156,49 @@ class History:
 
 
 def check(calls: Iterable[Call], model: Model, state: State) -> None:
-    """Find an order in which the model explains every call of one key.
+    """Find an order in which the model explains every call of one key. Sets of calls are bit masks.
 
-    Raises: NotLinearizable, with what comes after the longest explanation that was found.
+    Raises: NotLinearizable, with the calls that could not follow the longest explanation found.
     """
     ordered = sorted(calls, key=lambda call: call.start)
-    known = sum(1 << place for place, call in enumerate(ordered) if call.outcome != "unknown")
+    required = sum(1 << index for index, call in enumerate(ordered) if call.outcome != "unknown")
     todo, tried, longest = [(0, state)], set[tuple[int, State]](), (0, state)
     while todo:
         done, state = todo.pop()
-        done = _with_what_changes_nothing(ordered, model, done, state)
-        if done & known == known:
+        done = _add_calls_without_effect(ordered, model, done, state)
+        if done & required == required:
             return
         if (done, state) in tried:
             continue
         tried.add((done, state))
-        longest = max(longest, (done, state), key=lambda reached: (reached[0] & known).bit_count())
-        for place in reversed(_next(ordered, done)):
-            after = model(state, ordered[place])
+        longest = max(longest, (done, state), key=lambda reached: (reached[0] & required).bit_count())
+        for index in reversed(_next_calls(ordered, done)):
+            after = model(state, ordered[index])
             if after is not None:
-                todo.append((done | 1 << place, after))
-    stuck = "".join(f"\n  {ordered[place]}" for place in _next(ordered, longest[0]))
-    counts = f"{(longest[0] & known).bit_count()} of {known.bit_count()} calls"
-    raise NotLinearizable(f"explained {counts}; then it holds {longest[1]}, and none of these leads on:{stuck}")
+                todo.append((done | 1 << index, after))
+    stuck = "".join(f"\n  {ordered[index]}" for index in _next_calls(ordered, longest[0]))
+    counts = f"{(longest[0] & required).bit_count()} of {required.bit_count()} calls"
+    raise NotLinearizable(f"explained {counts}; the state is then {longest[1]}, which none of these can follow:{stuck}")
 
 
-def _with_what_changes_nothing(ordered: list[Call], model: Model, done: int, state: State) -> int:
-    """Reads and refusals that fit now need no choice: whatever follows is as possible after them as before."""
+def _add_calls_without_effect(ordered: list[Call], model: Model, done: int, state: State) -> int:
+    """Add the reads and refusals that fit the state. They need no search: they do not limit what may follow."""
     while True:
-        quiet = [place for place in _next(ordered, done) if ordered[place].changes_nothing]
-        fitting = sum(1 << place for place in quiet if model(state, ordered[place]) is not None)
+        without_effect = [index for index in _next_calls(ordered, done) if ordered[index].changes_nothing]
+        fitting = sum(1 << index for index in without_effect if model(state, ordered[index]) is not None)
         if not fitting:
             return done
         done |= fitting
 
 
-def _next(ordered: list[Call], done: int) -> list[int]:
-    """The calls that may come next: those that began before any of the others ended."""
-    places, first_end = [], inf
-    for place in range((~done & (done + 1)).bit_length() - 1, len(ordered)):
-        if ordered[place].start > first_end:
+def _next_calls(ordered: list[Call], done: int) -> list[int]:
+    """Return the calls that may come next: those that began before any other remaining call ended."""
+    found, first_end = [], inf
+    first_remaining = (~done & (done + 1)).bit_length() - 1
+    for index in range(first_remaining, len(ordered)):
+        if ordered[index].start > first_end:
             break
-        if not done >> place & 1:
-            places.append(place)
-            first_end = min(first_end, ordered[place].end)
-    return places
+        if not done >> index & 1:
+            found.append(index)
+            first_end = min(first_end, ordered[index].end)
+    return found

@@ -1,4 +1,4 @@
-"""How the server answers a command: by an index, or by reading everything."""
+"""Ask the server for a command's query plan, and report plans that do not use an index well."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ KEPT = {
 }
 STATEMENTS = {"update": "updates", "delete": "deletes"}
 NOT_EXPLAINED = ("$changeStream", "$currentOp", "$collStats", "$indexStats", "$documents")
-# Bounds that the server shortens may end within a character.
+# The server truncates long index bounds, possibly in the middle of a UTF-8 character.
 LENIENT: CodecOptions[dict[str, Any]] = CodecOptions(unicode_decode_error_handler="replace")
 
 Command = dict[str, Any]
 
 
 def explainable(name: str, command: Mapping[str, Any]) -> Iterator[Command]:
-    """The parts of a command that the server can explain; none for what reads no collection."""
+    """Yield the parts of a command that the server can explain; nothing for a command that reads no collection."""
     collection = command.get(name)
     if name not in KEPT or not isinstance(collection, str):
         return
@@ -49,42 +49,37 @@ def explainable(name: str, command: Mapping[str, Any]) -> Iterator[Command]:
 
 
 def shape_of(name: str, command: Command) -> str:
-    """The command without its values."""
+    """Describe a command without its values, so that equal queries with different values have one shape."""
     statement = command[STATEMENTS[name]][0] if name in STATEMENTS else command
-    asked: Any = next((statement[key] for key in ("filter", "query", "q", "pipeline") if key in statement), {})
-    sort = f" sort {json.dumps(_keys(statement['sort']))}" if statement.get("sort") else ""
-    return f"{name} {command[name]} {json.dumps(_keys(asked))}{sort}"
+    query: Any = next((statement[key] for key in ("filter", "query", "q", "pipeline") if key in statement), {})
+    sort = f" sort {json.dumps(_without_values(statement['sort']))}" if statement.get("sort") else ""
+    return f"{name} {command[name]} {json.dumps(_without_values(query))}{sort}"
 
 
-def _keys(value: Any) -> Any:
-    """The value with its leaves dropped."""
+def _without_values(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _keys(inner) for key, inner in value.items()}
+        return {str(key): _without_values(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return list({json.dumps(keys): keys for keys in map(_keys, value)}.values())
+        return list({json.dumps(inner): inner for inner in map(_without_values, value)}.values())
     return "?"
 
 
-def fault_of(command: Command, plan: Any) -> str:
-    """What is wrong with the server's plan for the command; empty where nothing is."""
-    found = stages(plan)
-    if "COLLSCAN" in found:
+def problem_in(command: Command, plan: Any) -> str:
+    """Describe what is wrong with the server's plan for the command; empty if nothing is."""
+    used = stages(plan)
+    if "COLLSCAN" in used:
         return "collection scan"
-    if "SORT" in found:
+    if "SORT" in used:
         return "sort in memory"
     if "find" in command:
         execution = plan.get("executionStats", {})
         examined, returned = execution.get("totalDocsExamined", 0), execution.get("nReturned", 0)
         if examined > FEW_DOCUMENTS and examined > MOST_EXAMINED * max(returned, 1):
-            return f"{examined} documents examined for {returned}"
+            return f"{examined} documents examined for {returned} returned"
     return ""
 
 
-def explain(db: Db, command: Command) -> Any:
-    """The server's plan, with what it read when it tried."""
-    return db.command({"explain": command, "verbosity": "executionStats"}, codec_options=LENIENT)
-
-
-def explained_fault(db: Db, command: Command) -> str:
-    """What is wrong with the way in which the server answers the command now."""
-    return fault_of(command, explain(db, command))
+def plan_problem(db: Db, command: Command) -> str:
+    """Explain the command on the current data and describe what is wrong with its plan; empty if nothing is."""
+    plan = db.command({"explain": command, "verbosity": "executionStats"}, codec_options=LENIENT)
+    return problem_in(command, plan)

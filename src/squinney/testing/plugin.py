@@ -1,6 +1,6 @@
-"""The pytest plugin: a real MongoDB for the run, a database for each test, and what proves operations on it.
+"""The pytest plugin: a real MongoDB server for the run, a database for each test, and tools that test operations.
 
-Installed with `squinney[embedded,testing]` it is there without further ado:
+pytest loads it automatically when `squinney[embedded,testing]` is installed:
 
 ```python
 def test_nothing_is_lost(sweep, explore):
@@ -8,8 +8,8 @@ def test_nothing_is_lost(sweep, explore):
     explore([transfer, transfer_back], check, prepare=prepare)
 ```
 
-With pytest-xdist all workers share one server. Everything heavy is imported by the fixtures that need it, so that the
-plugin costs nothing where it is not used.
+With pytest-xdist all workers share one server. Fixtures import what they need when they are used, so that the plugin
+costs nothing in a run that does not use it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OUR_FOLDER = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name one folder for the whole run; workers inherit it with the environment."""
+    """Choose one folder for the whole run; pytest-xdist workers inherit its name through the environment."""
     if RUN_FOLDER not in os.environ:
         from squinney.testing.servers import new_run_folder
 
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the servers and remove the folder."""
+    """Stop the servers of the run and remove its folder."""
     if OUR_FOLDER in config.stash:
         from squinney.testing.servers import remove
 
@@ -59,14 +59,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def run_folder() -> Path:
-    """The folder of this run, for its servers."""
+    """Return the folder of this run's servers, and create it if needed."""
     folder = Path(os.environ[RUN_FOLDER])
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def serve(name: str) -> Embedded:
-    """A server of this run, started if nobody has."""
+    """Return the run's server of this name, and start it if it is not running."""
     from squinney.testing.servers import serve
 
     return serve(run_folder() / name)
@@ -81,14 +81,14 @@ def mongod() -> Iterator[Embedded]:
 
 @pytest.fixture(scope="session")
 def own_mongod() -> Iterator[Embedded]:
-    """A server that only this worker uses: for fail points, which are the whole server's, and for pausing it."""
+    """A server that only this worker uses: for fail points, which affect the whole server, and for pausing it."""
     with serve(f"own-{os.getpid()}") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def mongo_client(mongod: Embedded) -> Iterator[MongoClient[Document]]:
-    """A client of the shared server."""
+    """A client connected to the shared server."""
     from squinney.mongo.connect import client_for
 
     with client_for(mongod.uri) as client:
@@ -97,7 +97,7 @@ def mongo_client(mongod: Embedded) -> Iterator[MongoClient[Document]]:
 
 @pytest.fixture
 def mongo_db(mongo_client: MongoClient[Document]) -> Iterator[Db]:
-    """An empty database of the test's own, dropped at its end."""
+    """An empty database for this test; it is dropped when the test ends."""
     name = f"test_{secrets.token_hex(8)}"
     yield mongo_client[name]
     mongo_client.drop_database(name)
@@ -105,7 +105,7 @@ def mongo_db(mongo_client: MongoClient[Document]) -> Iterator[Db]:
 
 @pytest.fixture(scope="module")
 def replica_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSet]:
-    """Three members that can be killed, paused and stepped down, for the tests of a module; takes some seconds."""
+    """A replica set of three members to kill, pause and step down, one for each test module; starts in seconds."""
     from squinney.testing.replica_set import ReplicaSet
 
     with ReplicaSet.start(tmp_path_factory.mktemp("members")) as members:
@@ -123,7 +123,7 @@ def explorer(mongod: Embedded) -> Iterator[Explorer]:
 
 @pytest.fixture
 def explore(explorer: Explorer, pytestconfig: pytest.Config) -> Callable[..., Any]:
-    """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`. The run reports how many schedules."""
+    """`explore([a, b], check, ...)`: see `squinney.testing.Explorer.explore`. The run prints how many schedules ran."""
 
     def explore(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -136,7 +136,7 @@ def explore(explorer: Explorer, pytestconfig: pytest.Config) -> Callable[..., An
 
 @pytest.fixture
 def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[..., Any]:
-    """`sweep(prepare, act, check, ...)`: see `squinney.testing.sweep`. The run reports how many crash points."""
+    """`sweep(prepare, act, check, ...)`: see `squinney.testing.sweep`. The run prints the number of crash points."""
     from squinney.testing.crash import sweep as sweep_on
 
     def sweep(*args: Any, **kwargs: Any) -> Any:
@@ -150,15 +150,15 @@ def sweep(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callab
 
 @pytest.fixture
 def sweep_case(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> Callable[[Cases, Case], int]:
-    """`sweep_case(cases, case)` sweeps a case of `squinney.testing.Cases` in each of its modes, in all three ways."""
+    """`sweep_case(cases, case)` sweeps one case of `squinney.testing.Cases` in each of its modes and all three ways."""
     from squinney.mongo import schema
-    from squinney.testing.crash.deaths import WAYS
+    from squinney.testing.crash.child import WAYS
 
     def sweep_case(cases: Cases, case: Case) -> int:
         schema.apply(mongo_db, case.all_collections)
-        each = [(mode, way) for mode in case.modes for way in WAYS]
-        points = sum(cases.sweep(case, mode, way, db=mongo_db, socket=mongod.socket) for mode, way in each)
-        assert points, "the operation wrote nothing"
+        sweeps = [(mode, way) for mode in case.modes for way in WAYS]
+        points = sum(cases.sweep(case, mode, way, db=mongo_db, socket=mongod.socket) for mode, way in sweeps)
+        assert points, f"{case.name} wrote nothing, so there was no write to crash at"
         counts.count(pytestconfig, "crash points", points)
         return points
 
@@ -167,7 +167,7 @@ def sweep_case(mongod: Embedded, mongo_db: Db, pytestconfig: pytest.Config) -> C
 
 @pytest.fixture
 def audit(mongod: Embedded, mongo_db: Db) -> Iterator[Audit]:
-    """The test's database through a client that is watched: see `squinney.testing.audit.Audit`."""
+    """The test's database with its commands recorded: see `squinney.testing.audit.Audit`."""
     from squinney.testing.audit import audited
 
     with audited(mongod.uri, mongo_db.name) as audit:

@@ -1,4 +1,4 @@
-"""A replica set of three members to break on purpose, for tests and proofs."""
+"""A replica set that tests can break: its members can be killed, paused and stepped down."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure
 
 from squinney.errors import NoServer
-from squinney.mongo.embedded import binary, process
-from squinney.mongo.embedded import folders as places
+from squinney.mongo.embedded import binary, folders, process
 from squinney.mongo.embedded.binary import Binary
 
 SET_NAME = "squinney-three"
@@ -26,7 +25,7 @@ PRIMARY_SECONDS = 60.0
 
 
 class ReplicaSet:
-    """Members on loopback ports, numbered from 0, each in a folder of its own."""
+    """Members on loopback ports, numbered from 0, each with its own data folder."""
 
     def __init__(self, folder: Path, found: Binary, ports: list[int]) -> None:
         self.ports = ports
@@ -37,9 +36,9 @@ class ReplicaSet:
     def start(cls, folder: Path, members: int = 3, *, mongod: Path | None = None) -> Self:
         """Start the members with fail points allowed and wait for the first primary.
 
-        Raises: NoServer where they do not come up.
+        Raises: NoServer if a member does not start or no primary is elected.
         """
-        places.claim(folder)
+        folders.claim(folder)
         found = binary.find(mongod, libraries=folder / "lib")
         replica_set = cls(folder, found, _free_ports(members))
         atexit.register(replica_set.stop)
@@ -56,7 +55,7 @@ class ReplicaSet:
 
     @property
     def uri(self) -> str:
-        """What a client connects to."""
+        """The connection string of the replica set."""
         return f"mongodb://{','.join(f'127.0.0.1:{port}' for port in self.ports)}/?replicaSet={SET_NAME}"
 
     def __enter__(self) -> Self:
@@ -66,44 +65,44 @@ class ReplicaSet:
         self.stop()
 
     def pid(self, member: int) -> int:
-        """The process id of a running member."""
+        """Return the process id of a running member."""
         pid = process.process_id(self.folders[member])
         if pid is None:
-            raise NoServer(f"Member {member} does not run")
+            raise NoServer(f"Member {member} is not running")
         return pid
 
     def primary(self) -> int:
-        """The number of the member that is primary now; waits for one."""
+        """Wait until there is a primary; return its number."""
         return self.wait_for_primary()
 
     def primary_pid(self) -> int:
-        """The process id of the primary."""
+        """Wait until there is a primary; return its process id."""
         return self.pid(self.primary())
 
     def kill_primary(self) -> int:
-        """Kill the primary as a power loss would; gives its number, for `restart`."""
+        """Kill the primary as a power loss would; return its number, for `restart`."""
         member = self.primary()
         os.kill(self.pid(member), signal.SIGKILL)
         process.wait_until_ended(self.folders[member], process.STOP_SECONDS)
         return member
 
     def step_down(self, *, seconds: int = 10) -> int:
-        """Make the primary give up its office for `seconds`; gives the number of the next one."""
+        """Make the primary step down for `seconds`; return the number of the new primary."""
         former = self.primary()
         with suppress(ConnectionFailure), self._admin(former) as admin:
             admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=min(5, seconds - 1))
         return self.wait_for_primary(other_than=former)
 
     def pause(self, pid: int) -> None:
-        """Stop a process from running without ending it, as a swapping or partitioned machine would look."""
+        """Pause a process without ending it; to others it looks like a swapping or partitioned machine."""
         os.kill(pid, signal.SIGSTOP)
 
     def resume(self, pid: int) -> None:
-        """Let a paused process run on."""
+        """Continue a paused process."""
         os.kill(pid, signal.SIGCONT)
 
     def restart(self, member: int) -> None:
-        """Start a member that does not run; one that runs is left alone."""
+        """Start a member if it is not running."""
         folder = self.folders[member]
         if process.is_running(folder):
             return
@@ -113,7 +112,7 @@ class ReplicaSet:
         process.start(self._binary, folder, arguments)
 
     def stop(self) -> None:
-        """Kill all members; nobody wants this data any more."""
+        """Kill all members. Their data is not needed any more."""
         atexit.unregister(self.stop)
         for folder in self.folders:
             process.send(folder, signal.SIGKILL)
@@ -121,7 +120,10 @@ class ReplicaSet:
             process.wait_until_ended(folder, process.STOP_SECONDS)
 
     def wait_for_primary(self, *, other_than: int | None = None) -> int:
-        """The number of the primary, as soon as a majority sees one."""
+        """Wait until a member is a writable primary; return its number.
+
+        Raises: NoServer after a minute.
+        """
         deadline = time.monotonic() + PRIMARY_SECONDS
         while time.monotonic() < deadline:
             for member in range(len(self.ports)):
@@ -158,7 +160,7 @@ class ReplicaSet:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are held until the last is found, so that they differ."""
+    """Find unused ports. All stay bound until the last is found, so that they differ."""
     with ExitStack() as held:
         ports = []
         for _ in range(count):

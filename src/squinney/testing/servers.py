@@ -1,4 +1,4 @@
-"""The servers of a test run: real ones, in memory where there is enough, gone when the run ends."""
+"""Start and remove the MongoDB servers of a test run. Their data is in memory if there is enough of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 from squinney.mongo.embedded import Embedded, process
 
-# Dropping a database waits for the next flush of the journal, by default a tenth of a second; but an idle server that
-# flushes every two milliseconds takes 4% of a core. Files of dropped databases stay open until a checkpoint behind the
-# history that snapshots may ask for: by default five minutes. In a small cache the files of so many databases would be
-# searched for something to evict all the time.
+# Dropping a database waits for the next journal flush: by default every 100 ms. A flush every 2 ms would cost an idle
+# server 4% of a core. Files of dropped databases stay open until a checkpoint is newer than the snapshot history: by
+# default five minutes. With a small cache, the server would search the many open files for pages to evict all the time.
 ARGUMENTS = (
     *("--wiredTigerEngineConfigString", "cache_size=1G"),
     *("--journalCommitInterval", "20", "--syncdelay", "5"),
@@ -21,28 +20,28 @@ ARGUMENTS = (
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
     *("--setParameter", "minSnapshotHistoryWindowInSeconds=5"),
 )
-MEMORY = Path("/dev/shm")  # noqa: S108 - made and removed by us
+MEMORY = Path("/dev/shm")  # noqa: S108 - the run creates and removes its own folder there
 MEMORY_BYTES = 2 * 2**30
 
 
 def fast_folder() -> Path | None:
-    """Memory, where there is enough: collections are created three times as fast there."""
+    """Return the in-memory file system if it has 2 GiB free: creating collections is three times as fast there."""
     usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
     return MEMORY if usable else None
 
 
 def new_run_folder() -> Path:
-    """A name for the folder of a run, which is made when its first server starts."""
+    """Return an unused path for the run's folder. The run's first server creates it."""
     return (fast_folder() or Path(tempfile.gettempdir())) / f"squinney-test-{secrets.token_hex(6)}"
 
 
 def serve(folder: Path) -> Embedded:
-    """The server of a folder, started if nobody has."""
+    """Return the server of the folder, and start it if it is not running."""
     return Embedded.start(folder, test_commands=True, arguments=ARGUMENTS)
 
 
 def remove(run_folder: Path) -> None:
-    """End what a crashed worker left and remove the folder."""
+    """Stop servers that a crashed worker left running, and remove the folder."""
     if not run_folder.exists():
         return
     for folder in run_folder.iterdir():

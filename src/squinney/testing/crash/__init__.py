@@ -1,7 +1,7 @@
-"""The crash sweep: an operation dies at each of its writes, in three ways, and its promises are checked.
+"""The crash sweep: run an operation, crash it at each of its writes in three ways, and check what remains.
 
-The operation runs in a process of its own, which ends before its k-th write is sent, after it was done, or loses the
-server's reply to it and with that the server. Then what mends is run, and what must hold is checked.
+The operation runs in a child process. The child dies before its k-th write is sent, or after that write is done, or it
+loses the server's reply to that write and then the connection. After each crash, recovery runs and the checks follow.
 """
 
 from squinney.testing.crash.sweep import CrashPoint, NotCrashSafe, Swept, sweep

@@ -1,4 +1,4 @@
-"""Many operations under the sweep: each is a case, and one test goes through all of them."""
+"""Crash sweeps of many operations: each operation is a `Case`, and one parametrized test sweeps all of them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
 from squinney.system import System
 from squinney.testing.children import preload
-from squinney.testing.crash.deaths import WAYS, Way
+from squinney.testing.crash.child import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
-from squinney.testing.emptying import filled
-from squinney.testing.protocol import left_behind, pass_deadlines
+from squinney.testing.emptying import non_empty
+from squinney.testing.protocol import expire_deadlines, leftovers
 from squinney.transactions import Mode, Transactions
 
 
 @dataclass(frozen=True)
 class Case:
-    """How to prepare, do and check one operation of a system, which is named by its package.
+    """One operation to sweep: how to prepare, run and check it.
 
-    - `name` is `Class.method`, `package.function` or `job:<name>`; `covers` lists further ones that `act` calls.
-    - `prepare(db)` fills the empty collections of the system and returns what the others need (it is pickled).
-    - `act(db, mode, state)` does the operation once, in a child process, with `transactions(db, mode)`. Operations
-      without `Transactions` take `modes=["native"]`, so that they are not swept twice.
+    - `name` is `Class.method`, `package.function` or `job:<name>`; `covers` lists other operations that `act` calls.
+    - `system` is the name of a Squinney system, or the package of your own system.
+    - `prepare(db)` fills the empty collections of the system. Its return value is pickled and passed on as `state`.
+    - `act(db, mode, state)` runs the operation once, in a child process, with `transactions(db, mode)`.
+    - `modes` is `["native"]` for an operation without `Transactions`, so that it is not swept twice.
     - `check(db, state)` asserts what must hold afterwards, whether the operation happened or not.
-    - `age(db)` lets time pass for what a system waits for: leases, reservations.
+    - `age(db)` expires what the system's jobs wait for, such as leases and reservations.
+    - `collections` are created in addition to those of the system.
     """
 
     name: str
@@ -51,26 +53,29 @@ class Case:
 
     @property
     def all_collections(self) -> list[Collection]:
-        """What the case's database must have."""
-        return [*assembly.CORE_COLLECTIONS, *self.its_system.collections, *self.collections]
+        """The collections that the case's database must have."""
+        return [*assembly.CORE_COLLECTIONS, *self.found_system.collections, *self.collections]
 
     @property
-    def its_system(self) -> System:
-        """One of ours by its name, or one from elsewhere by its package."""
+    def found_system(self) -> System:
+        """The `System` that `system` names: one of Squinney's by its name, or another by its package."""
         return assembly.system_named(self.system) or assembly.system_in(self.system)
 
 
 def transactions(db: Db, mode: Mode) -> Transactions:
-    """As an operation under the sweep uses them: time enough on a busy machine, for the sweep lets it pass."""
+    """Return `Transactions` for an operation under the sweep, with a timeout long enough for a busy machine."""
     return Transactions(db, mode, timeout_seconds=20, margin_seconds=1)
 
 
 class Cases:
-    """Those in the lists `CASES` of some modules, which child processes find by their names."""
+    """The cases in the `CASES` lists of some modules. Child processes import the modules by their names.
+
+    Raises: `ValueError` if a module has no list `CASES` of `Case` objects, or if two cases have the same name.
+    """
 
     def __init__(self, *modules: str) -> None:
         self.modules = modules
-        self.by_name = _found(modules)
+        self.by_name = _read_cases(modules)
         preload("squinney.assembly", *modules)
 
     def __iter__(self) -> Iterator[Case]:
@@ -83,22 +88,22 @@ class Cases:
         return case in self.by_name.values()
 
     def covered(self) -> set[str]:
-        """The public operations and jobs that are swept."""
+        """Return the names of the public operations and jobs that the cases sweep."""
         return {name for case in self for name in (case.name.partition(" ")[0], *case.covers)}
 
     def sweep(self, case: Case, mode: Mode, way: Way, *, db: Db, socket: Path, every: int = 1) -> int:
-        """Let the operation die at each of its writes, or at every n-th, on a database with its collections.
+        """Crash the operation at each of its writes, or at every n-th, and check the database after each crash.
 
-        After each death all deadlines pass, and the core's and the system's jobs run, twice in a row or from two
-        threads at once. Then `check` must pass, `find_problems` be empty, and no marker, lock, stub or tombstone be
-        left. Returns how many crash points there were.
+        `db` must have the case's collections. After each crash all deadlines expire, and the core's and the system's
+        jobs run, twice in a row or in two threads concurrently. Then `check` must pass, `find_problems` must find
+        nothing, and no marker, lock, stub or tombstone may remain. Returns the number of crash points.
         """
         act = partial(_act, self.modules, case.name, mode)
         points = 0
         for point, state in crash_points(act, case.prepare, way, db, socket, every=every, empty=partial(_empty, case)):
             points += 1
             try:
-                _mend(case, db, together=(point.write + WAYS.index(way)) % 2 == 0)
+                _recover(case, db, concurrently=(point.write + WAYS.index(way)) % 2 == 0)
                 _check(case, db, state)
             except BaseException as error:
                 error.add_note(f"{case.name}, {mode}: {point}")
@@ -107,25 +112,35 @@ class Cases:
 
 
 @cache
-def _found(modules: Sequence[str]) -> dict[str, Case]:
-    found = [case for name in modules for case in importlib.import_module(name).CASES]
-    by_name = {case.name: case for case in found}
-    if len(by_name) < len(found):
-        raise ValueError("two cases have one name")
+def _read_cases(modules: Sequence[str]) -> dict[str, Case]:
+    by_name: dict[str, Case] = {}
+    for module in modules:
+        for case in _cases_in(module):
+            if case.name in by_name:
+                raise ValueError(f"two cases are called {case.name!r}: add what differs, as in '{case.name} twice'")
+            by_name[case.name] = case
     return by_name
 
 
+def _cases_in(module: str) -> Sequence[Case]:
+    cases = getattr(importlib.import_module(module), "CASES", None)
+    if not isinstance(cases, Sequence) or not all(isinstance(case, Case) for case in cases):
+        example = 'CASES = [Case("Accounts.transfer", system="ledger", prepare=..., act=..., check=...)]'
+        raise ValueError(f"{module} must have a list of its crash cases: {example}")
+    return cases
+
+
 def _act(modules: Sequence[str], name: str, mode: Mode, db: Db, state: Any) -> None:
-    """Do a case's operation, in a child. An error of the driver's may not get out."""
+    """Run a case's operation, in a child process. The operation must not raise errors of the driver."""
     try:
-        _found(modules)[name].act(db, mode, state)
+        _read_cases(modules)[name].act(db, mode, state)
     except PyMongoError as error:
-        raise AssertionError(f"{name} let an error of the driver out") from error
+        raise AssertionError(f"{name} raised an error of the driver: {error!r}") from error
 
 
 def _empty(case: Case, db: Db) -> None:
     declared = {collection.name: collection for collection in case.all_collections}
-    for name in filled(db, declared):
+    for name in non_empty(db, declared):
         try:
             db[name].delete_many({})
         except OperationFailure:  # capped and time-series collections
@@ -133,9 +148,9 @@ def _empty(case: Case, db: Db) -> None:
             schema.apply(db, [declared[name]])
 
 
-def _mend(case: Case, db: Db, *, together: bool) -> None:
-    _let_time_pass(case, db)
-    if together:
+def _recover(case: Case, db: Db, *, concurrently: bool) -> None:
+    _expire(case, db)
+    if concurrently:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda _: _run_jobs(case, db), range(2)))
     else:
@@ -143,30 +158,30 @@ def _mend(case: Case, db: Db, *, together: bool) -> None:
         _run_jobs(case, db)
 
 
-def _let_time_pass(case: Case, db: Db) -> None:
-    pass_deadlines(db, {})
+def _expire(case: Case, db: Db) -> None:
+    expire_deadlines(db, {})
     case.age(db)
 
 
 def _run_jobs(case: Case, db: Db) -> None:
-    for job in [*assembly.CORE_JOBS, *case.its_system.jobs]:
+    for job in [*assembly.CORE_JOBS, *case.found_system.jobs]:
         job.run(db)
 
 
 def _check(case: Case, db: Db, state: Any) -> None:
-    """The invariants, before and after the time of tombstones; and in the end no trace of the protocol."""
+    """Check the invariants, with tombstones still there and after they expired; then nothing of a run may remain."""
     _require_sound(case, db, state)
-    if _left_behind(case, db):
-        _let_time_pass(case, db)
+    if _leftovers(case, db):
+        _expire(case, db)
         _run_jobs(case, db)
         _require_sound(case, db, state)
-        assert _left_behind(case, db) == []
+        assert _leftovers(case, db) == []
 
 
 def _require_sound(case: Case, db: Db, state: Any) -> None:
-    assert [str(problem) for problem in case.its_system.find_problems(db)] == []
+    assert [str(problem) for problem in case.found_system.find_problems(db)] == []
     case.check(db, state)
 
 
-def _left_behind(case: Case, db: Db) -> list[str]:
-    return left_behind({collection.name: list(db[collection.name].find()) for collection in case.all_collections})
+def _leftovers(case: Case, db: Db) -> list[str]:
+    return leftovers({collection.name: list(db[collection.name].find()) for collection in case.all_collections})

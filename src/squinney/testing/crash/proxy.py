@@ -1,4 +1,4 @@
-"""A proxy that loses one reply, and with it the server."""
+"""A proxy between a client and a MongoDB server that drops one reply and then stops."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote_plus
 
-HEADER = struct.Struct("<iiii")  # length, request, response to, opcode
+HEADER = struct.Struct("<iiii")  # of a message: length, request id, id of the request it replies to, opcode
 
 
 def uri_of(path: Path) -> str:
-    """What a client connects to, for a server at a socket."""
+    """Return the connection string of a server that listens on a Unix socket."""
     return f"mongodb://{quote_plus(str(path))}/?directConnection=true"
 
 
 class Proxy:
-    """Stands between a client and the server's socket until the reply to `lose` comes: nobody gets it, or any other."""
+    """Forwards messages until the reply to the request `drop_reply_to`: this reply and all later ones are dropped."""
 
     def __init__(self, server: str) -> None:
-        self.lose: int | None = None
+        self.drop_reply_to: int | None = None
         self.dead = False
         self._server = server
         self._folder = tempfile.TemporaryDirectory(prefix="sqp-")
@@ -35,11 +35,11 @@ class Proxy:
 
     @property
     def uri(self) -> str:
-        """What the client connects to."""
+        """The connection string for the client."""
         return uri_of(self.path)
 
     def close(self) -> None:
-        """Go dead and remove the socket."""
+        """Close all connections and remove the socket."""
         self._die()
         self._folder.cleanup()
 
@@ -51,7 +51,7 @@ class Proxy:
                 server.connect(self._server)
                 self._open += [client, server]
                 threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._return, args=(server, client), daemon=True).start()
+                threading.Thread(target=self._send_back, args=(server, client), daemon=True).start()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
@@ -59,13 +59,13 @@ class Proxy:
                 server.sendall(received)
         _shut(server)
 
-    def _return(self, server: socket.socket, client: socket.socket) -> None:
+    def _send_back(self, server: socket.socket, client: socket.socket) -> None:
         with suppress(OSError, EOFError):
             while not self.dead:
-                header = _exactly(server, HEADER.size)
-                length, _, answers, _ = HEADER.unpack(header)
-                rest = _exactly(server, length - HEADER.size)
-                if answers == self.lose:
+                header = _receive(server, HEADER.size)
+                length, _, reply_to, _ = HEADER.unpack(header)
+                rest = _receive(server, length - HEADER.size)
+                if reply_to == self.drop_reply_to:
                     self._die()
                     return
                 client.sendall(header + rest)
@@ -79,7 +79,7 @@ class Proxy:
             _shut(one)
 
 
-def _exactly(source: socket.socket, size: int) -> bytes:
+def _receive(source: socket.socket, size: int) -> bytes:
     received = bytearray()
     while len(received) < size:
         part = source.recv(size - len(received))

@@ -1,4 +1,4 @@
-"""The parent's side: a child dies, what mends is run, and everything is checked."""
+"""The parent process of a sweep: it starts a child that dies, runs recovery and checks the database."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
-from squinney.testing.calls import call, failure_of, in_a_line, require_collections, require_function
+from squinney.testing.calls import call, failure_of, one_line, require_collections, require_function
 from squinney.testing.children import children
-from squinney.testing.crash import deaths
-from squinney.testing.crash.deaths import WAYS, Way
-from squinney.testing.emptying import empty
-from squinney.testing.protocol import left_behind, recover
+from squinney.testing.crash import child
+from squinney.testing.crash.child import WAYS, Way
+from squinney.testing.emptying import collection_names, empty
+from squinney.testing.protocol import leftovers, recover
 from squinney.transactions import Mode
 
-__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
+__tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 CHILD_SECONDS = 60
-NEVER = 1_000_000_000  # a write that no operation comes to
-TOLD = {"before": "before", "after": "after", "reply-lost": "after, with its reply lost,"}
+NEVER = 1_000_000_000  # more writes than any operation has
 
 Act = Callable[..., object]
 
 
 @dataclass(frozen=True)
 class CrashPoint:
-    """Where an operation died: at which write, in which way, in which mode; and what was wrong then, if anything."""
+    """Where an operation died: at which write, in which way and mode. `wrong` says what a check found, if anything."""
 
     write: int
     what: str
@@ -44,13 +43,22 @@ class CrashPoint:
     wrong: str = ""
 
     def __str__(self) -> str:
-        where = f"died {TOLD[self.way]} write {self.write} ({self.what})" + (f", {self.mode}" if self.mode else "")
+        where = f"died {_moment(self.way, f'{self.write} ({self.what})')}" + (f", {self.mode}" if self.mode else "")
         return f"{where}: {self.wrong}" if self.wrong else where
+
+
+def _moment(way: Way, write: str) -> str:
+    """Say when a child dies, such as `before write 2 (update accounts)`."""
+    return {
+        "before": f"before write {write}",
+        "after": f"after write {write}",
+        "reply-lost": f"after write {write}, its reply lost",
+    }[way]
 
 
 @dataclass(frozen=True)
 class Swept:
-    """Every crash point of an operation."""
+    """Every crash point of an operation that passed its sweep."""
 
     points: Sequence[CrashPoint]
 
@@ -59,7 +67,7 @@ class Swept:
 
 
 class NotCrashSafe(AssertionError):
-    """Some crash points leave something wrong; `points` are those."""
+    """A check failed after some crash points; `points` lists them."""
 
     def __init__(self, points: Sequence[CrashPoint], tried: int) -> None:
         self.points = points
@@ -79,34 +87,36 @@ def sweep(
     problems: Callable[[Db], Iterable[object]] | None = None,
     ways: Sequence[Way] = WAYS,
 ) -> Swept:
-    """Let the operation die at each of its writes, in each way, and check what is left.
+    """Crash the operation at each of its writes, in each way, and check the database after each crash.
 
-    `prepare(db)` fills a database with the `collections`. `act` is the operation: a function at the top of a module,
-    since it runs in a process of its own. It gets the database and, if it has a second parameter, what `prepare`
-    returned; if it has one called `mode`, it is swept in both transaction modes. After each death `settle(db)` runs
-    twice (by default `Transactions(db).recover()`, after all deadlines). Then `check` asserts what must hold, whether
-    the operation happened or not; `problems(db)` must find nothing; and no marker of a transaction may be left.
+    `prepare(db)` fills a database that has the `collections`. `act` is the operation: a function at the top level of a
+    module, since it runs in a child process. `act` is called with the database and, if it has a second parameter, with
+    what `prepare` returned. If `act` has a parameter `mode`, it is swept in both transaction modes.
 
-    Raises: `NotCrashSafe`, with every crash point that leaves something wrong; `AssertionError` where the operation
-    fails by itself, writes nothing or never ends; `TypeError` and `ValueError` for what cannot be swept.
+    After each crash `settle(db)` runs twice (by default all deadlines expire and `Transactions(db).recover()` runs).
+    Then `check` asserts what must hold, whether the operation happened or not; `problems(db)` must find nothing; and
+    no marker of a transaction may remain.
+
+    Raises: `NotCrashSafe`, with every crash point after which something is wrong; `AssertionError` if the operation
+    fails without a crash, writes nothing or does not end; `TypeError` and `ValueError` for unusable arguments.
     """
     modes = get_args(Mode)[1:] if callable(act) and "mode" in inspect.signature(act).parameters else ("",)
-    _require_usable(prepare, act, check, settle, problems, ways, given=["mode"] if modes[0] else ())
+    _require_usable(prepare, act, check, settle, problems, ways, keywords=["mode"] if modes[0] else ())
     require_collections(collections)
     schema.apply(db, collections)
-    found: list[CrashPoint] = []
+    points: list[CrashPoint] = []
     for mode in modes:
         in_mode = partial(act, mode=mode) if mode else act
-        _require_to_end(in_mode, prepare, db, socket)
+        _require_completes(in_mode, prepare, db, socket)
         for way in ways:
             for point, prepared in crash_points(in_mode, prepare, way, db, socket):
-                wrong = _wrong(db, prepared, settle or recover, check, problems)
-                found.append(CrashPoint(point.write, point.what, way, mode, wrong))
-    if not found:
-        raise AssertionError("the operation wrote nothing: there was nothing to sweep")
-    if bad := [point for point in found if point.wrong]:
-        raise NotCrashSafe(bad, len(found))
-    return Swept(found)
+                wrong = _find_wrong(db, prepared, settle or recover, check, problems)
+                points.append(CrashPoint(point.write, point.what, way, mode, wrong))
+    if not points:
+        raise AssertionError("the operation wrote nothing, so there was no write to crash at")
+    if bad := [point for point in points if point.wrong]:
+        raise NotCrashSafe(bad, len(points))
+    return Swept(points)
 
 
 def _require_usable(
@@ -116,32 +126,31 @@ def _require_usable(
     settle: Act | None,
     problems: Act | None,
     ways: Sequence[str],
-    given: Sequence[str],
+    keywords: Sequence[str],
 ) -> None:
-    """Refuse what cannot be swept, before anything runs."""
+    """Refuse unusable arguments before anything runs."""
     require_function("prepare", prepare, arguments=1)
-    require_function("act", act, given=given)
+    require_function("act", act, keywords=keywords)
     require_function("check", check)
     if settle is not None:
         require_function("settle", settle)
     if problems is not None:
         require_function("problems", problems, arguments=1)
-    _packed("act", act)
+    _pickled("act", act)
     if isinstance(ways, str) or not ways or set(ways) - set(WAYS):
-        raise ValueError(f"ways must be some of {', '.join(WAYS)} in a list, not {ways!r}")
+        raise ValueError(f"ways must be a list of one or more of {', '.join(WAYS)}, not {ways!r}")
 
 
-def _packed(what: str, value: object) -> bytes:
-    """As it is sent to another process."""
+def _pickled(name: str, value: object) -> bytes:
     try:
         return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        told = "a function at the top of a module" if what == "act" else "of ids and plain values"
-        raise ValueError(f"{what} goes to another process, so make it {told}: {error}") from None
+        kind = "a function at the top level of a module" if name == "act" else "ids and other plain values"
+        raise ValueError(f"{name} is sent to another process, so it must be {kind}: {error}") from None
 
 
-def _require_to_end(act: Act, prepare: Act, db: Db, socket: Path) -> None:
-    """Let nobody die once: what fails by itself, or never ends, cannot be swept."""
+def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> None:
+    """Run the operation once without a crash: one that fails or never ends cannot be swept."""
     _empty(db)
     _run_child(act, "before", NEVER, db, socket, prepare(db))
 
@@ -156,9 +165,9 @@ def crash_points(
     every: int = 1,
     empty: Callable[[Db], object] | None = None,
 ) -> Iterator[tuple[CrashPoint, Any]]:
-    """Die at one write after the other, or at every n-th; gives each point when it is dead, with what was prepared.
+    """Crash at one write after the other, or at every n-th; yield each point after its crash, with what was prepared.
 
-    The last run, which has fewer writes, is not given: nobody died.
+    Ends when the operation completes because it has fewer writes.
     """
     for at_write in count(1, every):
         (empty or _empty)(db)
@@ -170,43 +179,38 @@ def crash_points(
 
 
 def _empty(db: Db) -> None:
-    empty(db, _collections(db))
-
-
-def _collections(db: Db) -> list[str]:
-    return db.list_collection_names(filter={"name": {"$not": {"$regex": r"^system\."}}})
+    empty(db, collection_names(db))
 
 
 def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared: Any) -> str | None:
-    """The command at which it died; None where it had fewer writes."""
+    """Return the command at which the child died, or None if the operation completed with fewer writes."""
     app = f"crash-{secrets.token_hex(6)}"
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    arguments = (theirs, socket, db.name, app, _packed("act", act), _packed("what prepare returns", prepared))
-    child = children.Process(target=deaths.run, args=(*arguments, way, at_write), daemon=True)
-    child.start()
-    theirs.close()
-    child.join(CHILD_SECONDS)
-    ended = child.exitcode
-    if ended is None:
-        child.kill()
-    forget_open_transactions(db, app)
-    said = list(_said(ours))
-    if ended not in (deaths.DIED, deaths.COMPLETED):
-        where = "" if at_write == NEVER else f", where it was to die {TOLD[way]} write {at_write}"
-        raise AssertionError("\n".join([f"{_how(ended)}{where}", *said]))
-    return said[0] if ended == deaths.DIED else None
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    arguments = (sender, socket, db.name, app, _pickled("act", act), _pickled("what prepare returns", prepared))
+    process = children.Process(target=child.run, args=(*arguments, way, at_write), daemon=True)
+    process.start()
+    sender.close()
+    process.join(CHILD_SECONDS)
+    exit_code = process.exitcode
+    if exit_code is None:
+        process.kill()
+    abort_open_transactions(db, app)
+    messages = list(_messages(receiver))
+    if exit_code not in (child.DIED, child.COMPLETED):
+        expected = "" if at_write == NEVER else f"; it was to die {_moment(way, str(at_write))}"
+        raise AssertionError("\n".join([f"{_failure(exit_code)}{expected}", *messages]))
+    return messages[0] if exit_code == child.DIED else None
 
 
-def _how(ended: int | None) -> str:
-    """How an operation ended that neither died where it was to die nor came to its end."""
+def _failure(exit_code: int | None) -> str:
     return {
         None: f"the operation did not end in {CHILD_SECONDS} seconds",
-        deaths.BROKE: "the operation failed by itself",
-        deaths.NOT_FOUND: "another process cannot import the operation; its module must be on sys.path",
-    }.get(ended, f"the operation's process ended with {ended}")
+        child.FAILED: "the operation failed without a crash",
+        child.NOT_IMPORTABLE: "another process cannot import the operation; its module must be on sys.path",
+    }.get(exit_code, f"the operation's process ended with exit code {exit_code}")
 
 
-def _said(pipe: Any) -> Iterator[str]:
+def _messages(pipe: Any) -> Iterator[str]:
     try:
         while pipe.poll():
             yield pipe.recv()
@@ -214,8 +218,8 @@ def _said(pipe: Any) -> Iterator[str]:
         return
 
 
-def forget_open_transactions(db: Db, app: str) -> None:
-    """What the server does by itself after `transactionLifetimeLimitSeconds`: a minute, as it comes."""
+def abort_open_transactions(db: Db, app: str) -> None:
+    """End the sessions of a dead process. The server would do so after `transactionLifetimeLimitSeconds`: a minute."""
     idle: list[dict[str, Any]] = [
         {"$currentOp": {"idleSessions": True, "allUsers": True}},
         {"$match": {"appName": app, "type": "idleSession"}},
@@ -226,19 +230,21 @@ def forget_open_transactions(db: Db, app: str) -> None:
         admin.command("killSessions", sessions, codec_options=db.codec_options)
 
 
-def _wrong(db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[Db], Iterable[object]] | None) -> str:
-    """What is wrong after the operation died; empty where nothing is."""
+def _find_wrong(
+    db: Db, prepared: Any, settle: Act, check: Act, problems: Callable[[Db], Iterable[object]] | None
+) -> str:
+    """Settle and check the database after a crash; describe what is wrong, or return an empty string."""
     try:
         for _ in range(2):
             call(settle, db, prepared)
     except Exception as error:
-        return f"settle failed: {in_a_line(error)}"
+        return f"settle failed: {one_line(error)}"
     try:
         found = [str(problem) for problem in problems(db)] if problems else []
     except Exception as error:
-        return f"problems failed: {in_a_line(error)}"
+        return f"problems failed: {one_line(error)}"
     if found:
         return "problems: " + "; ".join(found)
-    if left := left_behind({name: list(db[name].find()) for name in _collections(db)}):
+    if left := leftovers({name: list(db[name].find()) for name in collection_names(db)}):
         return "left behind: " + "; ".join(left)
     return failure_of(check, db, prepared)

@@ -1,8 +1,8 @@
-"""Runs two or three operations at once, on a real server, in every order of the commands that they send.
+"""The explorer: run two or three operations concurrently, on a real server, in every order of their commands.
 
-Each operation has a thread and a client of its own. Its client's listener holds the thread before every command, and a
-scheduler decides who goes on. An operation can die before any of its commands. After each schedule the database is
-looked at: its state must be one that the operations leave when they run one after the other.
+Each operation has its own thread and client. A command listener holds the thread before every command, and a scheduler
+decides which thread continues. An operation can die before any of its commands. After each schedule the state of the
+database must be one that the operations also leave when they run one after the other.
 """
 
 from squinney.testing.explorer.exploration import Explored, Operation, Refuted

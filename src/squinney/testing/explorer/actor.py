@@ -1,4 +1,4 @@
-"""One operation under the scheduler: a thread that is held before every command it sends."""
+"""Run one operation under the scheduler, in a thread that is held before every command it sends."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 from squinney.patterns.fair_locks import FairLocks
 from squinney.testing.commands import described, is_write
-from squinney.testing.explorer.touched import Touched
+from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.protocol import RECORDS
 from squinney.transactions import group_commit
 from squinney.transactions.constraints import Constraints
 
-Status = Literal["running", "held", "waiting", "done"]  # only the scheduler sets it
-Arrival = tuple["Actor", Status]
+Status = Literal["running", "held", "waiting", "done"]  # "waiting": for another operation, inside the server
+Arrival = tuple["Actor", Status]  # an actor that is now held or done
 NOT_HELD = {"hello", "buildInfo", "ping", "endSessions", "killCursors", "listCollections", "listIndexes"}
 WRITES = {"insert", "update", "delete", "findAndModify"}
 real_sleep = time.sleep
@@ -33,12 +33,12 @@ _this_thread = threading.local()
 
 
 class Died(BaseException):
-    """Ends an operation where its process would have died. No `except Exception` catches it."""
+    """Ends an operation where its process is supposed to die. `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an operation answered: a value, an error, or nothing, because it died."""
+    """How an operation ended: with a value, with an error, or by its death."""
 
     value: Any = None
     error: BaseException | None = None
@@ -46,15 +46,14 @@ class Outcome:
 
 
 class Actor(CommandListener):
-    """A thread and a client that do one operation after another, held before each command."""
+    """A thread and a client that run one operation per schedule, held before each command."""
 
-    def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival], touched: Touched) -> None:
+    def __init__(self, letter: str, uri: str, arrivals: SimpleQueue[Arrival], written: WrittenCollections) -> None:
         self.letter = letter
         self.name = f"explorer-{secrets.token_hex(4)}-{letter}"
         self.client = client_for(uri, event_listeners=[self], appname=self.name)
-        self.records: list[Any] = []  # ids of its records in `transactions`
         self._arrivals = arrivals
-        self._touched = touched
+        self._written = written
         self._gate = threading.Semaphore(0)
         self._work: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True, name=self.name)
@@ -62,42 +61,42 @@ class Actor(CommandListener):
         self._reset()
 
     def _reset(self) -> None:
-        self.status: Status = "done"
+        self.status: Status = "done"  # set by the scheduler only
         self.outcome = Outcome()
         self.next = ""  # the command it is held before
-        self.asleep = False  # it is held in a `time.sleep`
+        self.asleep = False  # held in a `time.sleep`
         self.dead = False
-        self.in_flight = False  # the server has its command and has not answered
-        self.open: dict[bytes, Any] = {}  # sessions with a transaction that is not over
-        self.records = []
+        self.in_flight = False  # the server has its command and has not replied
+        self.open: dict[bytes, Any] = {}  # sessions with an open transaction
+        self.records: list[Any] = []  # ids of its records in `transactions`
         self.wrote = False
 
     def close(self) -> None:
-        """End the thread and the client."""
+        """End the thread and close the client."""
         self._work.put(None)
         self._thread.join(10)
         self.client.close()
 
-    # ---- the scheduler's side ----
+    # ---- called by the scheduler ----
 
-    def begin(self, run: Callable[[Db], Any], database: str) -> None:
-        """Start the operation; it arrives at its first command, or at its end."""
+    def start(self, run: Callable[[Db], Any], database: str) -> None:
+        """Start the operation. It runs to its first command, or to its end."""
         self._reset()
         self.status = "running"
         self._work.put(lambda: run(self.client[database]))
 
-    def go_on(self) -> None:
-        """Let it send its command and come to the next."""
+    def resume(self) -> None:
+        """Let the operation send its command and run to the next one."""
         self.status = "running"
         self.asleep = False
         self._gate.release()
 
-    def die(self) -> None:
-        """It sends nothing more. What it has open on the server stays open, as after a death."""
+    def kill(self) -> None:
+        """End the operation before its next command. Its open transactions stay open, as after a real crash."""
         self.dead = True
-        self.go_on()
+        self.resume()
 
-    # ---- the thread's side ----
+    # ---- called in the actor's thread ----
 
     def _serve(self) -> None:
         _this_thread.actor = self
@@ -120,7 +119,7 @@ class Actor(CommandListener):
             raise Died
 
     def sleep(self) -> None:
-        """In the place of `time.sleep`: it waits for others, so they go on."""
+        """Replace `time.sleep`: an operation that sleeps waits for others, so hold it until they had their turn."""
         self.next = "sleep"
         self.asleep = True
         self._hold()
@@ -142,7 +141,7 @@ class Actor(CommandListener):
         self.in_flight = False
 
     def _note(self, name: str, command: Mapping[str, Any]) -> None:
-        self._touched.note(name, command)
+        self._written.note(name, command)
         self.wrote = self.wrote or is_write(name, command)
         if name in WRITES and command[name] == RECORDS and command.get("autocommit") is not False:
             self.records += _ids(command)
@@ -155,40 +154,41 @@ class Actor(CommandListener):
 
 
 def _ids(command: Mapping[str, Any]) -> list[Any]:
-    asked = [command.get("query"), *(one["q"] for one in command.get("updates", ())), *command.get("documents", ())]
-    return [one["_id"] for one in asked if one and "_id" in one]
+    filters = [command.get("query"), *(one["q"] for one in command.get("updates", ()))]
+    return [one["_id"] for one in (*filters, *command.get("documents", ())) if one and "_id" in one]
 
 
 @contextmanager
-def as_processes() -> Iterator[None]:
-    """Inside, operations under the scheduler are like processes of their own, and never sleep.
+def as_separate_processes() -> Iterator[None]:
+    """In the `with` block, make operations under the scheduler behave as if each had its own process.
 
-    They neither queue for each other inside this process nor commit together, and a sleep lets others go on.
+    They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue.
     """
-    in_turn = FairLocks.of
+    fair_lock = FairLocks.of
 
     @contextmanager
-    def out_of_turn(self: FairLocks, name: Hashable) -> Iterator[bool]:
-        if getattr(_this_thread, "actor", None) is None:
-            with in_turn(self, name) as crowded:
-                yield crowded
-        else:
+    def lock_unless_scheduled(self: FairLocks, name: Hashable) -> Iterator[bool]:
+        if _is_scheduled():
             yield False
-
-    def unwatched() -> bool:
-        return getattr(_this_thread, "actor", None) is None
+        else:
+            with fair_lock(self, name) as crowded:
+                yield crowded
 
     with (
-        patch.object(time, "sleep", _virtual_sleep),
-        patch.object(FairLocks, "of", out_of_turn),
-        patch.object(group_commit, "may_group", unwatched),
+        patch.object(time, "sleep", _scheduled_sleep),
+        patch.object(FairLocks, "of", lock_unless_scheduled),
+        patch.object(group_commit, "may_group", lambda: not _is_scheduled()),
         patch.object(Constraints, "_read", _read_once(Constraints._read)),
     ):
         yield
 
 
+def _is_scheduled() -> bool:
+    return getattr(_this_thread, "actor", None) is not None
+
+
 def _read_once(read: Callable[[Constraints, str], Any]) -> Callable[[Constraints, str], Any]:
-    """Indexes and validators do not change while schedules are played: a long-lived process knows them."""
+    """Cache indexes and validators, as a long-lived process does. They do not change during an exploration."""
     known: dict[tuple[str, str], Any] = {}
 
     def read_once(self: Constraints, name: str) -> Any:
@@ -200,8 +200,7 @@ def _read_once(read: Callable[[Constraints, str], Any]) -> Callable[[Constraints
     return read_once
 
 
-def _virtual_sleep(seconds: float) -> None:
-    """An operation under the scheduler does not sleep: it lets others go on."""
+def _scheduled_sleep(seconds: float) -> None:
     actor = getattr(_this_thread, "actor", None)
     if actor is None:
         real_sleep(seconds)

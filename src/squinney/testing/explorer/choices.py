@@ -1,7 +1,8 @@
-"""Who goes on next: every schedule by the number of its turns, fewest first, or one schedule again.
+"""Choose which operation continues next: try every schedule, those with the fewest switches first, or replay one.
 
-A step is a letter: that operation goes on. `a!`: operation a dies. `a~`: the server forgets what a dead operation had
-open. `.`: everybody is held until some time has passed. A schedule is written as its steps, `a3 b12 a!`.
+A step of a schedule is a letter: this operation sends its next command. `a!`: operation a dies. `a~`: the server ends
+the open transactions of the dead operation a. `.`: all operations are held while some time passes. A schedule is
+written as its steps: `a3 b12 a!`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ __tracebackhide__ = True
 Steps = tuple[str, ...]
 
 
-def written(steps: Sequence[str]) -> str:
-    """A schedule as text, from which `parsed` makes it again."""
+def format_schedule(steps: Sequence[str]) -> str:
+    """Format a schedule as text, which `parse_schedule` reads."""
     runs = ((step, len(list(group))) for step, group in groupby(steps))
     return " ".join(step if count == 1 else f"{step}{count}" for step, count in runs)
 
 
-def parsed(text: str, letters: str) -> Steps:
-    """The steps of a schedule that `written` wrote, of the operations with these letters.
+def parse_schedule(text: str, letters: str) -> Steps:
+    """Read the steps of a schedule of the operations with these letters.
 
     Raises: `ValueError`.
     """
@@ -31,34 +32,36 @@ def parsed(text: str, letters: str) -> Steps:
     for part in text.split():
         found = re.fullmatch(rf"([{letters}][!~]?|\.)(\d*)", part)
         if not found:
-            raise ValueError(f"{text!r} is no schedule of the operations {', '.join(letters)}: see {part!r}")
+            raise ValueError(f"{text!r} is not a schedule of the operations {', '.join(letters)}: see {part!r}")
         steps += [found[1]] * int(found[2] or 1)
     return tuple(steps)
 
 
 class Chooser:
-    """Follows the given steps, then lets whoever is on go on, but for turns at random."""
+    """Follows the given steps, then continues the current operation, with random switches at the given step numbers."""
 
-    def __init__(self, steps: Steps, *, turns: frozenset[int] = frozenset(), rng: random.Random | None = None) -> None:
-        self._given = steps
-        self._turns = turns
+    def __init__(
+        self, given: Steps, *, switches: frozenset[int] = frozenset(), rng: random.Random | None = None
+    ) -> None:
+        self._given = given
+        self._switches = switches
         self._rng = rng or random.Random(0)
         self.steps: list[str] = []
         self.options: list[Sequence[str]] = []
 
     @property
     def followed(self) -> bool:
-        """Whether the given steps could all be taken."""
+        """Whether all given steps were possible."""
         return tuple(self.steps[: len(self._given)]) == self._given
 
     def choose(self, options: Sequence[str]) -> str:
-        """One of the options, of which the first needs no turn."""
+        """Choose one of the options. The first option continues without a switch."""
         number = len(self.steps)
         chosen = options[0]
         if number < len(self._given):
             if self._given[number] in options:
                 chosen = self._given[number]
-        elif number in self._turns:
+        elif number in self._switches:
             chosen = self._rng.choice(options)
         self.steps.append(chosen)
         self.options.append(options)
@@ -66,7 +69,7 @@ class Chooser:
 
 
 class Frontier:
-    """Every schedule once: those with fewest turns first, those with as many in an order given by the seed."""
+    """Generates every schedule once, those with fewer switches first, and in an order that the seed decides."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -75,18 +78,18 @@ class Frontier:
         self._known: set[Steps] = {()}
 
     def __iter__(self) -> Iterator[Chooser]:
-        """Choosers, until every schedule was tried. Every fourth has several turns at random."""
+        """Yield choosers until every schedule was tried. Some have several random switches, to find deep bugs early."""
         while self._heap:
-            cost, _, given = heapq.heappop(self._heap)
+            switches, _, given = heapq.heappop(self._heap)
             chooser = Chooser(given)
             yield chooser
-            self._add(chooser, len(given), cost + 1)
-            if cost > 1 and self._rng.random() < 0.25:
-                turns = frozenset(self._rng.sample(range(self._longest), self._rng.randint(3, 5)))
-                yield Chooser((), turns=turns, rng=self._rng)
+            self._add_variants(chooser, len(given), switches + 1)
+            if switches > 1 and self._rng.random() < 0.25:
+                at = frozenset(self._rng.sample(range(self._longest), self._rng.randint(3, 5)))
+                yield Chooser((), switches=at, rng=self._rng)
 
-    def _add(self, chooser: Chooser, given: int, cost: int) -> None:
-        """The schedules that differ from this one in one turn after what was given."""
+    def _add_variants(self, chooser: Chooser, given: int, switches: int) -> None:
+        """Add the schedules that differ from the played one in one step after the given ones."""
         self._longest = max(self._longest, len(chooser.steps))
         if not chooser.followed:
             return
@@ -97,4 +100,4 @@ class Frontier:
                     if steps in self._known:
                         continue
                     self._known.add(steps)
-                    heapq.heappush(self._heap, (cost, self._rng.random(), steps))
+                    heapq.heappush(self._heap, (switches, self._rng.random(), steps))

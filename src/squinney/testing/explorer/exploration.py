@@ -1,4 +1,4 @@
-"""One exploration: the same operations, schedule after schedule, each judged."""
+"""One exploration: play the same operations in schedule after schedule, and judge the result of each."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db
-from squinney.testing.calls import call, failure_of, in_a_line
+from squinney.testing.calls import call, failure_of, one_line
 from squinney.testing.explorer.actor import Actor, Arrival, Outcome
-from squinney.testing.explorer.choices import Chooser, written
-from squinney.testing.explorer.inside import letting_in
+from squinney.testing.explorer.choices import Chooser, format_schedule
+from squinney.testing.explorer.lock_yields import yielding_locks
+from squinney.testing.explorer.prepared import Act, PreparedDatabase
 from squinney.testing.explorer.schedule import Played, Schedule
-from squinney.testing.explorer.serial import Answer, Order, Serial
-from squinney.testing.explorer.stage import Act, Stage
-from squinney.testing.explorer.states import Changes, State, came
-from squinney.testing.protocol import left_behind, pass_deadlines
+from squinney.testing.explorer.serial import Result, SerialOrders, SerialRun
+from squinney.testing.explorer.states import Changes, State, added_documents
+from squinney.testing.protocol import expire_deadlines, leftovers
 
-__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
+__tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 LETTERS = "abcdefgh"
 LEFT = "left behind: "
 UNSETTLED = "settle failed: "
 
 
 class Refuted(AssertionError):
-    """A schedule after which something is wrong; `schedule` plays it again."""
+    """Something is wrong after a schedule. Pass `schedule` as `replay` to play it again."""
 
     def __init__(self, message: str, schedule: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Refuted(AssertionError):
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation with a name; `alone`, if given, is what it must be like: it is run in the serial orders instead."""
+    """An operation with a name. `alone`, if given, runs instead of `act` in the serial orders it is compared with."""
 
     act: Act
     name: str = ""
@@ -48,7 +48,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Explored:
-    """How much was tried. `complete` says that there is no other schedule."""
+    """How many schedules were played, and with how many crashes. `complete`: all possible schedules were played."""
 
     schedules: int
     crashes: int
@@ -59,7 +59,7 @@ class Explored:
 
 @dataclass
 class Exploration:
-    """Plays schedules of these operations and judges them."""
+    """Plays schedules of these operations and judges them. `judged` are the letters of all but the `between` ones."""
 
     operations: Sequence[Operation]
     judged: str
@@ -74,7 +74,7 @@ class Exploration:
     gives_up: tuple[type[Exception], ...]
     inside: Sequence[str]
     ignored: set[str]
-    stage: Stage
+    database: PreparedDatabase
     actors: Sequence[Actor]
     arrivals: SimpleQueue[Arrival]
 
@@ -83,221 +83,222 @@ class Exploration:
         self._crashed = 0
         self._gave_up = 0
         self._wrote = False
-        self._did: set[str] = set()  # operations that came to their end at least once
-        self._failed: dict[str, BaseException] = {}  # ... and how the others failed
+        self._completed: set[str] = set()  # operations that completed at least once
+        self._failed: dict[str, BaseException] = {}  # by operation, its last error
         self._since = time.monotonic()
-        self._orders = Serial(self._run_alone)
-        self._masks = self.stage.masks
+        self._orders = SerialOrders(self._run_serially)
+        self._masks = self.database.masks
         if self.serial:
-            self._masks = self._masks.learn(map(self._twice, self.judged))
+            self._masks = self._masks.learn(map(self._run_twice, self.judged))
 
     def explored(self, *, complete: bool) -> Explored:
-        spent = time.monotonic() - self._since
-        return Explored(len(self.played), self._crashed, self._gave_up, complete, spent)
+        seconds = time.monotonic() - self._since
+        return Explored(len(self.played), self._crashed, self._gave_up, complete, seconds)
 
-    def require_meaning(self) -> None:
+    def require_meaningful(self) -> None:
         """Refuse an exploration that could not have found anything.
 
-        Raises: `AssertionError` where nobody wrote, or where an operation failed in every order.
+        Raises: `AssertionError` if no operation wrote, or if one of them failed in every order.
         """
         for letter, error in self._failed.items():
-            if letter not in self._did and not isinstance(error, SquinneyError):
-                raise AssertionError(f"{self._name(letter)} failed in every order: {in_a_line(error)}")
+            if letter not in self._completed and not isinstance(error, SquinneyError):
+                raise AssertionError(f"{self._name(letter)} failed in every order: {one_line(error)}")
         if not self._wrote:
-            raise AssertionError("no operation wrote anything: there was nothing to explore")
+            raise AssertionError("no operation wrote anything, so there was nothing to explore")
 
-    # ---- one schedule ----
+    # ---- playing one schedule ----
 
     def play(self, chooser: Chooser) -> None:
-        db, prepared = self.stage.db, self.stage.prepared
-        self.stage.restore()
+        db, prepared = self.database.db, self.database.prepared
+        self.database.restore()
         schedule = Schedule(
             self.actors,
             self.arrivals,
             chooser,
             crashes=self.crashes,
             stall_seconds=self.stall_seconds,
-            forget=self._forget,
-            pass_time=self._pass_time,
+            abort=self._abort,
+            expire=self._expire,
             recover=lambda: call(self.later, db, prepared),
-            waits=self._waits,
+            is_blocked=self._is_blocked,
         )
         acts = [self._bound(operation.act, prepared) for operation in self.operations]
-        with letting_in(db, self.inside):
+        with yielding_locks(db, self.inside):
             played = schedule.play(acts, db.name)
-        text = written(chooser.steps)
+        text = format_schedule(chooser.steps)
         self._crashed += text not in self.played and any(actor.dead for actor in self.actors)
         self.played.add(text)
         self._wrote = self._wrote or any(actor.wrote for actor in self.actors)
         for actor in self.actors[: len(self.judged)]:
             self._note(actor.letter, actor.outcome)
         if wrong := self._judge(played):
-            raise Refuted(self._told(wrong, played, text), text)
+            raise Refuted(self._message(wrong, played, text), text)
 
     def _note(self, letter: str, outcome: Outcome) -> None:
         if outcome.error:
             self._failed[letter] = outcome.error
         elif not outcome.died:
-            self._did.add(letter)
+            self._completed.add(letter)
 
     @staticmethod
     def _bound(act: Act, prepared: Any) -> Callable[[Db], object]:
         return lambda db: call(act, db, prepared)
 
-    def _forget(self, actor: Actor) -> None:
-        """What the server does by itself a minute after a death: it ends the open transactions."""
-        self.stage.db.client.admin.command("killSessions", [{"id": lsid["id"]} for lsid in actor.open.values()])
+    def _abort(self, actor: Actor) -> None:
+        """End the actor's open transactions. The server would do so a minute after a death."""
+        self.database.db.client.admin.command("killSessions", [{"id": lsid["id"]} for lsid in actor.open.values()])
 
-    def _waits(self, actor: Actor) -> bool:
-        """Whether its command is in the server and cannot go on; inside of commands nobody can tell."""
+    def _is_blocked(self, actor: Actor) -> bool:
+        """Return whether the server cannot continue the actor's command. With `inside` that is unknown: assume so."""
         if self.inside:
             return True
-        asked = {"appName": actor.name, "$or": [{"writeConflicts": {"$gt": 0}}, {"waitingForLock": True}]}
-        admin = self.stage.db.client.get_database("admin", read_concern=ReadConcern("local"))
-        return any(admin.aggregate([{"$currentOp": {"allUsers": True}}, {"$match": asked}]))
+        blocked = {"appName": actor.name, "$or": [{"writeConflicts": {"$gt": 0}}, {"waitingForLock": True}]}
+        admin = self.database.db.client.get_database("admin", read_concern=ReadConcern("local"))
+        return any(admin.aggregate([{"$currentOp": {"allUsers": True}}, {"$match": blocked}]))
 
-    def _pass_time(self, actor: Actor) -> None:
+    def _expire(self, actor: Actor) -> None:
         if actor.records:
-            pass_deadlines(self.stage.db, {"_id": {"$in": actor.records}})
+            expire_deadlines(self.database.db, {"_id": {"$in": actor.records}})
 
-    # ---- judging it ----
+    # ---- judging its result ----
 
     def _judge(self, played: Played) -> str:
         if played.stuck:
             return played.stuck
         for actor in self.actors:
             if actor.open:
-                self._forget(actor)
+                self._abort(actor)
         for actor in self.actors[len(self.judged) :]:
             if actor.outcome.error and not isinstance(actor.outcome.error, self.gives_up):
-                return f"{actor.letter} failed: {in_a_line(actor.outcome.error)}"
-        changes, wrong = self._left(self._must_settle(played))
+                return f"{actor.letter} failed: {one_line(actor.outcome.error)}"
+        changes, wrong = self._settle_and_check(self._must_settle(played))
         if self.serial and not wrong.startswith((LEFT, UNSETTLED)):
-            return self._judge_order(played, self._state(changes)) or wrong
+            return self._compare_with_orders(played, self._state(changes)) or wrong
         return wrong
 
     def _must_settle(self, played: Played) -> bool:
-        """Only where somebody died, stood still or was left without an answer: others leave nothing to mend."""
+        """Return whether an operation died, stalled or gave up. Otherwise nothing can be left to settle."""
         outcomes = [actor.outcome for actor in self.actors]
         unknown = any(outcome.died or isinstance(outcome.error, self.gives_up) for outcome in outcomes)
         self._orders.settled = unknown or played.stalled
         return self._orders.settled
 
-    def _left(self, settle: bool) -> tuple[Changes, str]:
-        """What is left in the end, and what is wrong with it.
+    def _settle_and_check(self, settle: bool) -> tuple[Changes, str]:
+        """Return the final changes to the database, and what is wrong with them.
 
-        A database like one that was mended and looked at before is not mended and looked at again.
+        A database that equals one which was settled and checked before is not settled and checked again.
         """
-        changes, wrong = self.stage.look(), ""
+        database = self.database
+        changes, wrong = database.changes(), ""
         key = (self._masks.fingerprint(changes), settle, self.problems, self.check)
-        if key in self.stage.sound:
-            return self.stage.sound[key], ""
+        if key in database.sound:
+            return database.sound[key], ""
         if settle:
             try:
-                call(self.stage.settle, self.stage.db, self.stage.prepared)
+                call(database.settle, database.db, database.prepared)
             except Exception as error:
-                return changes, UNSETTLED + in_a_line(error)
-            changes, wrong = self._left(False)
+                return changes, UNSETTLED + one_line(error)
+            changes, wrong = self._settle_and_check(False)
         else:
-            wrong = self._wrong_with(changes)
+            wrong = self._check(changes)
         if not wrong:
-            self.stage.sound[key] = changes
+            database.sound[key] = changes
         return changes, wrong
 
-    def _wrong_with(self, changes: Changes) -> str:
-        before = left_behind(self.stage.documents)
-        if left := [one for one in left_behind(came(changes)) if one not in before]:
+    def _check(self, changes: Changes) -> str:
+        before = leftovers(self.database.documents)
+        if left := [one for one in leftovers(added_documents(changes)) if one not in before]:
             return LEFT + "; ".join(left)
         try:
-            found = [str(problem) for problem in self.problems(self.stage.db)] if self.problems else []
+            found = [str(problem) for problem in self.problems(self.database.db)] if self.problems else []
         except Exception as error:
-            return f"problems failed: {in_a_line(error)}"
+            return f"problems failed: {one_line(error)}"
         if found:
             return "problems: " + "; ".join(found)
-        failed = failure_of(self.check, self.stage.db, self.stage.prepared) if self.check else ""
+        failed = failure_of(self.check, self.database.db, self.database.prepared) if self.check else ""
         return f"check failed: {failed}" if failed else ""
 
-    def _judge_order(self, played: Played, state: State) -> str:
-        answers = {actor.letter: self._answer(actor.outcome) for actor in self.actors[: len(self.judged)]}
-        self._gave_up += any(answer.kind == "gave up" for answer in answers.values())
+    def _compare_with_orders(self, played: Played, state: State) -> str:
+        results = {actor.letter: self._result(actor.outcome) for actor in self.actors[: len(self.judged)]}
+        self._gave_up += any(result.kind == "gave up" for result in results.values())
 
         def before(one: str, other: str) -> bool:
             return (
-                one in played.ended and played.ended[one] < played.began.get(other, 0) and answers[one].kind == "done"
+                one in played.ended and played.ended[one] < played.began.get(other, 0) and results[one].kind == "done"
             )
 
-        known = dict(answers)
+        to_explain = dict(results)
         if self.tentative:
-            refused = [letter for letter, answer in answers.items() if answer.kind == "refused"]
+            refused = [letter for letter, result in results.items() if result.kind == "refused"]
             for letter in refused:
-                if self._orders.explains_refusal(letter, answers):
-                    known[letter] = Answer("gave up")
-        if self._orders.explains(known, state, before, values=self.values):
+                if self._orders.explain_refusal(letter, results):
+                    to_explain[letter] = Result("gave up")
+        if self._orders.explain(to_explain, state, before, values=self.values):
             return ""
-        at_once = f"  at once: {_answers(answers)}{self._changes(state)}"
+        concurrent = f"  concurrently: {_results(results)}{self._changes(state)}"
         orders = [
-            f"  {name}: {_answers(order.answers)}{self._changes(order.state)}"
-            for name, order in self._orders.states(answers)
+            f"  {name}: {_results(run.results)}{self._changes(run.state)}" for name, run in self._orders.runs(results)
         ]
-        return "\n".join(["no order explains it:", at_once, *orders])
+        return "\n".join(["no serial order of the operations gives this result:", concurrent, *orders])
 
-    def _answer(self, outcome: Outcome) -> Answer:
+    def _result(self, outcome: Outcome) -> Result:
         if outcome.died or getattr(outcome.error, "outcome_unknown", False):
-            return Answer("unknown")
+            return Result("unknown")
         if isinstance(outcome.error, self.gives_up):
-            return Answer("gave up", type(outcome.error).__name__)
+            return Result("gave up", type(outcome.error).__name__)
         if outcome.error is not None:
-            return Answer("refused", type(outcome.error).__name__)
-        return Answer("done", _comparable(self._masks.masked(outcome.value)) if self.values else None)
+            return Result("refused", type(outcome.error).__name__)
+        return Result("done", _comparable(self._masks.masked(outcome.value)) if self.values else None)
 
     def _state(self, changes: Changes) -> State:
         return self._masks.state(changes, self.ignored)
 
-    # ---- the operations alone ----
+    # ---- running the operations serially ----
 
-    def _twice(self, letter: str) -> tuple[Changes, Changes]:
-        """What the operation leaves in two runs, so that what differs by accident is known."""
-        one, other = (self.stage.run_alone(self._acts(letter), settled=False, number=number)[1] for number in range(2))
+    def _run_twice(self, letter: str) -> tuple[Changes, Changes]:
+        """Run one operation twice: what differs between the two runs is random and must not be compared."""
+        acts = self._acts(letter)
+        one, other = (self.database.run_serially(acts, settled=False, number=number)[1] for number in range(2))
         return one, other
 
-    def _run_alone(self, order: Sequence[str], settled: bool) -> Order:
-        outcomes, changes = self.stage.run_alone(self._acts(order), settled=settled)
+    def _run_serially(self, order: Sequence[str], settled: bool) -> SerialRun:
+        outcomes, changes = self.database.run_serially(self._acts(order), settled=settled)
         for letter, outcome in zip(order, outcomes, strict=True):
             self._note(letter, outcome)
-        return Order(dict(zip(order, map(self._answer, outcomes), strict=True)), self._state(changes))
+        return SerialRun(dict(zip(order, map(self._result, outcomes), strict=True)), self._state(changes))
 
     def _acts(self, order: Sequence[str]) -> list[Act]:
         operations = [self.operations[LETTERS.index(letter)] for letter in order]
         return [operation.alone or operation.act for operation in operations]
 
-    # ---- telling ----
+    # ---- the error message ----
 
     @staticmethod
     def _changes(state: State) -> str:
-        """What a state has and the prepared one had not, and the other way round."""
-        told = [(name, one, count) for name, found in state.items() for one, count in found.items()]
-        lines = [f"\n    {_sign(count)} {name} {one}" for name, one, count in sorted(told)]
+        """List the documents that were added and removed, one per line."""
+        counts = [(name, one, count) for name, found in state.items() for one, count in found.items()]
+        lines = [f"\n    {_sign(count)} {name} {one}" for name, one, count in sorted(counts)]
         return "".join(lines) or "\n    nothing changed"
 
     def _name(self, letter: str) -> str:
         return f"{letter} {self.operations[LETTERS.index(letter)].name}".rstrip()
 
-    def _told(self, wrong: str, played: Played, text: str) -> str:
+    def _message(self, wrong: str, played: Played, text: str) -> str:
         ended = [f"  {self._name(actor.letter)}: {_ended(actor.outcome)}" for actor in self.actors]
         return "\n".join([wrong, *ended, "schedule: " + text, *(f"  {line}" for line in played.trace)])
 
 
 def _sign(count: int) -> str:
-    """Of documents that came or went; how many, where several are alike."""
+    """Return `+` for added and `-` for removed documents, with their number if several are alike."""
     return ("+" if count > 0 else "-") + (f"{abs(count)}" if abs(count) > 1 else "")
 
 
 def _ended(outcome: Outcome) -> str:
-    return "died" if outcome.died else in_a_line(outcome.error) if outcome.error else "done"
+    return "died" if outcome.died else one_line(outcome.error) if outcome.error else "done"
 
 
-def _answers(answers: Mapping[str, Answer]) -> str:
-    return ", ".join(f"{letter} {answer}" for letter, answer in answers.items())
+def _results(results: Mapping[str, Result]) -> str:
+    return ", ".join(f"{letter} {result}" for letter, result in results.items())
 
 
 def _comparable(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`Explorer.explore`: plays schedule after schedule and judges each."""
+"""`Explorer`: check the arguments of an exploration and play its schedules."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from squinney.mongo import schema
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Collection, Db
 from squinney.testing.calls import require_collections, require_function, require_list
-from squinney.testing.explorer.actor import Actor, Arrival, as_processes
-from squinney.testing.explorer.choices import Chooser, Frontier, Steps, parsed, written
+from squinney.testing.emptying import collection_names, empty
+from squinney.testing.explorer.actor import Actor, Arrival, as_separate_processes
+from squinney.testing.explorer.choices import Chooser, Frontier, Steps, format_schedule, parse_schedule
 from squinney.testing.explorer.exploration import LETTERS, Exploration, Explored, Operation
-from squinney.testing.explorer.stage import Act, NeverEnds, Stage
-from squinney.testing.explorer.touched import Touched
+from squinney.testing.explorer.prepared import Act, NeverEnds, PreparedDatabase
+from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.protocol import RECORDS, recover
 from squinney.transactions import Busy, StillRunning, Transactions
 
-__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
+__tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 GIVES_UP = (Busy, StillRunning, Unavailable)
 
 
 class Explorer:
-    """Threads, clients and databases on one server, for any number of explorations. Close it, or use it in a `with`."""
+    """Threads, clients and databases for any number of explorations on one server. Close it, or use it in a `with`."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
-        self._touched = Touched()
-        self._client = client_for(uri, event_listeners=[self._touched], appname="explorer")
+        self._written = WrittenCollections()
+        self._client = client_for(uri, event_listeners=[self._written], appname="explorer")
         self._arrivals: SimpleQueue[Arrival] = SimpleQueue()
         self._actors: list[Actor] = []
         self._databases: dict[str, Db] = {}
-        self._stages: dict[str, Stage] = {}
-        self._last: Stage | None = None
+        self._prepared: dict[str, PreparedDatabase] = {}
+        self._last: PreparedDatabase | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +49,7 @@ class Explorer:
         self.close()
 
     def close(self) -> None:
-        """Drop the databases, and end the threads and clients."""
+        """Drop the databases, end the threads and close the clients."""
         for db in self._databases.values():
             self._client.drop_database(db.name)
         for actor in self._actors:
@@ -79,41 +80,45 @@ class Explorer:
         inside: Sequence[str] = (),
         replay: str = "",
     ) -> Explored:
-        """Play up to `schedules` orders of the operations' commands, those with fewest turns first.
+        """Play up to `schedules` orders of the operations' commands, those with the fewest switches first.
 
-        `prepare(db)` fills a database with the `collections`, once. Each operation is called with the database and,
-        if it has a second parameter, with what `prepare` returned; so is `check`, which asserts what must hold after
-        each schedule. `between` are operations that must not matter: `recover`, `repair`, any reader. Up to `crashes`
-        operations die in a schedule, each before any of its commands; `settle` then mends what is left (by default
-        `Transactions(db).recover()`, after all deadlines). `later` helps those who wait for a dead one (by default that
-        too, after the deadline of the dead one alone). With `stall_seconds` all may stand still for so long once in a
-        schedule, so that deadlines pass for operations that then go on.
+        - `prepare(db)` fills a database that has the `collections`, once. Each operation, and `check`, is called with
+          the database and, if it has a second parameter, with what `prepare` returned.
+        - `between` are operations that must not affect the result: `recover`, `repair`, any reader.
+        - Up to `crashes` operations die in a schedule, each before any one of its commands. Afterwards `settle` repairs
+          the database (by default all deadlines expire and `Transactions(db).recover()` runs).
+        - `later` runs when an operation waits for a dead one (by default `Transactions(db).recover()`, after the
+          deadline of the dead operation).
+        - With `stall_seconds` all operations may stop for this time once in a schedule, so that deadlines expire for
+          operations that then continue.
+        - `seconds` limits the time of the exploration; `seed` decides which schedules are played first.
 
-        After each schedule: nobody waits for ever; no marker, lock, stub or tombstone is left; `problems(db)` finds
-        none; `check` passes; and, unless `serial` is False, some order of the operations one after the other gives the
-        same state (but for the collections that are `ignored`) and the same refusals, with `values` also the same
-        answers. With `tentative` a refusal may also be due to an operation that was under way and came to nothing, as
-        where funds are held that are given back. Errors of `gives_up` mean that nothing was done, or where they say
-        `outcome_unknown` that it may have been.
+        After each schedule no operation may wait forever; no marker, lock, stub or tombstone may remain; `problems(db)`
+        must find nothing; and `check` must pass. Unless `serial` is False, some order of the operations, one after the
+        other, must give the same state (except for the collections that are `ignored`) and the same refusals; with
+        `values` also the same return values. With `tentative` a refusal may also be caused by an operation that was
+        undone later, such as one that held funds and returned them. Errors of the types `gives_up` mean that nothing
+        was changed; with `outcome_unknown`, that something may have been changed.
 
-        `inside` names collections in whose commands too others may go on, wherever the server lets go of its locks: at
-        each document. That is slow, and needs a server of one's own with `enableTestCommands`.
+        `inside` names collections. Other operations then also run within commands on these collections, whenever the
+        server yields its locks: at each document. That is slow, and needs an exclusive server with
+        `enableTestCommands`.
 
-        `replay` plays one schedule, as an earlier exploration wrote it down.
+        `replay` plays only one schedule: the `schedule` of an earlier `Refuted`.
 
-        Raises: `Refuted`, with the schedule that shows what is wrong; `AssertionError` where that could not have been
-        seen: nobody writes, or an operation always fails or never ends; `TypeError` and `ValueError` for what cannot be
-        explored, and where `replay` is no schedule of these operations.
+        Raises: `Refuted`, with the schedule after which something is wrong; `AssertionError` if the exploration cannot
+        find anything, because no operation writes, or one always fails or never ends; `TypeError` and `ValueError` for
+        unusable arguments, and if `replay` is not a schedule of these operations.
         """
-        everybody = _operations(operations, between)
+        all_operations = _operations(operations, between)
         _require_usable(prepare, check, settle, later, problems)
         _require_numbers(schedules, crashes, stall_seconds, seconds)
         require_collections(collections)
         require_list("inside", inside, "names of collections")
-        steps = parsed(replay, LETTERS[: len(everybody)])
+        steps = parse_schedule(replay, LETTERS[: len(all_operations)])
         try:
             exploration = Exploration(
-                operations=everybody,
+                operations=all_operations,
                 judged=LETTERS[: len(operations)],
                 check=check,
                 problems=problems,
@@ -126,44 +131,42 @@ class Explorer:
                 gives_up=gives_up,
                 inside=inside,
                 ignored={RECORDS, *ignored},
-                stage=self._stage(collections, prepare, settle or recover),
-                actors=self._first_actors(len(everybody)),
+                database=self._prepared_database(collections, prepare, settle or recover),
+                actors=self._first_actors(len(all_operations)),
                 arrivals=self._arrivals,
             )
-            with as_processes():
+            with as_separate_processes():
                 return _replay(exploration, steps) if steps else _play_all(exploration, schedules, seed, seconds)
         except NeverEnds:
             self._abandon()
             raise
 
     def _abandon(self) -> None:
-        """Leave the databases to an operation that still runs, and take others."""
+        """Use other databases from now on, since an operation still runs in the current ones."""
         self._databases.clear()
-        self._stages.clear()
+        self._prepared.clear()
         self._last = None
 
-    def _stage(self, collections: Sequence[Collection], prepare: Act | None, settle: Act) -> Stage:
+    def _prepared_database(
+        self, collections: Sequence[Collection], prepare: Act | None, settle: Act
+    ) -> PreparedDatabase:
         kind = repr(list(collections))
         if kind not in self._databases:
             self._databases[kind] = self._client[f"explorer_{secrets.token_hex(6)}"]
             schema.apply(self._databases[kind], collections)
         if self._last:
-            self._last.look()  # what was written last was written there
-        if kind not in self._stages or not self._stages[kind].serves(prepare, settle):
-            _empty(self._databases[kind])
-            self._stages[kind] = Stage(self._databases[kind], prepare, settle, self._touched)
-        self._last = self._stages[kind]
+            self._last.changes()  # the collections recorded as written belong to the last database
+        if kind not in self._prepared or not self._prepared[kind].is_usable(prepare, settle):
+            db = self._databases[kind]
+            empty(db, collection_names(db))
+            self._prepared[kind] = PreparedDatabase(db, prepare, settle, self._written)
+        self._last = self._prepared[kind]
         return self._last
 
     def _first_actors(self, count: int) -> list[Actor]:
         while len(self._actors) < count:
-            self._actors.append(Actor(LETTERS[len(self._actors)], self._uri, self._arrivals, self._touched))
+            self._actors.append(Actor(LETTERS[len(self._actors)], self._uri, self._arrivals, self._written))
         return self._actors[:count]
-
-
-def _empty(db: Db) -> None:
-    for name in db.list_collection_names(filter={"name": {"$not": {"$regex": "^system\\."}}}):
-        db[name].delete_many({})
 
 
 def _play_all(exploration: Exploration, schedules: int, seed: int, seconds: float | None) -> Explored:
@@ -174,7 +177,7 @@ def _play_all(exploration: Exploration, schedules: int, seed: int, seconds: floa
         if len(exploration.played) >= schedules or time.monotonic() > until:
             complete = False
             break
-    exploration.require_meaning()
+    exploration.require_meaningful()
     return exploration.explored(complete=complete)
 
 
@@ -182,12 +185,13 @@ def _replay(exploration: Exploration, steps: Steps) -> Explored:
     chooser = Chooser(steps)
     exploration.play(chooser)
     if not chooser.followed:
-        raise ValueError(f"the operations could not follow {written(steps)!r}: they went {written(chooser.steps)!r}")
+        wanted, played = format_schedule(steps), format_schedule(chooser.steps)
+        raise ValueError(f"the schedule {wanted!r} is not possible: the operations ran as {played!r}")
     return exploration.explored(complete=False)
 
 
 def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | Operation]) -> list[Operation]:
-    """All of them, with their names.
+    """Return all operations as `Operation` objects.
 
     Raises: `TypeError` and `ValueError`.
     """
@@ -197,8 +201,10 @@ def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | O
         one if isinstance(one, Operation) else Operation(one, getattr(one, "__name__", ""))
         for one in (*operations, *between)
     ]
-    if not operations or len(found) > len(LETTERS):
-        raise ValueError(f"explore takes 1 to {len(LETTERS)} operations, not {len(found)}")
+    if not operations:
+        raise ValueError("explore needs at least one operation")
+    if len(found) > len(LETTERS):
+        raise ValueError(f"explore takes at most {len(LETTERS)} operations, including `between`, not {len(found)}")
     for letter, one in zip(LETTERS, found, strict=False):
         require_function(f"operation {letter} {one.name}".rstrip(), one.act)
         if one.alone is not None:
@@ -209,7 +215,7 @@ def _operations(operations: Sequence[Act | Operation], between: Sequence[Act | O
 def _require_usable(
     prepare: Act | None, check: Act | None, settle: Act | None, later: Act | None, problems: Act | None
 ) -> None:
-    """Refuse what could not be called, before anything runs."""
+    """Refuse arguments that cannot be called, before anything runs."""
     optional = {"prepare": (prepare, 1), "check": (check, 2), "settle": (settle, 2), "later": (later, 2)}
     for name, (act, arguments) in {**optional, "problems": (problems, 1)}.items():
         if act is not None:

@@ -1,4 +1,4 @@
-"""Plays one schedule: holds everybody, and lets them go on one at a time."""
+"""Play one schedule: hold all operations, and let one at a time continue."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from squinney.mongo.schema import Db
 from squinney.testing.explorer.actor import Actor, Arrival, Status, real_sleep
 from squinney.testing.explorer.choices import Chooser
 
-PATIENCE_SECONDS = 0.02  # who does not come to the next command in that time may be waiting for somebody
-SLOW_SECONDS = 10.0  # ... and in that time certainly is, whatever the server says; else the machine is slow
+PATIENCE_SECONDS = 0.02  # after this time without a next command, the operation may be waiting for another one
+SLOW_SECONDS = 10.0  # after this time it counts as waiting, whatever the server reports
 STUCK_SECONDS = 20.0
-MOST_SLEEPS = 30  # of all together, while nobody comes to an end
-MOST_SLEEPS_AFTER_DEATH = 6  # before time passes and `recover` runs
-MOST_STEPS = 5_000  # of all together: who goes on for longer never ends
-SHOWN_STEPS = 20  # of a schedule that does not end, at both ends
-MOST_STEPS_ALONE = 60  # without a sleep: who sends so many while others are held may wait for them in a loop
+MOST_SLEEPS = 30  # of all operations together, while none of them ends
+MOST_SLEEPS_AFTER_DEATH = 6  # before the deadlines of dead operations expire and `recover` runs
+MOST_STEPS = 5_000  # of all operations together, before the schedule counts as endless
+SHOWN_STEPS = 20  # at each end of the trace of an endless schedule
+MOST_STEPS_ALONE = 60  # of one operation in a row without a sleep: it may wait in a loop for one that is held
 
 
 @dataclass
 class Played:
-    """How a schedule went."""
+    """What happened in a schedule. `began` and `ended` give the step of each operation's first and last command."""
 
     trace: list[str] = field(default_factory=list)
     began: dict[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Played:
 
 
 class Schedule:
-    """One run of all operations under a chooser."""
+    """One run of all operations. A chooser decides which operation continues."""
 
     def __init__(
         self,
@@ -43,32 +43,33 @@ class Schedule:
         *,
         crashes: int,
         stall_seconds: float = 0,
-        forget: Callable[[Actor], object],
-        pass_time: Callable[[Actor], object],
+        abort: Callable[[Actor], object],
+        expire: Callable[[Actor], object],
         recover: Callable[[], object],
-        waits: Callable[[Actor], bool],
+        is_blocked: Callable[[Actor], bool],
     ) -> None:
+        """`abort` ends an actor's open transactions, `expire` its deadlines; `is_blocked` asks the server."""
         self._actors = actors
         self._arrivals = arrivals
         self._chooser = chooser
         self._crashes = crashes
         self._stall_seconds = stall_seconds
-        self._forget = forget
-        self._pass_time = pass_time
+        self._abort = abort
+        self._expire = expire
         self._recover = recover
-        self._waits = waits
-        self._on: Actor | None = None
-        self._alone = 0
-        self._asleep: set[Actor] = set()  # and nobody else has gone on since
+        self._is_blocked = is_blocked
+        self._current: Actor | None = None
+        self._steps_alone = 0
+        self._asleep: set[Actor] = set()  # asleep, and no other actor has continued since
         self._sleeps = 0
         self._stalled: set[Actor] = set()
         self._recoveries = 0
         self.played = Played()
 
     def play(self, operations: Sequence[Callable[[Db], object]], database: str) -> Played:
-        """From the first command to the last, or to where nobody can go on."""
+        """Run the operations from the first command to the last, or until none of them can continue."""
         for actor, operation in zip(self._actors, operations, strict=True):
-            actor.begin(operation, database)
+            actor.start(operation, database)
             self._await(actor)
         while not self.played.stuck and self._step():
             pass
@@ -79,7 +80,7 @@ class Schedule:
     def _step(self) -> bool:
         options = self._options()
         if not options:
-            return self._await_anybody()
+            return self._await_any()
         if len(self._chooser.steps) >= MOST_STEPS:
             self._never_ends()
             return False
@@ -88,91 +89,92 @@ class Schedule:
             self._stall()
             return True
         actor = next(actor for actor in self._actors if actor.letter == chosen[0])
-        self.played.trace.append(f"{chosen:3}{actor.next if chosen[-1] != '~' else 'the server forgets it'}")
+        what = "the server aborts its transactions" if chosen.endswith("~") else actor.next
+        self.played.trace.append(f"{chosen:3}{what}")
         if chosen.endswith("!"):
             self._kill(actor)
         elif chosen.endswith("~"):
-            self._forget_dead(actor)
+            self._abort_dead(actor)
         else:
-            self._let_go_on(actor)
+            self._resume(actor)
         return True
 
-    # ---- what can be done ----
+    # ---- what can happen next ----
 
     def _options(self) -> list[str]:
-        """First what needs no turn: the one who is on goes on, then the next one, those who sleep last."""
+        """Return the possible steps. The first is no switch: the current actor continues, sleeping ones come last."""
         held = [actor for actor in self._actors if actor.status == "held"]
         ready = [actor for actor in held if actor not in self._asleep]
-        forgettable = [f"{actor.letter}~" for actor in self._actors if actor.dead and actor.open]
-        if self._alone >= MOST_STEPS_ALONE:
-            ready = [actor for actor in ready if actor is not self._on] or ready
-        if not ready and not forgettable:
+        aborts = [f"{actor.letter}~" for actor in self._actors if actor.dead and actor.open]
+        if self._steps_alone >= MOST_STEPS_ALONE:
+            ready = [actor for actor in ready if actor is not self._current] or ready
+        if not ready and not aborts:
             ready = held
-        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._on, actor.asleep))
-        goes_on = [actor.letter for actor in ready]
-        dies = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
-        under_way = any(actor.letter in self.played.began for actor in held)
-        stall = ["."] if self._stall_seconds and under_way else []
-        return [*goes_on, *dies, *forgettable, *stall]
+        ready.sort(key=lambda actor: (actor in self._stalled, actor is not self._current, actor.asleep))
+        resumes = [actor.letter for actor in ready]
+        deaths = [f"{actor.letter}!" for actor in ready if self._crashes and not actor.asleep]
+        begun = any(actor.letter in self.played.began for actor in held)
+        stall = ["."] if self._stall_seconds and begun else []
+        return [*resumes, *deaths, *aborts, *stall]
 
     def _help_sleepers(self, may_recover: bool) -> None:
-        """They have looked again and again: only time and `recover` can help them now."""
+        """Help actors that have polled many times in vain: only expired deadlines and `recover` can end their wait."""
         self._sleeps = 0
         if may_recover:
             self._recoveries += 1
-            self.played.trace.append("   time passes: the server forgets the dead, recover")
+            self.played.trace.append("   time passes: the server aborts transactions of dead operations; recover runs")
             for actor in self._actors:
-                self._forget_dead(actor)
+                self._abort_dead(actor)
             self._recover()
         else:
             self._stuck([actor for actor in self._actors if actor.status == "held"])
 
     def _stuck(self, actors: Sequence[Actor]) -> None:
-        self.played.stuck = "waits for ever: " + ", ".join(f"{actor.letter} ({actor.next})" for actor in actors)
+        self.played.stuck = f"waits forever: {_positions(actors)}"
 
     def _never_ends(self) -> None:
-        under_way = ", ".join(f"{actor.letter} ({actor.next})" for actor in self._actors if actor.status == "held")
-        self.played.stuck = f"does not end in {MOST_STEPS} commands: {under_way}"
+        held = [actor for actor in self._actors if actor.status == "held"]
+        self.played.stuck = f"does not end in {MOST_STEPS} commands: {_positions(held)}"
         self.played.trace[SHOWN_STEPS:-SHOWN_STEPS] = ["..."]
 
-    # ---- doing it ----
+    # ---- making it happen ----
 
-    def _let_go_on(self, actor: Actor) -> None:
-        self._alone = self._alone + 1 if actor is self._on else 0
-        self._on = actor
+    def _resume(self, actor: Actor) -> None:
+        self._steps_alone = self._steps_alone + 1 if actor is self._current else 0
+        self._current = actor
         self.played.began.setdefault(actor.letter, len(self._chooser.steps))
         self._asleep = {actor} & self._asleep if not actor.asleep else self._asleep - {actor}
-        actor.go_on()
+        actor.resume()
         self._await(actor)
 
     def _stall(self) -> None:
-        """Time passes for all who are under way; those who have not begun go first then."""
+        """Let time pass for all operations that have begun. Those that have not begun continue first afterwards."""
         self.played.trace.append(".  time passes")
         real_sleep(self._stall_seconds)
         self._stall_seconds = 0
         self.played.stalled = True
         self._stalled = {actor for actor in self._actors if actor.letter in self.played.began}
 
-    def _forget_dead(self, actor: Actor) -> None:
+    def _abort_dead(self, actor: Actor) -> None:
         if actor.dead and actor.open:
-            self._forget(actor)
+            self._abort(actor)
             actor.open.clear()
 
     def _kill(self, actor: Actor) -> None:
         self._crashes -= 1
         self.played.began.setdefault(actor.letter, len(self._chooser.steps))
-        actor.die()
+        actor.kill()
         self._await(actor)
-        self._pass_time(actor)
+        self._expire(actor)
 
     def _await(self, actor: Actor) -> None:
-        """Until it is held again or done, or waits for another: the server knows whose write is in its way."""
+        """Wait until the actor is held again or done, or until the server says that another write blocks it."""
         since = time.monotonic()
         while actor.status == "running":
             try:
                 self._arrived(*self._arrivals.get(timeout=PATIENCE_SECONDS))
             except Empty:
-                if time.monotonic() - since > SLOW_SECONDS or (actor.in_flight and self._waits(actor)):
+                if time.monotonic() - since > SLOW_SECONDS or (actor.in_flight and self._is_blocked(actor)):
                     actor.status = "waiting"
 
     def _arrived(self, actor: Actor, status: Status) -> None:
@@ -186,11 +188,11 @@ class Schedule:
             self._asleep.add(actor)
             may_recover = self._recoveries < 2 and any(actor.dead for actor in self._actors)
             most = MOST_SLEEPS_AFTER_DEATH if may_recover else MOST_SLEEPS
-            if self._sleeps > most and not self._waiting_came_on():
+            if self._sleeps > most and not self._waiting_actor_arrived():
                 self._help_sleepers(may_recover)
 
-    def _waiting_came_on(self) -> bool:
-        """Sleepers here look again at once, and so may keep the server busy with themselves: let it answer others."""
+    def _waiting_actor_arrived(self) -> bool:
+        """Give a waiting actor time to arrive. Sleeping actors poll without a pause and may keep the server busy."""
         if all(actor.status != "waiting" for actor in self._actors):
             return False
         self._sleeps = 0
@@ -200,8 +202,8 @@ class Schedule:
             return False
         return True
 
-    def _await_anybody(self) -> bool:
-        """Nobody is held: those who wait come back when the server lets them, or everybody is done."""
+    def _await_any(self) -> bool:
+        """Wait for a waiting actor, since none is held. Return False when all actors are done."""
         waiting = [actor for actor in self._actors if actor.status == "waiting"]
         if not waiting:
             return False
@@ -212,17 +214,21 @@ class Schedule:
         return True
 
     def _end_all(self) -> None:
-        """Those that are stuck die, so that their threads can do the next schedule."""
+        """Kill the stuck operations, so that their threads can run the next schedule."""
         for actor in self._actors:
             if actor.status == "held":
-                actor.die()
+                actor.kill()
                 self._await(actor)
         for actor in self._actors:
             actor.dead = actor.dead or actor.status == "waiting"
-            self._forget_dead(actor)
+            self._abort_dead(actor)
         until = time.monotonic() + 60
         while any(actor.status != "done" for actor in self._actors) and time.monotonic() < until:
             try:
                 self._arrived(*self._arrivals.get(timeout=1))
             except Empty:
                 continue
+
+
+def _positions(actors: Sequence[Actor]) -> str:
+    return ", ".join(f"{actor.letter} ({actor.next})" for actor in actors)

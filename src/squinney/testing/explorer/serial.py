@@ -1,4 +1,4 @@
-"""What the operations do when they run one after the other: the measure of what they do at once."""
+"""Run the operations one after the other, in every order: a concurrent run must end as one of these serial runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Kind = Literal["done", "refused", "gave up", "unknown"]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What an operation answered. A refusal is known by its error's type."""
+class Result:
+    """How an operation ended. `what` is its return value, or the type of its error."""
 
     kind: Kind
     what: Any = None
@@ -25,68 +25,68 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Order:
-    """The operations in one order: what each answered, and what they left."""
+class SerialRun:
+    """The results of the operations in one order, and the state they leave."""
 
-    answers: Mapping[str, Answer]
+    results: Mapping[str, Result]
     state: State
 
 
-class Serial:
-    """Every order of every subset, each run when it is first asked for."""
+class SerialOrders:
+    """Every order of every subset of the operations. Each order is run when it is first needed."""
 
-    def __init__(self, run: Callable[[Sequence[str], bool], Order]) -> None:
+    def __init__(self, run: Callable[[Sequence[str], bool], SerialRun]) -> None:
         self._run = run
-        self._known: dict[tuple[Sequence[str], bool], Order] = {}
-        self.settled = False  # whether what runs after a death has run: then it runs after each order too
+        self._known: dict[tuple[Sequence[str], bool], SerialRun] = {}
+        self.settled = False  # whether `settle` ran after the concurrent run: then it must run after each order too
 
-    def after(self, order: Sequence[str]) -> Order:
-        """What the operations do in this order."""
+    def run(self, order: Sequence[str]) -> SerialRun:
+        """Run the operations in this order, or return the result of an earlier run."""
         key = (tuple(order), self.settled)
         if key not in self._known:
             self._known[key] = self._run(*key)
         return self._known[key]
 
-    def explains(
-        self, answers: Mapping[str, Answer], state: State, before: Callable[[str, str], bool], *, values: bool
+    def explain(
+        self, results: Mapping[str, Result], state: State, before: Callable[[str, str], bool], *, values: bool
     ) -> bool:
-        """Whether some order gives these answers and leaves this state.
+        """Return whether some order gives these results and leaves this state.
 
-        `before(a, b)` says that a had ended when b began: then a comes first. What gave up did nothing. What ended
-        unknown happened or did not.
+        `before(a, b)` says that a had ended when b began, so a must come first. An operation that gave up must have
+        changed nothing. An operation with an unknown result may have happened or not.
         """
         return any(
-            self._agrees(order, answers, state, values=values)
-            for order in _orders(answers)
+            self._agrees(order, results, state, values=values)
+            for order in _orders(results)
             if not any(before(later, one) for one, later in combinations(order, 2))
         )
 
-    def explains_refusal(self, letter: str, answers: Mapping[str, Answer]) -> bool:
-        """Whether the operation is refused so after some of the others, even if these came to nothing in the end."""
-        others = [other for other in answers if other != letter]
+    def explain_refusal(self, letter: str, results: Mapping[str, Result]) -> bool:
+        """Return whether the operation is refused in this way after some of the others, even if those were undone."""
+        others = [other for other in results if other != letter]
         orders = chain.from_iterable(permutations(others, size) for size in range(len(others) + 1))
-        return any(self.after((*order, letter)).answers[letter] == answers[letter] for order in orders)
+        return any(self.run((*order, letter)).results[letter] == results[letter] for order in orders)
 
-    def _agrees(self, order: Sequence[str], answers: Mapping[str, Answer], state: State, *, values: bool) -> bool:
-        found = self.after(order)
-        if found.state != state:
+    def _agrees(self, order: Sequence[str], results: Mapping[str, Result], state: State, *, values: bool) -> bool:
+        serial = self.run(order)
+        if serial.state != state:
             return False
-        wanted = {letter: answers[letter] for letter in order if answers[letter].kind in ("done", "refused")}
-        return all(_alike(found.answers[letter], answer, values) for letter, answer in wanted.items())
+        known = {letter: results[letter] for letter in order if results[letter].kind in ("done", "refused")}
+        return all(_alike(serial.results[letter], result, values) for letter, result in known.items())
 
-    def states(self, answers: Mapping[str, Answer]) -> Iterator[tuple[str, Order]]:
-        """What the orders give, for people to compare."""
-        for order in _orders(answers):
-            yield "".join(order) or "nothing", self.after(order)
+    def runs(self, results: Mapping[str, Result]) -> Iterator[tuple[str, SerialRun]]:
+        """Yield each possible order and its run, for the error message."""
+        for order in _orders(results):
+            yield "".join(order) or "nothing", self.run(order)
 
 
-def _orders(answers: Mapping[str, Answer]) -> Iterator[Sequence[str]]:
-    sure = [letter for letter, answer in answers.items() if answer.kind in ("done", "refused")]
-    unknown = [letter for letter, answer in answers.items() if answer.kind == "unknown"]
+def _orders(results: Mapping[str, Result]) -> Iterator[Sequence[str]]:
+    sure = [letter for letter, result in results.items() if result.kind in ("done", "refused")]
+    unknown = [letter for letter, result in results.items() if result.kind == "unknown"]
     subsets = chain.from_iterable(combinations(unknown, size) for size in range(len(unknown) + 1))
     for subset in subsets:
         yield from permutations([*sure, *subset])
 
 
-def _alike(one: Answer, other: Answer, values: bool) -> bool:
+def _alike(one: Result, other: Result, values: bool) -> bool:
     return one == other if values or one.kind == "refused" else one.kind == other.kind

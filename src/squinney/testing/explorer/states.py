@@ -1,4 +1,4 @@
-"""How a database differs from the prepared one, told so that two runs of the same operations can be compared."""
+"""Describe how a database differs from the prepared one, so that two runs of the same operations can be compared."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from squinney.testing.protocol import Documents
 from squinney.transactions import PROTOCOL_FIELDS
 
 __tracebackhide__ = True
-State = dict[str, dict[str, int]]  # of each collection the documents that came, and those that went, below zero
-Fresh = Callable[[Any], str]  # the placeholder for something fresh
+State = dict[str, dict[str, int]]  # by collection and document, how many were added; negative: how many were removed
+Placeholder = Callable[[Any], str]  # returns the placeholder for a fresh value
 FRESH = "<fresh>"
 SHORTEST_ID = 24
-FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ours, and those of most others
+FRESH_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}|[0-9a-f]{24,}")  # ids as `new_id` makes them, and hexadecimal ones
 
 
 @dataclass(frozen=True)
 class Change:
-    """How one collection differs from the prepared one. What changed came and went."""
+    """How one collection differs from the prepared one. A changed document is in both lists: after and before."""
 
-    came: Sequence[Document] = field(default_factory=list)
-    went: Sequence[Document] = field(default_factory=list)
-
-
-Changes = Mapping[str, Change]  # only of collections that differ
+    added: Sequence[Document] = field(default_factory=list)
+    removed: Sequence[Document] = field(default_factory=list)
 
 
-def came(changes: Changes) -> Documents:
-    """The documents that are new or changed."""
-    return {name: list(change.came) for name, change in changes.items()}
+Changes = Mapping[str, Change]  # by collection, only those that differ
+
+
+def added_documents(changes: Changes) -> Documents:
+    """Return the documents that are new or changed, by collection."""
+    return {name: list(change.added) for name, change in changes.items()}
 
 
 class Masks:
-    """Puts placeholders in the place of what differs between two runs of the same: fresh ids, texts and times."""
+    """Replaces what differs between two runs of the same operations by placeholders: fresh ids, texts and times."""
 
     def __init__(self, documents: Documents) -> None:
         leaves = [leaf for found in documents.values() for _, leaf in _leaves(found)]
@@ -49,10 +49,10 @@ class Masks:
         self._known |= {found for leaf in leaves if isinstance(leaf, str) for found in FRESH_ID.findall(leaf)}
         self._texts: set[str] = {leaf for leaf in leaves if isinstance(leaf, str)}
         self._learnt = False
-        self._fresh: set[tuple[str, int]] = set()  # fields that hold fresh texts, and how long these are
+        self._fresh: set[tuple[str, int]] = set()  # fields that hold fresh texts, and the length of these texts
 
     def learn(self, runs: Iterable[tuple[Changes, Changes]]) -> Masks:
-        """Texts that two runs of the same operation both leave are no accident; all other new ones are fresh."""
+        """Return masks that know which texts are fresh: those that only one of two runs of an operation writes."""
         learnt = Masks({})
         learnt._known, learnt._texts, learnt._learnt = self._known, set(self._texts), True
         for one, other in ((self._texts_of(one), self._texts_of(other)) for one, other in runs):
@@ -62,33 +62,33 @@ class Masks:
         return learnt
 
     def _texts_of(self, changes: Changes) -> set[tuple[str, str]]:
-        leaves = (leaf for found in came(changes).values() for leaf in _leaves(found))
+        leaves = (leaf for found in added_documents(changes).values() for leaf in _leaves(found))
         return {(name, self._without_ids(leaf, _fresh)) for name, leaf in leaves if isinstance(leaf, str)}
 
-    def _without_ids(self, text: str, fresh: Fresh) -> str:
+    def _without_ids(self, text: str, placeholder: Placeholder) -> str:
         if len(text) < SHORTEST_ID:
             return text
-        return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else fresh(found[0]), text)
+        return FRESH_ID.sub(lambda found: found[0] if found[0] in self._known else placeholder(found[0]), text)
 
     def state(self, changes: Changes, ignored: Iterable[str] = ()) -> State:
-        """The changes, without what differs between two runs of the same."""
-        told = {name: self._told(change) for name, change in changes.items() if name not in ignored}
-        return {name: documents for name, documents in told.items() if documents}
+        """Return the changes without what differs between two runs of the same operations."""
+        counts = {name: self._counts(change) for name, change in changes.items() if name not in ignored}
+        return {name: documents for name, documents in counts.items() if documents}
 
-    def _told(self, change: Change) -> dict[str, int]:
-        counts = Counter(map(self._plain, change.came))
-        counts.subtract(map(self._plain, change.went))
+    def _counts(self, change: Change) -> dict[str, int]:
+        counts = Counter(map(self._as_text, change.added))
+        counts.subtract(map(self._as_text, change.removed))
         return {one: count for one, count in counts.items() if count}
 
     def fingerprint(self, changes: Changes) -> str:
-        """Two databases alike in it are alike to every check, and to what mends them.
+        """Return a text that is equal for two databases only if every check and repair treats them alike.
 
-        As `state`, but one fresh id differs from another, and a text is fresh only where one was before: an operation
-        that died may have left one that tells how far it came.
+        It is like `state`, but distinguishes fresh ids from each other. A text counts as fresh only in a field where
+        `learn` found one: a text that a dead operation left may show how far the operation got.
         """
         numbers: dict[Any, int] = {}
         in_order = {
-            name: [sorted(change.came, key=self._plain), [one["_id"] for one in change.went]]
+            name: [sorted(change.added, key=self._as_text), [one["_id"] for one in change.removed]]
             for name, change in sorted(changes.items())
         }
         masked = self._masked(
@@ -98,25 +98,29 @@ class Masks:
         )
         return json.dumps(masked, default=json_util.default)
 
-    def _plain(self, document: Document) -> str:
+    def _as_text(self, document: Document) -> str:
         kept = {name: value for name, value in document.items() if name not in PROTOCOL_FIELDS}
         return json.dumps(self.masked(kept), sort_keys=True, default=json_util.default)
 
     def masked(self, value: Any) -> Any:
-        """The value with placeholders for fresh ids and times, and for every text that was not learnt."""
+        """Return the value with placeholders for fresh ids and times and, after `learn`, for fresh texts."""
         return self._masked(value, _fresh, lambda _, text: self._learnt and text not in self._texts)
 
-    def _masked(self, value: Any, fresh: Fresh, is_fresh: Callable[[str, str], bool], name: str = "") -> Any:
+    def _masked(
+        self, value: Any, placeholder: Placeholder, is_fresh: Callable[[str, str], bool], name: str = ""
+    ) -> Any:
         if isinstance(value, str):
-            return fresh(value) if is_fresh(name, self._without_ids(value, _fresh)) else self._without_ids(value, fresh)
+            if is_fresh(name, self._without_ids(value, _fresh)):
+                return placeholder(value)
+            return self._without_ids(value, placeholder)
         if isinstance(value, dict):
-            names = [self._without_ids(str(one), fresh) for one in value]
-            inside = [self._masked(inner, fresh, is_fresh, str(one)) for one, inner in value.items()]
+            names = [self._without_ids(str(one), placeholder) for one in value]
+            inside = [self._masked(inner, placeholder, is_fresh, str(one)) for one, inner in value.items()]
             return dict(zip(names, inside, strict=True))
         if isinstance(value, list | tuple):
-            return [self._masked(inner, fresh, is_fresh, name) for inner in value]
+            return [self._masked(inner, placeholder, is_fresh, name) for inner in value]
         if isinstance(value, ObjectId) and value not in self._known:
-            return fresh(value)
+            return placeholder(value)
         if isinstance(value, datetime) and value not in self._known:
             return "<time>"
         return value
@@ -127,7 +131,7 @@ def _fresh(found: Any) -> str:
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """What is in a document, each with the name of its field; the names too."""
+    """Yield every value in a document with the name of its field, and every field name with an empty name."""
     if isinstance(value, Mapping):
         for one, inner in value.items():
             yield "", one

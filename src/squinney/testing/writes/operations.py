@@ -1,4 +1,4 @@
-"""Every public operation: what packages offer to be called."""
+"""List the public operations of packages, with the number of writes that each may send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from squinney.testing.writes.sources import Class, Function, Module, Sources
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is `Class.method` or `package.function`; `writes` at most so many, two for more."""
+    """A public operation. `name` is `Class.method` or `package.function`; `writes` is 0, 1, or 2 for two or more."""
 
     name: str
     function: Function
@@ -24,40 +24,40 @@ class Operation:
 
 
 class Operations:
-    """Those that source offers, with how often each may write."""
+    """The public operations of some packages, by name. `duplicates` are names that two operations share."""
 
     def __init__(self, sources: Sources, packages: list[str]) -> None:
         self._sources = sources
         self._possible = PossibleWrites(sources)
         self.all: dict[str, Operation] = {}
-        self.doubles: set[str] = set()
+        self.duplicates: set[str] = set()
         for package in packages:
-            for name, function in self._offered(sources.modules[package]):
+            for name, function in self._public(sources.modules[package]):
                 self._add(name, function)
 
     def writing_twice(self) -> list[str]:
-        """Those with a path, taken by a test or not, on which there is more than one write."""
+        """Return the names of the operations with a path, run by a test or not, that has more than one write."""
         return [name for name, one in self.all.items() if one.writes > 1]
 
     def _add(self, name: str, function: Function) -> None:
         if name in self.all and self.all[name].function is not function:
-            self.doubles.add(name)
+            self.duplicates.add(name)
         self.all[name] = Operation(name, function, self._possible.of(function))
 
-    def _offered(self, package: Module) -> Iterator[tuple[str, Function]]:
+    def _public(self, package: Module) -> Iterator[tuple[str, Function]]:
         for name in public_names(package):
             found = package.named(name)
             if isinstance(found, Function):
                 yield f"{package.name.rpartition('.')[2]}.{name}", found
             elif isinstance(found, Class):
-                for one in self._sources.line_of(found):
+                for one in self._sources.with_bases(found):
                     for method in one.methods:
                         if not method.startswith("_"):
                             yield f"{found.name}.{method}", self._sources.methods_of(found, method)[0]
 
 
 def public_names(module: Module) -> list[str]:
-    """What `__all__` says, or every public name that the module itself makes."""
+    """Return the names in `__all__`, or without it every public function and class that the module defines."""
     for node in module.tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return [str(name) for name in ast.literal_eval(node.value)]
@@ -65,9 +65,12 @@ def public_names(module: Module) -> list[str]:
 
 
 def operations_of(packages: Sequence[ModuleType]) -> Operations:
-    """Those of some packages, read from their sources and from Squinney's."""
+    """Read the operations of some packages from their source and Squinney's.
+
+    Raises: `ValueError` for a module that is not in a package.
+    """
     tops = {squinney, *(importlib.import_module(package.__name__.partition(".")[0]) for package in packages)}
-    if alone := [top.__name__ for top in tops if not hasattr(top, "__path__")]:
-        raise ValueError(f"{', '.join(sorted(alone))}: a package is needed, a folder of its own")
+    if modules := [top.__name__ for top in tops if not hasattr(top, "__path__")]:
+        raise ValueError(f"{', '.join(sorted(modules))} must be a package (a folder with an __init__.py), not a module")
     folders = sorted(Path(str(top.__file__)).parent for top in tops)
     return Operations(Sources(*folders), [package.__name__ for package in packages])

@@ -1,7 +1,7 @@
-"""How many writes a function may send, by its source: on any branch, whether or not a test takes it.
+"""Count in its source how many writes a function may send: on any branch, whether or not a test runs it.
 
-Counted up to two, which stands for more. A loop may go round again; a write that was refused because a document is
-there already has changed nothing.
+Counts stop at two, which means two or more. The body of a loop may run more than once. A write that fails with
+`DuplicateKeyError` has changed nothing and does not count.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Sequence
 from squinney.testing.writes.sources import Class, Function, Node, Sources, local_types
 
 MANY = 2
-# The driver may send these in several batches.
+# The driver may split these into several commands.
 IN_BATCHES = {"insert_many", "bulk_write"}
 SINGLE = {
     *("insert_one", "update_one", "replace_one", "delete_one", "update_many", "delete_many"),
     *("find_one_and_update", "find_one_and_replace", "find_one_and_delete", "commit_transaction"),
 }
-NOTHING = -MANY  # no path leads there
-Paths = tuple[int, int]  # the most writes on a path that goes on behind, and on one that leaves
+NO_PATH = -MANY
+Paths = tuple[int, int]  # the most writes on a path that continues after a statement, and on one that leaves the block
 
 
 class PossibleWrites:
-    """For functions, and all that they may call."""
+    """Counts the writes of functions and of all that they may call."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -34,8 +34,8 @@ class PossibleWrites:
         self._waiting: dict[Function, None] = {}
 
     def of(self, function: Function) -> int:
-        """None, one, or two for more."""
-        self._look_at(function)
+        """Return 0, 1, or 2 for two or more. Counts are repeated until no caller's count changes any more."""
+        self._begin(function)
         while self._waiting:
             one, _ = self._waiting.popitem()
             count = self._count(one)
@@ -44,7 +44,7 @@ class PossibleWrites:
                 self._waiting.update(dict.fromkeys(self._callers.get(one, ())))
         return self._counts[function]
 
-    def _look_at(self, function: Function) -> None:
+    def _begin(self, function: Function) -> None:
         if function not in self._counts:
             self._counts[function] = 0
             self._types[function] = local_types(function)
@@ -54,16 +54,16 @@ class PossibleWrites:
         return max(0, *Body(self, function).block(function.node.body))
 
     def called(self, call: ast.expr, function: Function, *, guess: bool) -> int:
-        """The most that what this expression names may send."""
+        """Return the most writes that calling this expression may send."""
         if call not in self._called:
-            meant = self._sources.meant(call, function.module, self._types[function], guess=guess)
-            self._called[call] = [behind for one in meant for behind in self._behind(one)]
-            for behind in self._called[call]:
-                self._look_at(behind)
-                self._callers.setdefault(behind, set()).add(function)
+            targets = self._sources.resolve(call, function.module, self._types[function], guess=guess)
+            self._called[call] = [one for target in targets for one in self._functions_run_by(target)]
+            for one in self._called[call]:
+                self._begin(one)
+                self._callers.setdefault(one, set()).add(function)
         return max((self._counts[one] for one in self._called[call]), default=0)
 
-    def _behind(self, one: Function | Class) -> Iterable[Function]:
+    def _functions_run_by(self, one: Function | Class) -> Iterable[Function]:
         if isinstance(one, Function):
             return [one]
         return [
@@ -72,7 +72,7 @@ class PossibleWrites:
 
 
 class Body:
-    """The paths through one function."""
+    """Counts the writes on the paths through one function."""
 
     def __init__(self, writes: PossibleWrites, function: Function) -> None:
         self._writes = writes
@@ -82,10 +82,10 @@ class Body:
         self._inside: list[str] = []
 
     def block(self, statements: Sequence[ast.stmt]) -> Paths:
-        """One statement after the other."""
-        on, left = 0, NOTHING
+        """Count the writes of statements that run one after the other."""
+        on, left = 0, NO_PATH
         for statement in statements:
-            if on == NOTHING:
+            if on == NO_PATH:
                 break
             further, leaving = self._statement(statement)
             left = max(left, _sum(on, leaving))
@@ -95,11 +95,11 @@ class Body:
     def _statement(self, one: ast.stmt) -> Paths:
         match one:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return 0, NOTHING
+                return 0, NO_PATH
             case ast.Return() | ast.Raise():
-                return NOTHING, self._expressions(one)
+                return NO_PATH, self._expressions(one)
             case ast.Break() | ast.Continue():
-                return NOTHING, 0
+                return NO_PATH, 0
             case ast.If():
                 return _then(self.expression(one.test), _either(self.block(one.body), self.block(one.orelse)))
             case ast.For() | ast.AsyncFor():
@@ -113,19 +113,19 @@ class Body:
             case ast.Match():
                 return _then(self.expression(one.subject), _either(*(self.block(case.body) for case in one.cases)))
             case _:
-                return self._expressions(one), NOTHING
+                return self._expressions(one), NO_PATH
 
     def _loop(self, before: int, one: ast.For | ast.AsyncFor | ast.While, *, test: int = 0) -> Paths:
-        """Round again only where the body's end is reached, or it says so."""
+        """Count a loop. The body can run again only if its end or a `continue` can be reached."""
         on, left = self.block(one.body)
-        again = max(on, left if _has(one, ast.Continue) else NOTHING)
+        again = max(on, left if _has(one, ast.Continue) else NO_PATH)
         most = MANY if test or again > 0 else max(0, on, left)
         after = self.block(one.orelse)
-        return _then(before, _either((most, most if left != NOTHING else NOTHING), _then(max(0, most), after)))
+        return _then(before, _either((most, most if left != NO_PATH else NO_PATH), _then(max(0, most), after)))
 
     def _try(self, one: ast.Try) -> Paths:
         body, after = self.block(one.body), self.block(one.orelse)
-        paths = [_either(_then(body[0], after) if body[0] != NOTHING else (NOTHING, NOTHING), (NOTHING, body[1]))]
+        paths = [_either(_then(body[0], after) if body[0] != NO_PATH else (NO_PATH, NO_PATH), (NO_PATH, body[1]))]
         done = max(0, *body)
         for handler in one.handlers:
             refused = "DuplicateKeyError" in ast.unparse(handler.type) if handler.type else False
@@ -138,7 +138,7 @@ class Body:
         return sum(self.expression(node) for node in ast.iter_child_nodes(one) if isinstance(node, ast.expr))
 
     def expression(self, one: ast.expr) -> int:
-        """All that it calls, and all that it hands over to be called."""
+        """Count the writes of all functions that the expression calls, or passes as arguments."""
         match one:
             case ast.IfExp():
                 return self.expression(one.test) + max(self.expression(one.body), self.expression(one.orelse))
@@ -147,12 +147,13 @@ class Body:
             case ast.Lambda():
                 return self.expression(one.body)
             case ast.Call():
-                handed = [*one.args, *(keyword.value for keyword in one.keywords)]
+                arguments = [*one.args, *(keyword.value for keyword in one.keywords)]
                 inner = self.expression(one.func) if not isinstance(one.func, ast.Name | ast.Attribute) else 0
                 if isinstance(one.func, ast.Attribute):
                     inner = self.expression(one.func.value)
-                named = sum(self._reference(value) for value in handed if isinstance(value, ast.Name | ast.Attribute))
-                return inner + self._call(one.func) + named + sum(self.expression(value) for value in handed)
+                named = [value for value in arguments if isinstance(value, ast.Name | ast.Attribute)]
+                passed = sum(map(self._reference, named)) + sum(map(self.expression, arguments))
+                return inner + self._call(one.func) + passed
             case _:
                 return sum(self._child(node) for node in ast.iter_child_nodes(one))
 
@@ -179,7 +180,7 @@ class Body:
 
 
 def _sum(first: int, second: int) -> int:
-    return NOTHING if NOTHING in (first, second) else min(MANY, first + second)
+    return NO_PATH if NO_PATH in (first, second) else min(MANY, first + second)
 
 
 def _then(first: int, paths: Paths) -> Paths:

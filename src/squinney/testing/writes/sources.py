@@ -1,7 +1,7 @@
-"""The product's source, read: which functions and classes there are, and what a call may call.
+"""Read source code: which functions and classes it defines, and which of them a call may run.
 
-What is not plain from names and annotations is guessed generously: a call of `x.name()`, where nobody can tell what `x`
-is, may call every method of that name.
+Names and annotations decide. If they do not show the class of `x`, then `x.name()` counts as a call of every method
+called `name`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef
-# What dicts, lists, sets, texts, files and threads can do too: a guess by such a name would be all noise.
+# Methods that dicts, lists, sets, strings, files and threads have too: a guess by such a name would mostly be wrong.
 COMMON = {name for kind in (dict, list, set, str, bytes, int) for name in dir(kind)} | {
     *("close", "read", "write", "start", "next", "result", "wait", "submit", "map", "run", "send", "name", "all")
 }
@@ -34,7 +34,7 @@ class Function:
 
 @dataclass(eq=False)
 class Class:
-    """A class, with what is known of its attributes."""
+    """A class and its methods."""
 
     name: str
     node: ast.ClassDef
@@ -44,11 +44,11 @@ class Class:
 
     @property
     def attributes(self) -> dict[str, Class]:
-        """Classes of `self.x`, from assignments and annotations."""
+        """The classes of its attributes `self.x`, by name, from assignments and annotations."""
         if self._attributes is not None:
             return self._attributes
         found: dict[str, Class] = {}
-        self._attributes = found  # now, for an attribute may come from another
+        self._attributes = found  # before it is filled, since the class of one attribute may depend on another
         for statement in self.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 _put(found, statement.target.id, self.module.annotated(statement.annotation))
@@ -64,7 +64,7 @@ class Class:
 
 @dataclass(eq=False)
 class Module:
-    """One file."""
+    """One source file."""
 
     name: str
     tree: ast.Module
@@ -74,7 +74,7 @@ class Module:
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """Local names of imported modules, and of what is imported from them, as dotted names."""
+        """The dotted name of each imported module, function and class, by its local name."""
         found: dict[str, str] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -84,13 +84,13 @@ class Module:
         return found
 
     def named(self, name: str) -> Function | Class | Module | None:
-        """What a plain name means here."""
+        """Return what a plain name means in this module."""
         if name in self.functions or name in self.classes:
             return self.functions.get(name) or self.classes[name]
-        return self.sources.dotted(self.imported.get(name, ""))
+        return self.sources.named(self.imported.get(name, ""))
 
     def annotated(self, annotation: ast.expr | None) -> Class | None:
-        """The first of our classes that an annotation names."""
+        """Return the first class that an annotation names and that the sources define."""
         if annotation is None:
             return None
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -99,7 +99,7 @@ class Module:
         return next((one for name in names if isinstance(one := self.named(name), Class)), None)
 
     def type_of(self, value: ast.expr | None, types: dict[str, Class]) -> Class | None:
-        """The class of an expression, where it is plain."""
+        """Return the class of an expression, or None if names and annotations do not show it."""
         if isinstance(value, ast.Name):
             return types.get(value.id)
         if isinstance(value, ast.Attribute):
@@ -109,20 +109,20 @@ class Module:
             parts = value.values if isinstance(value, ast.BoolOp) else [value.body, value.orelse]
             return next((one for part in parts if (one := self.type_of(part, types))), None)
         if isinstance(value, ast.Call):
-            called = self.sources.meant(value.func, self, types)
+            called = self.sources.resolve(value.func, self, types)
             made = [one if isinstance(one, Class) else one.module.annotated(one.node.returns) for one in called]
             return made[0] if made else None
         return None
 
 
 class Sources:
-    """All modules below some folders, each a package."""
+    """All modules in some packages. `roots` are the folders of the packages."""
 
     def __init__(self, *roots: Path) -> None:
         self.modules: dict[str, Module] = {}
         for path in (path for root in roots for path in sorted(root.rglob("*.py"))):
             top = next(root for root in roots if path.is_relative_to(root))
-            if path.is_relative_to(top / "testing"):  # beside the product, which never calls it
+            if path.is_relative_to(top / "testing"):  # test tools, which no operation calls
                 continue
             parts = path.relative_to(top.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -147,23 +147,23 @@ class Sources:
         return module
 
     def functions(self) -> Iterator[Function]:
-        """Every function and method."""
+        """Yield every function and method."""
         for module in self.modules.values():
             yield from module.functions.values()
             for one in module.classes.values():
                 yield from one.methods.values()
 
-    def dotted(self, name: str) -> Function | Class | Module | None:
-        """What a dotted name means, also through the packages that pass it on."""
+    def named(self, name: str) -> Function | Class | Module | None:
+        """Return what a dotted name means, also if the package only re-exports it."""
         if name in self.modules:
             return self.modules[name]
         home, _, last = name.rpartition(".")
         return self.modules[home].named(last) if home in self.modules else None
 
-    def meant(
+    def resolve(
         self, called: ast.expr, module: Module, types: dict[str, Class], *, guess: bool = True
     ) -> Sequence[Function | Class]:
-        """What a call, or a name handed over to be called, may call; by a method's name alone only with `guess`."""
+        """Return what calling an expression may call. With `guess`, an unknown `x.name` means every method `name`."""
         if isinstance(called, ast.Name):
             found = module.named(called.id)
             return [found] if isinstance(found, Function | Class) else []
@@ -173,8 +173,8 @@ class Sources:
             found = home.named(called.attr)
             return [found] if isinstance(found, Function | Class) else []
         if _is_name(called.value, "super") and "self" in types:
-            line = self.line_of(types["self"])[1:]
-            return [one.methods[called.attr] for one in line if called.attr in one.methods][:1]
+            bases = self.with_bases(types["self"])[1:]
+            return [one.methods[called.attr] for one in bases if called.attr in one.methods][:1]
         owner = module.type_of(called.value, types) or self._class_named(called.value, module)
         if owner and (methods := self.methods_of(owner, called.attr)):
             return list(methods)
@@ -187,33 +187,33 @@ class Sources:
         return found if isinstance(found, Class) else None
 
     def methods_of(self, owner: Class, name: str) -> list[Function]:
-        """The method as the class has it, by inheritance too, and as its subclasses do."""
-        own = next((one.methods[name] for one in self.line_of(owner) if name in one.methods), None)
-        heirs = (one.methods[name] for one in self._heirs.get(owner, ()) if name in one.methods)
-        return [*([own] if own else []), *heirs]
+        """Return the method of a class, which may be inherited, and the methods of subclasses that override it."""
+        own = next((one.methods[name] for one in self.with_bases(owner) if name in one.methods), None)
+        overriding = (one.methods[name] for one in self._subclasses.get(owner, ()) if name in one.methods)
+        return [*([own] if own else []), *overriding]
 
     @cached_property
-    def _heirs(self) -> dict[Class, list[Class]]:
+    def _subclasses(self) -> dict[Class, list[Class]]:
         found: dict[Class, list[Class]] = {}
         for module in self.modules.values():
             for one in module.classes.values():
-                for base in self.line_of(one)[1:]:
+                for base in self.with_bases(one)[1:]:
                     found.setdefault(base, []).append(one)
         return found
 
-    def line_of(self, one: Class) -> list[Class]:
-        """The class and those it inherits from, as far as they are ours."""
-        line = [one]
+    def with_bases(self, one: Class) -> list[Class]:
+        """Return the class and the classes it inherits from, as far as the sources define them."""
+        classes = [one]
         for base in one.node.bases:
             name = base.value if isinstance(base, ast.Subscript) else base
-            meant = one.module.named(name.id) if isinstance(name, ast.Name) else None
-            if isinstance(meant, Class) and meant is not one:
-                line += self.line_of(meant)
-        return line
+            found = one.module.named(name.id) if isinstance(name, ast.Name) else None
+            if isinstance(found, Class) and found is not one:
+                classes += self.with_bases(found)
+        return classes
 
 
 def _parameters(function: Function) -> dict[str, Class]:
-    """Classes of a function's parameters."""
+    """Return the classes of a function's parameters, by name."""
     arguments = function.node.args
     found: dict[str, Class] = {}
     for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -224,7 +224,7 @@ def _parameters(function: Function) -> dict[str, Class]:
 
 
 def local_types(function: Function) -> dict[str, Class]:
-    """Classes of a function's parameters and variables."""
+    """Return the classes of a function's parameters and local variables, by name."""
     types = _parameters(function)
     for node in ast.walk(function.node):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

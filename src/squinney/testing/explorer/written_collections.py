@@ -1,4 +1,4 @@
-"""Which collections were written to."""
+"""A command listener that remembers which collections were written to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pymongo.monitoring import CommandListener, CommandStartedEvent
 from squinney.testing.commands import is_write
 
 
-class Touched(CommandListener):
-    """Remembers the collections that clients wrote to."""
+class WrittenCollections(CommandListener):
+    """The names of the collections that clients wrote to."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -33,7 +33,7 @@ class Touched(CommandListener):
 
 
 def _target(stage: Mapping[str, Any]) -> str:
-    """The collection into which an aggregation writes."""
+    """Return the collection that a `$out` or `$merge` stage writes to."""
     into = stage.get("$out") or stage["$merge"]
     into = into.get("into", into) if isinstance(into, dict) else into
     return str(into["coll"] if isinstance(into, dict) else into)

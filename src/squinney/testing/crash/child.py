@@ -1,4 +1,4 @@
-"""The child's side: an operation that dies at its k-th write."""
+"""The child process of a sweep: it runs the operation and dies at its k-th write."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from squinney.testing.crash.proxy import Proxy, uri_of
 Way = Literal["before", "after", "reply-lost"]
 WAYS: tuple[Way, ...] = ("before", "after", "reply-lost")
 
+# Exit codes of the child
 DIED = 77
 COMPLETED = 78
-BROKE = 79
-NOT_FOUND = 80
+FAILED = 79
+NOT_IMPORTABLE = 80
 SECONDS_WITHOUT_SERVER = 0.05
 SECONDS_TO_GIVE_UP = 0.5
-MOST_SECONDS = 120  # more than anybody waits for it
+MOST_SECONDS = 120  # more than the parent waits
 
 
-class Death(CommandListener):
-    """Counts writes and strikes at the k-th."""
+class Killer(CommandListener):
+    """Counts the operation's writes and ends the process, or its connection, at the k-th."""
 
     def __init__(self, way: Way, at_write: int, proxy: Proxy | None, report: Connection) -> None:
         self.way = way
@@ -49,7 +50,7 @@ class Death(CommandListener):
 
     @property
     def reached(self) -> bool:
-        """Whether the operation got as far as its k-th write."""
+        """Whether the operation reached its k-th write."""
         return self.writes >= self.at_write
 
     def started(self, event: CommandStartedEvent) -> None:
@@ -63,22 +64,22 @@ class Death(CommandListener):
             os._exit(DIED)
         self.request = event.request_id
         if self.proxy:
-            self.proxy.lose = event.request_id
+            self.proxy.drop_reply_to = event.request_id
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
-        self._over(event.request_id)
+        self._ended(event.request_id)
 
     def failed(self, event: CommandFailedEvent) -> None:
-        self._over(event.request_id)
+        self._ended(event.request_id)
 
-    def _over(self, request: int) -> None:
+    def _ended(self, request: int) -> None:
         if request != self.request:
             return
         if self.way == "after":
             os._exit(DIED)
-        # The server is gone for good: the operation's time may run out at once.
+        # The server stays unreachable, so the operation need not wait for it: shorten its deadline.
         _csot.DEADLINE.set(min(_csot.DEADLINE.get(), time.monotonic() + SECONDS_WITHOUT_SERVER))
-        # A job that would go on asking for a server that is gone is ended: that too is a way to die.
+        # A job that keeps retrying without its server is ended: that is a crash too.
         threading.Timer(SECONDS_TO_GIVE_UP, os._exit, [DIED]).start()
 
 
@@ -92,23 +93,23 @@ def run(
     way: Way,
     at_write: int,
 ) -> None:
-    """Do the operation and die on the way; tells `report` at which command, or what went wrong otherwise.
+    """Run the operation and die at its k-th write. Sends to `report` the command it died at, or the traceback.
 
-    The operation and what was prepared come pickled, so that one which cannot be imported here is told too.
+    The operation and the state are pickled, so that an operation that cannot be imported here is reported too.
     """
-    signal.alarm(MOST_SECONDS)  # whoever started it may be gone
-    code = NOT_FOUND
+    signal.alarm(MOST_SECONDS)  # the parent may have died
+    code = NOT_IMPORTABLE
     try:
-        work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (the parent's own)
-        code = BROKE
+        work, prepared = (pickle.loads(one) for one in (act, state))  # noqa: S301 (pickled by the parent)
+        code = FAILED
         code = _run(report, socket, database, app, work, way, at_write, prepared)
     except BaseException as error:
-        report.send("".join(traceback.format_exception(type(error), error, _its_own(error))))
+        report.send("".join(traceback.format_exception(type(error), error, _operation_traceback(error))))
     os._exit(code)
 
 
-def _its_own(error: BaseException) -> TracebackType | None:
-    """The traceback from where the operation begins."""
+def _operation_traceback(error: BaseException) -> TracebackType | None:
+    """Return the traceback without the frames of this package that come before the operation."""
     trace = error.__traceback__
     while trace and trace.tb_next and trace.tb_frame.f_globals["__name__"].startswith("squinney.testing."):
         trace = trace.tb_next
@@ -126,17 +127,17 @@ def _run(
     state: Any,
 ) -> int:
     proxy = Proxy(str(socket)) if way == "reply-lost" else None
-    death = Death(way, at_write, proxy, report)
+    killer = Killer(way, at_write, proxy, report)
     uri = proxy.uri if proxy else uri_of(socket)
-    common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # half a second would go by for every search for a server
-    client = client_for(uri, event_listeners=[death], appname=app)
+    common.MIN_HEARTBEAT_INTERVAL = SECONDS_WITHOUT_SERVER  # by default each server selection would take half a second
+    client = client_for(uri, event_listeners=[killer], appname=app)
     try:
         call(act, client[database], state)
     except Exception as error:
-        # Without its server the operation fails; with it, only as it may: by a refusal.
-        if not death.reached or not isinstance(error, Unavailable | PyMongoError):
+        # Only an operation that has lost its server may fail, and only because of that.
+        if not killer.reached or not isinstance(error, Unavailable | PyMongoError):
             raise
     finally:
         if proxy:
             proxy.close()
-    return DIED if death.reached else COMPLETED
+    return DIED if killer.reached else COMPLETED

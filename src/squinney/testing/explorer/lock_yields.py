@@ -1,4 +1,4 @@
-"""Lets others go on inside of one command, where the server lets go of its locks between two documents."""
+"""Let other operations run within one command, when the server yields its locks between two documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ ITERATIONS = "internalQueryExecYieldIterations"
 
 
 @contextmanager
-def letting_in(db: Db, names: Sequence[str]) -> Iterator[None]:
-    """Inside, the server waits at every document that a command looks at in the named collections."""
+def yielding_locks(db: Db, names: Sequence[str]) -> Iterator[None]:
+    """In the `with` block, make the server yield its locks and wait at each document of the named collections."""
     if not names:
         yield
         return
@@ -22,8 +22,8 @@ def letting_in(db: Db, names: Sequence[str]) -> Iterator[None]:
     fail_point = {"configureFailPoint": "setYieldAllLocksWait"}
     try:
         for name in names:
-            where = {"namespace": f"{db.name}.{name}", "waitForMillis": WAIT_MILLISECONDS}
-            admin.command({**fail_point, "mode": "alwaysOn", "data": where})
+            data = {"namespace": f"{db.name}.{name}", "waitForMillis": WAIT_MILLISECONDS}
+            admin.command({**fail_point, "mode": "alwaysOn", "data": data})
         yield
     finally:
         admin.command({**fail_point, "mode": "off"})

@@ -1,4 +1,4 @@
-"""The prepared database: brought back before each schedule, and looked at after it."""
+"""The database of an exploration: restored before each schedule, and compared with its prepared state after it."""
 
 from __future__ import annotations
 
@@ -14,55 +14,56 @@ from pymongo.read_concern import ReadConcern
 from squinney.mongo.pinned import CODEC
 from squinney.mongo.schema import Db, Document
 from squinney.testing.calls import call
+from squinney.testing.emptying import collection_names
 from squinney.testing.explorer.actor import Outcome
 from squinney.testing.explorer.states import Change, Changes, Masks
-from squinney.testing.explorer.touched import Touched
+from squinney.testing.explorer.written_collections import WrittenCollections
 from squinney.testing.protocol import Documents
 
-__tracebackhide__ = True  # pytest shows the line of the test, then what is wrong; `--full-trace` shows all
+__tracebackhide__ = True  # pytest shows the line of the test and the message; `--full-trace` shows every frame
 Act = Callable[..., object]
-Ran = tuple[Sequence[Outcome], Changes]  # what operations answered one after the other, and what they left
-KEPT_SECONDS = 60  # a prepared database becomes stale, where documents expire
+Ran = tuple[Sequence[Outcome], Changes]  # how operations ended that ran one after the other, and what they changed
+KEPT_SECONDS = 60  # a prepared database becomes stale when its documents expire
 ALONE_SECONDS = 60
-MANY = 10_000  # documents of one answer
+MANY = 10_000  # documents in one reply
 
 
 class NeverEnds(AssertionError):
-    """An operation that goes on for ever even when it has the database to itself."""
+    """An operation did not end although no other operation ran."""
 
 
-class Stage:
+class PreparedDatabase:
     """A database as `prepare` left it, and how it differs from that now."""
 
-    def __init__(self, db: Db, prepare: Act | None, settle: Act, touched: Touched) -> None:
+    def __init__(self, db: Db, prepare: Act | None, settle: Act, written: WrittenCollections) -> None:
         self.db = db
         self.settle = settle
         self._prepare = prepare
-        self._touched = touched
+        self._written = written
         self.prepared: Any = prepare(db) if prepare else None
-        self.documents: Documents = {name: list(db[name].find()) for name in _names(db)}
+        self.documents: Documents = {name: list(db[name].find()) for name in collection_names(db)}
         self.masks = Masks(self.documents)
         self._encoded = {name: _encoded(found) for name, found in self.documents.items()}
-        self.sound: dict[object, Changes] = {}  # what was found in order, by what it was found from
+        self.sound: dict[object, Changes] = {}  # by fingerprint before settling: changes that passed all checks
         self._changes: dict[str, Change] = {}
-        self._alone: dict[object, Ran] = {}
+        self._serial_runs: dict[object, Ran] = {}
         self._until = time.monotonic() + KEPT_SECONDS
-        touched.names.clear()
+        written.names.clear()
 
-    def serves(self, prepare: Act | None, settle: Act) -> bool:
-        """Whether it is what this function prepares, and still fresh."""
+    def is_usable(self, prepare: Act | None, settle: Act) -> bool:
+        """Return whether the database was prepared by this function, and recently."""
         return (self._prepare, self.settle) == (prepare, settle) and time.monotonic() < self._until
 
-    def look(self) -> Changes:
-        """How it differs now. Only collections that were written to since the last look are read."""
-        names = sorted(self._touched.names)
-        self._touched.names.clear()
+    def changes(self) -> Changes:
+        """Return how the database differs now. Only collections written to since the last call are read."""
+        names = sorted(self._written.names)
+        self._written.names.clear()
         for name, found in self._read(names).items():
             self._changes[name] = self._change(name, found)
-        return {name: change for name, change in self._changes.items() if change.came or change.went}
+        return {name: change for name, change in self._changes.items() if change.added or change.removed}
 
     def _read(self, names: Sequence[str]) -> Documents:
-        """All documents of these collections, by one command."""
+        """Read all documents of these collections in one command."""
         found: dict[str, list[Document]] = {name: [] for name in names}
         if names:
             local = self.db.with_options(read_concern=ReadConcern("local"))
@@ -80,36 +81,36 @@ class Stage:
         )
 
     def restore(self) -> None:
-        """As it was before anybody wrote. The last write waits for the majority, and so for all before it."""
-        changes = list(self.look().items())
+        """Undo all changes. Only the last write waits for a majority: then a majority has all earlier writes too."""
+        changes = list(self.changes().items())
         for number, (name, change) in enumerate(changes, 1):
             concern = "majority" if number == len(changes) else 1
-            if not self._write(_back(name, change), concern):
-                self._write(_anew(name, change), concern)
-        self._touched.names.clear()
+            if not self._write(_undoing(name, change), concern):
+                self._write(_deleting_first(name, change), concern)
+        self._written.names.clear()
         self._changes.clear()
 
     def _write(self, commands: Sequence[Document], concern: str | int) -> bool:
-        """Whether all went well. The last one waits for others."""
+        """Send the commands, the last with this write concern; return whether all of them succeeded."""
         for number, command in enumerate(commands, 1):
-            answer = self.db.command({**command, "writeConcern": {"w": concern if number == len(commands) else 1}})
-            if "writeErrors" in answer:
+            reply = self.db.command({**command, "writeConcern": {"w": concern if number == len(commands) else 1}})
+            if "writeErrors" in reply:
                 return False
         return True
 
-    def run_alone(self, acts: Sequence[Act], *, settled: bool, number: int = 0) -> Ran:
-        """What the operations answer one after the other, and leave; `number` tells one such run from another."""
+    def run_serially(self, acts: Sequence[Act], *, settled: bool, number: int = 0) -> Ran:
+        """Run the operations one after the other. Results are cached; another `number` runs them again."""
         key = (tuple(acts), settled, number)
-        if key not in self._alone:
+        if key not in self._serial_runs:
             self.restore()
             outcomes = [self._outcome(act) for act in acts]
             if settled:
                 call(self.settle, self.db, self.prepared)
-            self._alone[key] = (outcomes, self.look())
-        return self._alone[key]
+            self._serial_runs[key] = (outcomes, self.changes())
+        return self._serial_runs[key]
 
     def _outcome(self, act: Act) -> Outcome:
-        """In a thread, since nothing else gets away from an operation that never ends."""
+        """Run an operation in a thread, so that one that never ends can be abandoned."""
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
         def run() -> None:
@@ -123,11 +124,7 @@ class Stage:
             return outcomes.get(timeout=ALONE_SECONDS)
         except Empty:
             name = getattr(act, "__name__", repr(act))
-            raise NeverEnds(f"{name} did not end in {ALONE_SECONDS} seconds, with nobody beside it") from None
-
-
-def _names(db: Db) -> list[str]:
-    return [name for name in db.list_collection_names() if not name.startswith("system.")]
+            raise NeverEnds(f"{name} did not end in {ALONE_SECONDS} seconds, although nothing else ran") from None
 
 
 def _labelled(name: str) -> Document:
@@ -135,24 +132,25 @@ def _labelled(name: str) -> Document:
 
 
 def _encoded(documents: Iterable[Document]) -> dict[bytes, tuple[bytes, Document]]:
-    """By id. Python would take 1 for 1.0 and for True, and fields in another order for the same."""
+    """Encode documents, by id. In BSON, unlike in Python, 1, 1.0 and True differ, and so do two orders of fields."""
     return {encode({"": one["_id"]}, codec_options=CODEC): (encode(one, codec_options=CODEC), one) for one in documents}
 
 
-def _back(name: str, change: Change) -> list[Document]:
-    """The commands that bring a collection back: few, but refused where documents have exchanged a unique value."""
+def _undoing(name: str, change: Change) -> list[Document]:
+    """Return few commands that undo a change. The server refuses them if documents exchanged a unique value."""
     was, now = (
-        {encode({"": one["_id"]}, codec_options=CODEC): one for one in those} for those in (change.went, change.came)
+        {encode({"": one["_id"]}, codec_options=CODEC): one for one in documents}
+        for documents in (change.removed, change.added)
     )
     new = [one for key, one in now.items() if key not in was]
     changed = [one for key, one in was.items() if key in now]
-    gone = [one for key, one in was.items() if key not in now]
-    return [*_deleting(name, new), *_replacing(name, changed), *_inserting(name, gone)]
+    deleted = [one for key, one in was.items() if key not in now]
+    return [*_deleting(name, new), *_replacing(name, changed), *_inserting(name, deleted)]
 
 
-def _anew(name: str, change: Change) -> list[Document]:
-    """Those that delete first whatever changed, so that nothing is in the way."""
-    return [*_deleting(name, [*change.came, *change.went]), *_inserting(name, change.went)]
+def _deleting_first(name: str, change: Change) -> list[Document]:
+    """Return commands that undo a change and delete all changed documents first, so that no unique value conflicts."""
+    return [*_deleting(name, [*change.added, *change.removed]), *_inserting(name, change.removed)]
 
 
 def _deleting(name: str, documents: Sequence[Document]) -> Iterator[Document]:

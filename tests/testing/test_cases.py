@@ -1,0 +1,32 @@
+"""A module without usable crash cases gives one error that says what to write."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from squinney.testing import Case, Cases
+
+
+def _case(name: str) -> Case:
+    return Case(name, system="ledger", prepare=lambda db: None, act=lambda *_: None, check=lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        (None, r'^cases_shop must have a list of its crash cases: CASES = \[Case\("Accounts\.transfer", system='),
+        (_case("Shop.buy"), "^cases_shop must have a list of its crash cases"),
+        (["Shop.buy"], "^cases_shop must have a list of its crash cases"),
+        ([_case("Shop.buy"), _case("Shop.buy")], "^two cases are called 'Shop.buy': add what differs"),
+    ],
+)
+def test_cases_that_cannot_be_swept_are_refused(monkeypatch: pytest.MonkeyPatch, cases: object, message: str) -> None:
+    module = ModuleType("cases_shop")
+    if cases is not None:
+        module.CASES = cases  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cases_shop", module)
+    with pytest.raises(ValueError, match=message):
+        Cases("cases_shop")

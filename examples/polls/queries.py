@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Document
-from squinney.transactions import AT_REST, visible
+from squinney.transactions import UNLOCKED, visible
 
 POLL = Query("polls.poll", "polls", where=lambda poll_id: visible({"_id": poll_id}), example={"poll_id": "p"})
 ALL = Query(
@@ -27,7 +27,7 @@ def _miscounted() -> list[Document]:
         "$map": {"input": "$options", "as": "option", "in": {"name": "$$option.name", "votes": votes}},
     }
     return [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         {"$lookup": {"from": "poll_votes", "let": {"poll_id": "$_id"}, "pipeline": counted, "as": "counted"}},
         {"$project": {"options": 1, "counted": options}},
         {"$match": {"$expr": {"$ne": ["$options", "$counted"]}}},

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from polls import queries
 from squinney.mongo.problems import Check, Problem, mend, problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST
+from squinney.transactions import UNLOCKED
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -26,7 +26,7 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _count_again(db: Db, poll: Document) -> int:
-    as_found = {"_id": poll["_id"], "options": poll["options"], **AT_REST}
+    as_found = {"_id": poll["_id"], "options": poll["options"], **UNLOCKED}
     return db["polls"].update_one(as_found, {"$set": {"options": poll["counted"]}}).modified_count
 
 

@@ -56,14 +56,14 @@ CARTS = [
     ),
     _cart(
         "a cart with a customer is not assigned to another customer",
-        '"status": "active", "customer": None, **AT_REST}',
-        '"status": "active", **AT_REST}',
+        '"status": "active", "customer": None, **UNLOCKED}',
+        '"status": "active", **UNLOCKED}',
         "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
     ),
     _cart(
         "a pending cart is not assigned to a customer",
-        '"status": "active", "customer": None, **AT_REST}',
-        '"customer": None, **AT_REST}',
+        '"status": "active", "customer": None, **UNLOCKED}',
+        '"customer": None, **UNLOCKED}',
         "test_a_guests_cart_is_claimed_once_and_not_while_it_is_paid_for",
     ),
     _cart(
@@ -74,13 +74,13 @@ CARTS = [
     ),
     _expiry(
         "only an active cart begins to expire",
-        '{"_id": cart_id, "status": "active", **AT_REST}',
-        '{"_id": cart_id, **AT_REST}',
+        '{"_id": cart_id, "status": "active", **UNLOCKED}',
+        '{"_id": cart_id, **UNLOCKED}',
         "tests/systems/commerce/test_checkout.py::test_a_pending_cart_older_than_every_timeout_keeps_its_goods",
     ),
     _expiry(
         "a cart that a two-phase run has locked does not expire",
-        '{"_id": cart_id, "status": "active", **AT_REST}',
+        '{"_id": cart_id, "status": "active", **UNLOCKED}',
         '{"_id": cart_id, "status": "active"}',
         _GUARDS + "test_a_cart_that_a_run_holds_does_not_expire",
     ),
@@ -116,7 +116,7 @@ CARTS = [
     ),
     _expiry(
         "a cart that a two-phase run has locked is not deleted",
-        '"last_modified": {"$lt": before}, **AT_REST}',
+        '"last_modified": {"$lt": before}, **UNLOCKED}',
         '"last_modified": {"$lt": before}}',
         "test_a_cart_that_a_run_holds_is_not_forgotten",
     ),
@@ -128,8 +128,8 @@ CARTS = [
     ),
     _repair(
         "repair changes a stock only if its counts are still those that were read",
-        '{"_id": stock["_id"], **found, **AT_REST}',
-        '{"_id": stock["_id"], **AT_REST}',
+        '{"_id": stock["_id"], **found, **UNLOCKED}',
+        '{"_id": stock["_id"], **UNLOCKED}',
         "test_repair_sets_no_stock_that_has_changed_since",
     ),
 ]

@@ -85,8 +85,8 @@ NODES = [
     ),
     _repair(
         "repair sets a count only if it has not changed since it was read",
-        '{"_id": found["_id"], field: found["said"], **AT_REST}',
-        '{"_id": found["_id"], **AT_REST}',
+        '{"_id": found["_id"], field: found["said"], **UNLOCKED}',
+        '{"_id": found["_id"], **UNLOCKED}',
         "test_repair_sets_no_count_that_has_changed_since",
     ),
 ]
@@ -154,7 +154,7 @@ COMMENTS = [
     ),
     _convert(
         "a freeze waits for unfinished two-phase runs",
-        "db[NODES].update_one({**mine, **AT_REST}, frozen)",
+        "db[NODES].update_one({**mine, **UNLOCKED}, frozen)",
         "db[NODES].update_one(mine, frozen)",
         _GUARDS + "test_a_freeze_waits_for_a_run_that_was_permitted_before",
     ),

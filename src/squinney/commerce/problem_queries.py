@@ -8,7 +8,7 @@ from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import lacks
-from squinney.transactions import AT_REST, visible
+from squinney.transactions import UNLOCKED, visible
 
 STALLED_SECONDS = 15 * 60  # the job `settle-payments` has asked the provider sixty times by then
 
@@ -46,7 +46,7 @@ def _with_history() -> list[Document]:
 
 
 def _damaged_stock() -> list[Document]:
-    return [{"$match": {**AT_REST, **DAMAGED_STOCK}}, *_with_history()]
+    return [{"$match": {**UNLOCKED, **DAMAGED_STOCK}}, *_with_history()]
 
 
 def _wrong_stock() -> list[Document]:
@@ -54,7 +54,7 @@ def _wrong_stock() -> list[Document]:
     sold = {"$subtract": [{"$multiply": [moved["sold"], -1]}, moved["restocked"]]}
     units = {"$add": ["$qty", "$carted", "$sold"]}
     return [
-        {"$match": {**AT_REST, **_undamaged(DAMAGED_STOCK)}},
+        {"$match": {**UNLOCKED, **_undamaged(DAMAGED_STOCK)}},
         *_with_history(),
         {
             "$match": {
@@ -77,7 +77,7 @@ def _stray_reservations(sold: bool) -> list[Document]:
     """Find reservations of completed carts (`sold`), or of carts that are missing or expired."""
     status: Document = {"$eq": "complete"} if sold else {"$nin": ["active", "pending", "expiring", "complete"]}
     return [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         _lookup("carts", "$_id.cart", "_id", [{"$project": {"status": 1}}], "cart"),
         {"$match": {"cart.status": status}},
     ]
@@ -90,7 +90,7 @@ def _unlike_reservations() -> list[Document]:
         {"$project": {"_id": 0, "sku": "$_id.sku", "qty": 1, "marked": {"$ne": [{"$ifNull": ["$txns", []]}, []]}}}
     ]
     return [
-        {"$match": {**AT_REST, "status": {"$in": ["active", "pending"]}, **_undamaged(DAMAGED_CART)}},
+        {"$match": {**UNLOCKED, "status": {"$in": ["active", "pending"]}, **_undamaged(DAMAGED_CART)}},
         _lookup("reservations", "$_id", "_id.cart", projection, "held"),
         {"$match": {"held.marked": {"$ne": True}}},
         {
@@ -105,7 +105,7 @@ def _unlike_reservations() -> list[Document]:
 
 def _pending_without_attempt() -> list[Document]:
     return [
-        {"$match": {**AT_REST, "status": "pending", **_undamaged(DAMAGED_CART)}},
+        {"$match": {**UNLOCKED, "status": "pending", **_undamaged(DAMAGED_CART)}},
         {"$set": {"attempt_id": {"$concat": ["$_id", ":", {"$toString": "$attempt"}]}}},
         _lookup("payments", "$attempt_id", "_id", [{"$project": {"state": 1}}], "payment"),
         {"$match": {"payment.state": {"$ne": "started"}}},
@@ -117,7 +117,7 @@ def _stalled_payments(state: str) -> list[Document]:
     since = {"$ifNull": ["$refunding_at", "$at"]}
     longest_ago = {"$subtract": ["$$NOW", STALLED_SECONDS * 1_000]}
     return [
-        {"$match": {**AT_REST, "state": state}},
+        {"$match": {**UNLOCKED, "state": state}},
         {"$set": {"since": since}},
         {"$match": {"$expr": {"$lt": ["$since", longest_ago]}}},
         _lookup("orders", "$cart_id", "_id", [{"$project": {"status": 1}}], "order"),
@@ -126,7 +126,7 @@ def _stalled_payments(state: str) -> list[Document]:
 
 def _paid_without_order() -> list[Document]:
     return [
-        {"$match": {**AT_REST, "state": "captured"}},
+        {"$match": {**UNLOCKED, "state": "captured"}},
         _lookup("orders", "$cart_id", "_id", [{"$project": {"payment_id": 1}}], "order"),
         {"$match": {"$expr": {"$ne": [{"$first": "$order.payment_id"}, "$_id"]}}},
         _lookup("carts", "$cart_id", "_id", [{"$project": {"status": 1, "attempt": 1}}], "cart"),
@@ -137,7 +137,7 @@ def _order_without_payment() -> list[Document]:
     consistent: list[Any] = [["placed", "captured"], ["cancelling", "refunding"], ["cancelled", "refunded"]]
     found = ["$status", {"$first": "$payment.state"}]
     return [
-        {"$match": {**AT_REST, "payment_id": {"$ne": None}}},
+        {"$match": {**UNLOCKED, "payment_id": {"$ne": None}}},
         _lookup("payments", "$payment_id", "_id", [{"$project": {"state": 1, "txns": 1}}], "payment"),
         {"$match": {"payment.txns.0": {"$exists": False}, "$expr": {"$not": [{"$in": [found, consistent]}]}}},
     ]
@@ -154,7 +154,7 @@ def _wrong_totals() -> list[Document]:
 
 def _removed_but_sold() -> list[Document]:
     return [
-        {"$match": {**AT_REST, "removed_at": {"$ne": None}}},
+        {"$match": {**UNLOCKED, "removed_at": {"$ne": None}}},
         _lookup("products", "$_id", "_id", [{"$project": {"_id": 1}}], "product"),
         {"$match": {"product.0": {"$exists": True}}},
     ]
@@ -175,8 +175,8 @@ def _outdated_products(version: int) -> list[Document]:
     return [{"$match": {"schema_version": {"$lt": version}}}, {"$group": counted}]
 
 
-DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**AT_REST, **DAMAGED_CART}}])
-DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**AT_REST, **DAMAGED_ORDER}}])
+DAMAGED_CARTS = problem_query("commerce.damaged-carts", "carts", lambda: [{"$match": {**UNLOCKED, **DAMAGED_CART}}])
+DAMAGED_ORDERS = problem_query("commerce.damaged-orders", "orders", lambda: [{"$match": {**UNLOCKED, **DAMAGED_ORDER}}])
 DAMAGED_STOCKS = problem_query("commerce.damaged-stock", "stock", _damaged_stock)
 WRONG_STOCKS = problem_query("commerce.wrong-stock", "stock", _wrong_stock)
 STRAY_RESERVATIONS = problem_query("commerce.stray-reservations", "reservations", _stray_reservations, {"sold": True})

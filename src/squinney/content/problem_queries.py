@@ -9,7 +9,7 @@ from squinney.content.files.documents import CHUNKS, FILES, REMOVALS, UPLOADS
 from squinney.content.nodes.documents import NODES, REVISIONS
 from squinney.mongo.queries import Pipeline, problem_query
 from squinney.mongo.schema import Document
-from squinney.transactions import AT_REST, visible
+from squinney.transactions import UNLOCKED, visible
 
 
 def _audit(name: str, collection: str, stages: list[Document]) -> Pipeline:
@@ -31,7 +31,7 @@ WRONG_CHILDREN = _audit(
     "wrong-children",
     NODES,
     [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         {"$project": {"said": "$metadata.num_children"}},
         _lookup(NODES, {"id": "$_id"}, {"$eq": ["$metadata.parent_id", "$$id"]}, COUNT),
         {"$set": {"found": COUNTED}},
@@ -42,7 +42,7 @@ WITHOUT_REVISION = _audit(
     "without-revision",
     NODES,
     [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         {"$project": {"nonce": "$metadata.nonce"}},
         _lookup(
             REVISIONS,
@@ -102,7 +102,7 @@ def _live(collection: str, then: list[Document]) -> Document:
 
 def _wrong_count(strategy: str, lookups: list[Document]) -> list[Document]:
     fields = {"said": "$metadata.num_comments", "epoch": "$metadata.discussion.epoch", "comments": "$metadata.comments"}
-    calm = {**AT_REST, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}
+    calm = {**UNLOCKED, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}
     return [
         {"$match": calm},
         {"$project": fields},
@@ -144,7 +144,7 @@ WRONG_PAGE_COUNT = _audit(
     "wrong-page-count",
     PAGES,
     [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         {"$project": {"said": "$count", "found": {"$size": {"$ifNull": ["$comments", []]}}}},
         {"$match": {"$expr": {"$ne": ["$said", "$found"]}}},
     ],

@@ -21,7 +21,7 @@ from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Check, Problem, mend, problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Transactions, find_stuck
+from squinney.transactions import UNLOCKED, Transactions, find_stuck
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
@@ -45,7 +45,7 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _set_count(name: str, field: str, db: Db, found: Document) -> int:
-    where = {"_id": found["_id"], field: found["said"], **AT_REST}
+    where = {"_id": found["_id"], field: found["said"], **UNLOCKED}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
 
 

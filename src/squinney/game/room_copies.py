@@ -19,7 +19,7 @@ from squinney.game.documents import CHARACTERS, LOCATIONS, MOST_LISTED, Location
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.follow import Change, Follower
-from squinney.transactions import AT_REST
+from squinney.transactions import UNLOCKED
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def store_full_lists(db: Db, room: Location) -> Location:
     """
     full = with_full_lists(db, room)
     if full is not room:
-        unchanged = {"_id": room["_id"], "version": room["version"], **AT_REST}
+        unchanged = {"_id": room["_id"], "version": room["version"], **UNLOCKED}
         lists = {"players": full["players"], "inventory": full["inventory"]}
         db[LOCATIONS].update_one(unchanged, {"$set": lists})
     return full

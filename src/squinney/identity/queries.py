@@ -6,7 +6,7 @@ from datetime import datetime
 
 from squinney.mongo.queries import Query, declared, problem_query
 from squinney.mongo.schema import Document
-from squinney.transactions import AT_REST, visible
+from squinney.transactions import UNLOCKED, visible
 
 PERSON = Query(
     "identity.person", "people", where=lambda person_id: visible({"_id": person_id}), example={"person_id": "p"}
@@ -79,13 +79,13 @@ OTHER_CREDENTIALS = problem_query(
     "identity.other-credentials",
     "people",
     lambda: [
-        {"$match": AT_REST},
+        {"$match": UNLOCKED},
         {
             "$lookup": {
                 "from": "logins",
                 "localField": "login",
                 "foreignField": "_id",
-                "pipeline": [{"$match": AT_REST}, {"$project": {"credential_id": 1}}],
+                "pipeline": [{"$match": UNLOCKED}, {"$project": {"credential_id": 1}}],
                 "as": "found",
             }
         },

@@ -16,7 +16,7 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page, page
-from squinney.transactions import AT_REST, Busy, Key, Plan, Transactions
+from squinney.transactions import UNLOCKED, Busy, Key, Plan, Transactions
 
 CURRENCY = r"[A-Z]{3}"
 CURRENCIES_KEPT = 10_000
@@ -154,14 +154,14 @@ class Accounts:
         Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`; `Busy` while a transfer is under way.
         """
         checks.identifier(account_id, "account")
-        empty = {"balance": 0, "closed_at": None, **AT_REST}
+        empty = {"balance": 0, "closed_at": None, **UNLOCKED}
         closing = {"$set": {"closed_at": self._clock()}}
         closed = self._db["accounts"].find_one_and_update({"_id": account_id, **empty}, closing, return_document=True)
         if closed is not None:
             return cast(Account, closed)
         if self.get(account_id).get("closed_at"):
             raise AccountClosed(f"account {account_id} is closed", account_id=account_id)
-        if self._db["accounts"].find_one({"_id": account_id, "balance": {"$ne": 0}, **AT_REST}, {"_id": 1}):
+        if self._db["accounts"].find_one({"_id": account_id, "balance": {"$ne": 0}, **UNLOCKED}, {"_id": 1}):
             raise AccountNotEmpty("only an account at zero can be closed", account_id=account_id)
         raise Busy("a transfer of this account is under way; try again", account_id=account_id)
 

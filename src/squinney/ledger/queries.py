@@ -8,7 +8,7 @@ from squinney.ledger import documents
 from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
 from squinney.mongo.shapes import lacks
-from squinney.transactions import AT_REST, visible
+from squinney.transactions import UNLOCKED, visible
 
 ACCOUNT = Query(
     "ledger.account",
@@ -99,7 +99,7 @@ def _unlike_entries(part: Part) -> list[Document]:
         {"$group": {"_id": None, "sum": {"$sum": "$amount"}}},
     ]
     return [
-        {"$match": {**_in(part), **AT_REST}},
+        {"$match": {**_in(part), **UNLOCKED}},
         {"$lookup": {"from": "entries", "let": {"account": "$_id"}, "pipeline": entries_of_account, "as": "entries"}},
         {"$set": {"sum": {"$ifNull": [{"$first": "$entries.sum"}, 0]}}},
         {"$match": {"$expr": {"$ne": ["$sum", "$balance"]}}},

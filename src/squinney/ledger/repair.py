@@ -19,7 +19,7 @@ from squinney.ledger.queries import Part
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import ADVICE, Check, Problem, SnapshotTooOld, found, mend, problems
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck
+from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
 ACCOUNTS_A_PART = 100  # with all their entries
@@ -125,7 +125,7 @@ def repair(db: Db) -> Counter[str]:
 
 
 def _set_balance(db: Db, account: Document) -> int:
-    unchanged = {"_id": account["_id"], "balance": account["balance"], **AT_REST}
+    unchanged = {"_id": account["_id"], "balance": account["balance"], **UNLOCKED}
     return db["accounts"].update_one(unchanged, {"$set": {"balance": account["sum"]}}).modified_count
 
 

@@ -14,14 +14,14 @@ from squinney.transactions.keyed import once
 from squinney.transactions.orphans import drop_orphans, find_orphans
 from squinney.transactions.records import COLLECTIONS, KEEP_KEYS_SECONDS, QUERIES, Key, Outcome, open_run
 from squinney.transactions.runner import Mode, Transactions, find_stuck
-from squinney.transactions.steps import AT_REST, PROTOCOL_FIELDS, Plan, Step, visible
+from squinney.transactions.steps import PROTOCOL_FIELDS, UNLOCKED, Plan, Step, visible
 
 __all__ = [
-    "AT_REST",
     "COLLECTIONS",
     "KEEP_KEYS_SECONDS",
     "PROTOCOL_FIELDS",
     "QUERIES",
+    "UNLOCKED",
     "AlreadyExists",
     "Busy",
     "Key",

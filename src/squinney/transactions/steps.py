@@ -36,7 +36,7 @@ Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
 PROTOCOL_FIELDS = ("txns", "txn_lock", "txn_limit", "tombs", "txn_checks", "txn_stub")
 UNMARKED: Document = {"txns.0": {"$exists": False}}
 # A filter: no two-phase run has the document in hand, so its figures are decided.
-AT_REST: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
+UNLOCKED: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
 CHECKED: Document = {"$inc": {"txn_checks": 1}}
 SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
 _COLLECTION_NAME = re.compile(r"(?!system\.|.{191})[^.$\0]+(\.[^.$\0]+)*")  # with the database's, 255 at the most

@@ -12,12 +12,12 @@ from squinney.errors import SquinneyError
 from squinney.mongo.paths import value_at
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import records
-from squinney.transactions.steps import AT_REST, Step, identity_of
+from squinney.transactions.steps import UNLOCKED, Step, identity_of
 
 
 def refusal_of(db: Db, step: Step) -> SquinneyError | None:
     """The step's error, if its guard fails however the undecided runs on its document end."""
-    if failing := db[step.name].find_one({**step.place, "$nor": [step.condition], **AT_REST}):
+    if failing := db[step.name].find_one({**step.place, "$nor": [step.condition], **UNLOCKED}):
         return step.refusal(failing)
     document = db[step.name].find_one(step.place)
     if document is None:

@@ -24,7 +24,7 @@ from squinney.commerce.orders.payments import Charge
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.ancestors import Cycle
-from squinney.transactions import AT_REST
+from squinney.transactions import UNLOCKED
 
 
 def test_a_cart_changed_meanwhile_is_planned_anew(shop: Shop, mongod: Embedded) -> None:
@@ -42,7 +42,7 @@ def test_a_cart_that_a_run_holds_does_not_expire(shop: Shop, mongod: Embedded) -
     shop.clock.pass_seconds(1000)
 
     def is_held() -> bool:
-        return not shop.db["carts"].find_one({"_id": cart_id, **AT_REST})
+        return not shop.db["carts"].find_one({"_id": cart_id, **UNLOCKED})
 
     with held_client(mongod, shop.db, is_held) as (slow, stall), ThreadPoolExecutor(1) as pool:
         adding = pool.submit(Shop(slow, "two-phase", shop.clock).carts.add_item, cart_id, "film", 1)

@@ -20,7 +20,7 @@ from squinney.mongo.connect import server_now
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
 from squinney.patterns.nonces import EditConflict
-from squinney.transactions import AT_REST, Busy, Mode, Stale, Transactions
+from squinney.transactions import UNLOCKED, Busy, Mode, Stale, Transactions
 
 NODES = "content.nodes"
 
@@ -157,7 +157,7 @@ def test_a_freeze_waits_for_a_run_that_was_permitted_before(site: Db, node: Node
     comments.post(node, ADA, "before")
 
     def is_under_way() -> bool:
-        return not site[NODES].find_one({"_id": node["_id"], **AT_REST})
+        return not site[NODES].find_one({"_id": node["_id"], **UNLOCKED})
 
     with held_client(mongod, site, is_under_way) as (slow, stall), ThreadPoolExecutor(2) as pool:
         posting = pool.submit(comments_in(slow, "two-phase").post, node["_id"], BEN, "under way")

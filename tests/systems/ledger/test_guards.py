@@ -13,7 +13,7 @@ from squinney.errors import SquinneyError
 from squinney.ledger import Accounts, repair
 from squinney.mongo.embedded import Embedded
 from squinney.mongo.schema import Db
-from squinney.transactions import AT_REST, Busy, Transactions
+from squinney.transactions import UNLOCKED, Busy, Transactions
 
 CLOSED = {"closed_at": datetime(2026, 1, 1, tzinfo=UTC)}
 DOLLARS = {"currency": "USD"}
@@ -43,7 +43,7 @@ def test_no_account_is_closed_while_a_transfer_is_under_way(ledger_db: Db, two: 
     kept = ledger_db["accounts"]
 
     def is_taken() -> bool:
-        return bool(kept.find_one({"_id": two[0], "balance": 0}) and not kept.find_one({"_id": two[0], **AT_REST}))
+        return bool(kept.find_one({"_id": two[0], "balance": 0}) and not kept.find_one({"_id": two[0], **UNLOCKED}))
 
     with held_client(mongod, ledger_db, is_taken) as (slow, stall), ThreadPoolExecutor(1) as pool:
         running = pool.submit(Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer, *two, 100)
@@ -69,7 +69,7 @@ def test_repair_sets_no_balance_while_a_transfer_is_under_way(ledger_db: Db, two
     ledger_db["accounts"].update_one({"_id": two[1]}, {"$inc": {"balance": 5}})
 
     def is_held() -> bool:
-        return not ledger_db["accounts"].find_one({"_id": two[1], **AT_REST})
+        return not ledger_db["accounts"].find_one({"_id": two[1], **UNLOCKED})
 
     with held_client(mongod, ledger_db, is_held) as (slow, stall), ThreadPoolExecutor(1) as pool:
         transfer = Accounts(slow, transactions=Transactions(slow, "two-phase")).transfer

@@ -22,7 +22,7 @@ from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
-from squinney.transactions import AT_REST, KEEP_KEYS_SECONDS, Busy, Key, Plan, Transactions
+from squinney.transactions import KEEP_KEYS_SECONDS, UNLOCKED, Busy, Key, Plan, Transactions
 
 
 class Carts:
@@ -99,7 +99,7 @@ class Carts:
         Raises: `Invalid`, `UnknownCart`.
         """
         owner = {"customer": checks.identifier(customer, "customer")}
-        where = {"_id": checks.identifier(cart_id, "cart"), "status": "active", "customer": None, **AT_REST}
+        where = {"_id": checks.identifier(cart_id, "cart"), "status": "active", "customer": None, **UNLOCKED}
         self._db["carts"].update_one(where, {"$set": owner})
         return self.get(cart_id)
 

@@ -14,7 +14,7 @@ from squinney.commerce.carts.documents import Cart
 from squinney.errors import Conflict, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Plan, Transactions
+from squinney.transactions import UNLOCKED, Plan, Transactions
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ FINISHED = ("declined", "cancelled", "refunded")
 
 def begin(db: Db, cart_id: str, *, idle_since: datetime | None = None) -> bool:
     """Mark an active cart `expiring`, which closes it to changes; return False if it is not active or in use."""
-    where: Document = {"_id": cart_id, "status": "active", **AT_REST}
+    where: Document = {"_id": cart_id, "status": "active", **UNLOCKED}
     if idle_since is not None:
         where["last_modified"] = {"$lt": idle_since}
     marked = db["carts"].update_one(where, {"$set": {"status": "expiring"}, "$inc": {"version": 1}})
@@ -115,8 +115,8 @@ def forget_carts(db: Db, keep_seconds: float, at: datetime) -> Counter[str]:
             db, cart_ids=ids, finished=FINISHED, projection={"_id": 0, "cart_id": 1}
         )
         ids = sorted({*ids} - {payment["cart_id"] for payment in unfinished})
-        attempts = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **AT_REST}
+        attempts = {"cart_id": {"$in": ids}, "state": {"$in": FINISHED}, **UNLOCKED}
         counts["payments"] += db["payments"].delete_many(attempts).deleted_count
-        carts = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **AT_REST}
+        carts = {"_id": {"$in": ids}, "status": "expired", "last_modified": {"$lt": before}, **UNLOCKED}
         counts["carts"] += db["carts"].delete_many(carts).deleted_count
     return +counts

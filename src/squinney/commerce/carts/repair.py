@@ -19,7 +19,7 @@ from squinney.commerce.shapes import CART, LINE
 from squinney.mongo.problems import Check
 from squinney.mongo.schema import Db, Document
 from squinney.mongo.shapes import fits
-from squinney.transactions import AT_REST
+from squinney.transactions import UNLOCKED
 
 SINCE = "since {since:%Y-%m-%d %H:%M} UTC, and the provider does not respond"
 
@@ -106,7 +106,7 @@ def _drop_reservation(db: Db, held: Document) -> int:
         sold = next(line["qty"] for line in order["items"] if line["sku"] == sku)
         with suppress(DuplicateKeyError):  # the movement exists already
             db["movements"].insert_one(dict(rules.order_movement(cart_id, sku, "sold", -sold, order["placed_at"])))
-    return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **AT_REST}).deleted_count
+    return db["reservations"].delete_one({"_id": held["_id"], "qty": held["qty"], **UNLOCKED}).deleted_count
 
 
 def _reopen(db: Db, cart: Document) -> int:
@@ -119,7 +119,7 @@ def _set_items(db: Db, cart: Document) -> int:
     lines = [{**line, "qty": held.pop(line["sku"])} for line in cart["items"] if line["sku"] in held]
     done = _set_cart(db, cart, {"items": lines})
     for sku, qty in held.items() if done else ():
-        db["reservations"].delete_one({"_id": {"sku": sku, "cart": cart["_id"]}, "qty": qty, **AT_REST})
+        db["reservations"].delete_one({"_id": {"sku": sku, "cart": cart["_id"]}, "qty": qty, **UNLOCKED})
     return done
 
 
@@ -130,18 +130,18 @@ def _drop_damaged_lines(db: Db, cart: Document) -> int:
 
 
 def _set_cart(db: Db, cart: Document, change: Document) -> int:
-    where = {"_id": cart["_id"], "version": cart["version"], **AT_REST}
+    where = {"_id": cart["_id"], "version": cart["version"], **UNLOCKED}
     return db["carts"].update_one(where, {"$set": change, "$inc": {"version": 1}}).modified_count
 
 
 def _set_stock(db: Db, stock: Document) -> int:
     expected = _expected_counts(stock)
     found = {name: stock.get(name) for name in expected}
-    return db["stock"].update_one({"_id": stock["_id"], **found, **AT_REST}, {"$set": expected}).modified_count
+    return db["stock"].update_one({"_id": stock["_id"], **found, **UNLOCKED}, {"$set": expected}).modified_count
 
 
 def _set_total(db: Db, order: Document) -> int:
-    where = {"_id": order["_id"], "version": order["version"], **AT_REST}
+    where = {"_id": order["_id"], "version": order["version"], **UNLOCKED}
     change = {"$set": {"total": order["sum"]}, "$inc": {"version": 1}}
     return db["orders"].update_one(where, change).modified_count
 

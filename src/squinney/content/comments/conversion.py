@@ -30,7 +30,7 @@ from squinney.content.nodes.documents import NODES
 from squinney.errors import Unavailable
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Busy, Step, Transactions, Tries
+from squinney.transactions import UNLOCKED, Busy, Step, Transactions, Tries
 
 FREEZE_SECONDS = 60
 WAIT_SECONDS = 6
@@ -88,7 +88,7 @@ def _freeze(db: Db, discussed: DiscussedNode, epoch: int) -> str:
     mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}
     tries = Tries(WAIT_SECONDS, what="the discussion")
     while True:
-        if db[NODES].update_one({**mine, **AT_REST}, frozen).matched_count:
+        if db[NODES].update_one({**mine, **UNLOCKED}, frozen).matched_count:
             return token
         if db[NODES].find_one(mine, {"_id": 1}) is None:
             raise Busy("the discussion is being converted already, or has moved; try again")

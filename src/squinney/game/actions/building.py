@@ -18,7 +18,7 @@ from squinney.game.new_documents import character_document, checked_exits, item_
 from squinney.game.records import Records
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db
-from squinney.transactions import AT_REST, Busy, Key, Plan, Stale, Step, Transactions
+from squinney.transactions import UNLOCKED, Busy, Key, Plan, Stale, Step, Transactions
 
 
 class Building:
@@ -59,7 +59,7 @@ class Building:
         """
         change = {"$set": {"exits": checked_exits(exits)}, "$inc": {"version": 1}}
         checks.identifier(location_id, "location")
-        where = {"_id": location_id, **AT_REST}
+        where = {"_id": location_id, **UNLOCKED}
         room = self._db[LOCATIONS].find_one_and_update(where, change, return_document=True)
         if room is None:
             self._records.room(location_id)

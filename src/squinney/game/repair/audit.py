@@ -20,7 +20,7 @@ from squinney.game.repair.quick_check import HOLDERS, READ_FIELDS, compared_fiel
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems, raise_if_away
 from squinney.mongo.schema import Db, Document
-from squinney.transactions import AT_REST, Transactions, drop_orphans, find_orphans, find_stuck, visible
+from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck, visible
 
 MARKED_COLLECTIONS = [CHARACTERS, ITEMS, LOCATIONS, NAMES, "game.events"]
 MOST_TRIES = 5
@@ -91,7 +91,7 @@ def _checked(db: Db, collection: str, stored: Document, check: CheckOne) -> Iter
 def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOne) -> list[Finding]:
     """Check a document until nothing changes during the check; return nothing if that never happens."""
     for _ in range(MOST_TRIES):
-        before = db[collection].find_one({"_id": document_id, **AT_REST})
+        before = db[collection].find_one({"_id": document_id, **UNLOCKED})
         if before is None:
             return []
         try:
@@ -100,7 +100,7 @@ def _checked_unchanged(db: Db, collection: str, document_id: Any, check: CheckOn
             continue
         if not found:
             return []
-        after = db[collection].find_one({"_id": document_id, **AT_REST}, {"version": 1})
+        after = db[collection].find_one({"_id": document_id, **UNLOCKED}, {"version": 1})
         if after is not None and after.get("version") == before.get("version"):
             return found
     return []
@@ -223,7 +223,7 @@ def _is_in_itself(db: Db, item: Document) -> bool:
 
 
 def _set_correct(collection: str, db: Db, finding: Finding) -> int:
-    unchanged = {"_id": finding["_id"], "version": finding["version"], **AT_REST}
+    unchanged = {"_id": finding["_id"], "version": finding["version"], **UNLOCKED}
     change = {"$set": finding["correct"], "$inc": {"version": 1}}
     return db[collection].update_one(unchanged, change).modified_count
 
@@ -235,19 +235,19 @@ def _reserve_name(db: Db, finding: Finding) -> int:
 
 
 def _names_of_nobody(db: Db) -> Iterator[Finding]:
-    names = db[NAMES].find(AT_REST)
+    names = db[NAMES].find(UNLOCKED)
     while batch := list(islice(names, AT_ONCE)):
         ids = [name["character_id"] for name in batch]
         existing = {one["_id"] for one in db[CHARACTERS].find({"_id": {"$in": ids}}, {"_id": 1})}
         for name in batch:
             if name["character_id"] in existing:
                 continue
-            if db[NAMES].find_one({"_id": name["_id"], **AT_REST}) is not None:
+            if db[NAMES].find_one({"_id": name["_id"], **UNLOCKED}) is not None:
                 yield name
 
 
 def _drop_name(db: Db, finding: Finding) -> int:
-    unchanged = {"_id": finding["_id"], "character_id": finding["character_id"], **AT_REST}
+    unchanged = {"_id": finding["_id"], "character_id": finding["character_id"], **UNLOCKED}
     return db[NAMES].delete_one(unchanged).deleted_count
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from polls import queries
-from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED
 
@@ -22,7 +22,7 @@ def repair(db: Db) -> Counter[str]:
     Atomic: each poll by itself, where it is still as it was found.
     After a crash: run it again.
     """
-    return +mend(db, CHECKS)
+    return +repair_problems(db, CHECKS)
 
 
 def _count_again(db: Db, poll: Document) -> int:

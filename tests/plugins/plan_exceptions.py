@@ -5,7 +5,7 @@ PROOFS = (".proof", ".proof_checks")
 # Suffixes of the product's functions that read all documents on purpose, when a user runs a check.
 READS_EVERYTHING = (
     *(".find_problems", ".repair", ".find_stuck", ".find_orphans", ".drop_orphans"),
-    *(".problems.problems", ".problems.mend"),  # run all checks of a system
+    *(".problems.problems", ".problems.repair_problems"),  # run all checks of a system
     *(".verify", ".advise_shard_key"),  # compare with all events; read a sample of events
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from squinney.ads import queries
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, found, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, read_findings, repair_problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -35,11 +35,11 @@ def repair(db: Db) -> Counter[str]:
     db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    return +(done + mend(db, CHECKS))
+    return +(done + repair_problems(db, CHECKS))
 
 
 def _budgets(is_wrong: Callable[[Document], bool]) -> Callable[[Db], Iterator[Document]]:
-    return lambda db: (budget for budget in found(db, queries.WRONG_SUMS) if is_wrong(budget))
+    return lambda db: (budget for budget in read_findings(db, queries.WRONG_SUMS) if is_wrong(budget))
 
 
 def _set(db: Db, budget: Document) -> int:
@@ -73,7 +73,7 @@ CHECKS = [
     ),
     Check(
         "lost-placement",
-        lambda db: found(db, queries.LOST_PLACEMENTS),
+        lambda db: read_findings(db, queries.LOST_PLACEMENTS),
         "an ad of {campaign_id}, which is no campaign, is in a zone",
         collection="ad_placements",
     ),

@@ -15,7 +15,7 @@ from squinney.analytics.hits.increments import filter_for, transact
 from squinney.analytics.rollups.rollups import Rollups
 from squinney.analytics.rollups.verify import verify
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
 
 
@@ -37,7 +37,7 @@ def repair(db: Db) -> Counter[str]:
     """
     db = pinned(db)
     differing = [problem for problem in verify(db) if problem.code == "rollup-differs"]
-    done = mend(db, CHECKS)
+    done = repair_problems(db, CHECKS)
     done["roll-ups rebuilt"] += _rebuild(db, differing)
     return +done
 

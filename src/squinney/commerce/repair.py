@@ -9,7 +9,7 @@ from squinney.commerce.carts import repair as cart_repair
 from squinney.commerce.catalog import repair as catalog_repair
 from squinney.commerce.categories import repair as tree_repair
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Problem, mend, problems
+from squinney.mongo.problems import Problem, problems, repair_problems
 from squinney.mongo.schema import Db
 from squinney.transactions import Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -38,4 +38,4 @@ def repair(db: Db) -> Counter[str]:
     """
     db = pinned(db)
     done = Transactions(db).recover() + drop_orphans(db, MARKED) + tree_repair.repair(db)
-    return done + mend(db, CHECKS)
+    return done + repair_problems(db, CHECKS)

@@ -19,7 +19,7 @@ from squinney.content.nodes.documents import NODES, REVISIONS, WITHOUT_COMMENTS,
 from squinney.content.sweep import sweep_uploads
 from squinney.mongo.connect import server_now
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Transactions, find_stuck
 
@@ -41,7 +41,7 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     """
     db = pinned(db)
-    return +(Transactions(db).recover() + mend(db, CHECKS) + sweep_uploads(db))
+    return +(Transactions(db).recover() + repair_problems(db, CHECKS) + sweep_uploads(db))
 
 
 def _set_count(name: str, field: str, db: Db, found: Document) -> int:

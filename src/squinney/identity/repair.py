@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from squinney.identity import queries
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, repair_problems
 from squinney.mongo.schema import Db, Document
 
 
@@ -23,7 +23,7 @@ def repair(db: Db) -> Counter[str]:
     they still have the other credential.
     After a crash: run it again.
     """
-    return +mend(pinned(db), CHECKS)
+    return +repair_problems(pinned(db), CHECKS)
 
 
 def _remove_login(db: Db, login: Document) -> int:

@@ -17,7 +17,7 @@ from bson.min_key import MinKey
 from squinney.ledger import queries
 from squinney.ledger.queries import Part
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import ADVICE, Check, Problem, SnapshotTooOld, found, mend, problems
+from squinney.mongo.problems import ADVICE, Check, Problem, SnapshotTooOld, problems, read_findings, repair_problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck
 
@@ -54,7 +54,7 @@ def _doubted(db: Db, accounts: Sequence[Document]) -> set[str]:
 
 def _unbalanced(db: Db) -> Iterator[Document]:
     for part in _parts(db, "entries", ENTRIES_A_PART):
-        yield from found(db, queries.UNBALANCED, part=part)
+        yield from read_findings(db, queries.UNBALANCED, part=part)
 
 
 def _wrong_balances(db: Db) -> Iterator[Document]:
@@ -68,7 +68,7 @@ def _wrong_balances(db: Db) -> Iterator[Document]:
 def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
     """One by one where the accounts of the part are too much for one snapshot."""
     try:
-        yield from found(db, queries.UNLIKE_ENTRIES, part=part)
+        yield from read_findings(db, queries.UNLIKE_ENTRIES, part=part)
     except SnapshotTooOld:
         after = part[0]
         for account in queries.ACCOUNT_IDS.find(db, part=part, projection={"_id": 1}):
@@ -78,14 +78,14 @@ def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
 
 def _unlike_its_entries(db: Db, after: Any, account_id: Any) -> list[Document]:
     try:
-        return found(db, queries.UNLIKE_ENTRIES, part=(after, account_id))
+        return read_findings(db, queries.UNLIKE_ENTRIES, part=(after, account_id))
     except SnapshotTooOld as error:
         raise SnapshotTooOld(f"account {account_id} has too many entries for one snapshot: {ADVICE}") from error
 
 
 def _missing(db: Db) -> Iterator[Document]:
     for part in _parts(db, "accounts", ACCOUNTS_A_PART):
-        yield from found(db, queries.MISSING, part=part)
+        yield from read_findings(db, queries.MISSING, part=part)
 
 
 def _parts(db: Db, name: str, size: int) -> Iterator[Part]:
@@ -121,7 +121,7 @@ def repair(db: Db) -> Counter[str]:
     db = pinned(db)
     done = Transactions(db).recover()
     done += drop_orphans(db, MARKED_COLLECTIONS)
-    return +(done + mend(db, CHECKS))
+    return +(done + repair_problems(db, CHECKS))
 
 
 def _set_balance(db: Db, account: Document) -> int:

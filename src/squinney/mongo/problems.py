@@ -41,7 +41,7 @@ class Problem:
         return f"{self.code}: {self.message}"
 
 
-def found(db: Db, check: Pipeline, **arguments: Any) -> list[Document]:
+def read_findings(db: Db, check: Pipeline, **arguments: Any) -> list[Document]:
     """All that a check finds, at one moment; whoever is told may take as long as he likes.
 
     Read one after another, documents that change together disagree wherever a change comes in between.
@@ -67,7 +67,7 @@ def malformed(collection: str, document: Document, error: Exception) -> Problem:
     )
 
 
-def unchecked(name: str, error: Exception) -> Problem:
+def check_failed(name: str, error: Exception) -> Problem:
     """A check that some document keeps from being made at all."""
     return Problem("check-failed", f"{name} cannot be checked ({type(error).__name__}: {str(error)[:200]})")
 
@@ -105,7 +105,7 @@ class Check:
 
     def findings(self, db: Db) -> Iterable[Document]:
         """What is wrong now."""
-        return found(db, self.query, **self.arguments) if isinstance(self.query, Pipeline) else self.query(db)
+        return read_findings(db, self.query, **self.arguments) if isinstance(self.query, Pipeline) else self.query(db)
 
     def problem(self, finding: Document) -> Problem:
         """The finding, as `find_problems` yields it; one that cannot be read is a problem of its own."""
@@ -116,7 +116,7 @@ class Check:
         except MALFORMED as error:
             return malformed(self.collection, finding, error)
 
-    def mend(self, db: Db, finding: Document) -> int:
+    def repair_finding(self, db: Db, finding: Document) -> int:
         """How many documents it took; one that cannot be read is left to a person."""
         try:
             return self.repair(db, finding) if self.repair and self.repairable(finding) else 0
@@ -136,10 +136,10 @@ def problems(db: Db, checks: Sequence[Check]) -> Iterator[Problem]:
             yield from map(check.problem, check.findings(db))
         except MALFORMED as error:
             raise_if_away(error)
-            yield unchecked(check.code, error)
+            yield check_failed(check.code, error)
 
 
-def mend(db: Db, checks: Sequence[Check]) -> Counter[str]:
+def repair_problems(db: Db, checks: Sequence[Check]) -> Counter[str]:
     """Repair what the checks find and can mend, in their order; returns counts.
 
     Atomic: each finding by itself.
@@ -150,8 +150,8 @@ def mend(db: Db, checks: Sequence[Check]) -> Counter[str]:
     for check in checks:
         try:
             findings = check.findings(db) if check.repair else ()
-            done[check.counted_as or check.code] += sum(check.mend(db, finding) for finding in findings)
+            done[check.counted_as or check.code] += sum(check.repair_finding(db, finding) for finding in findings)
         except MALFORMED as error:
             raise_if_away(error)
-            log.warning("%s", unchecked(check.code, error))
+            log.warning("%s", check_failed(check.code, error))
     return done

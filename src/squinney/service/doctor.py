@@ -17,7 +17,7 @@ from squinney.errors import Conflict, Unavailable
 from squinney.mongo import schema
 from squinney.mongo.connect import operation, seconds_left
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import MALFORMED, Problem, raise_if_away, unchecked
+from squinney.mongo.problems import MALFORMED, Problem, check_failed, raise_if_away
 from squinney.mongo.schema import Collection, Db
 from squinney.patterns.jobs import Job
 from squinney.service.jobs import statuses
@@ -171,7 +171,7 @@ def _problems(db: Db, system: System) -> Iterator[Problem]:
     except MALFORMED as error:
         raise_if_away(error)
         log.exception("the checks of %s failed", system.name)
-        yield unchecked(system.name, error)
+        yield check_failed(system.name, error)
 
 
 def _repaired(db: Db, system: System) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from itertools import islice
 from pymongo.client_session import ClientSession
 
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import Check, Problem, found, mend, problems
+from squinney.mongo.problems import Check, Problem, problems, read_findings, repair_problems
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
 from squinney.social import problem_queries, queries
@@ -43,7 +43,7 @@ def _one_sided(db: Db) -> Iterator[Document]:
     told = set()
     for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unlike):
         swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
-        for one in found(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
+        for one in read_findings(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
             pair = _pair(one["_id"])
             if pair not in told:
                 told.add(pair)
@@ -73,7 +73,7 @@ def _in_batches(ids: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document]]:
-    return lambda db: (one for part in problem_queries.parts(db, every) for one in found(db, check, part=part))
+    return lambda db: (one for part in problem_queries.parts(db, every) for one in read_findings(db, check, part=part))
 
 
 # ---- mending ----
@@ -86,7 +86,7 @@ def repair(db: Db) -> Counter[str]:
     After a crash: run it again.
     Raises: `SnapshotTooOld`, `Busy`.
     """
-    return +mend(pinned(db), CHECKS)
+    return +repair_problems(pinned(db), CHECKS)
 
 
 def _set_both(db: Db, found: Document) -> int:

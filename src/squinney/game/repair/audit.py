@@ -18,7 +18,7 @@ from squinney.game.documents import CHARACTERS, DEEPEST, ITEMS, LOCATIONS, MOST_
 from squinney.game.records import Records
 from squinney.game.repair.quick_check import HOLDERS, READ_FIELDS, compared_fields, quick_check
 from squinney.mongo.pinned import pinned
-from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, mend, problems, raise_if_away
+from squinney.mongo.problems import MALFORMED, Check, Problem, malformed, problems, raise_if_away, repair_problems
 from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck, visible
 
@@ -64,8 +64,8 @@ def repair(db: Db) -> Counter[str]:
     for finding in _findings(db):
         if not isinstance(finding, Problem):
             check = _BY_CODE[finding["code"]]
-            done[check.counted_as or check.code] += check.mend(db, finding)
-    return +(done + mend(db, CHECKS))
+            done[check.counted_as or check.code] += check.repair_finding(db, finding)
+    return +(done + repair_problems(db, CHECKS))
 
 
 def _findings(db: Db) -> Iterator[Finding | Problem]:

@@ -55,14 +55,14 @@ STEPS = [
     ),
     _step(
         "native steps check their guard",
-        '{**step.place, "$and": [step.condition, free_for(step)]}',
-        '{**step.place, "$and": [free_for(step)]}',
+        '{**step.document_filter, "$and": [step.condition, free_for(step)]}',
+        '{**step.document_filter, "$and": [free_for(step)]}',
         "test_a_refusal_leaves_everything",
     ),
     _step(
         "a native step waits for those under way",
-        '{**step.place, "$and": [step.condition, free_for(step)]}',
-        '{**step.place, "$and": [step.condition]}',
+        '{**step.document_filter, "$and": [step.condition, free_for(step)]}',
+        '{**step.document_filter, "$and": [step.condition]}',
         "test_a_document_held_for_good_is_busy_and_leaves_the_rest",
     ),
     _step(
@@ -222,19 +222,19 @@ TWO_PHASE = [
     _recovery(
         "a give happens once",
         "return UpdateOne(_held(stored, txn), update, ",
-        'return UpdateOne(dict(stored["place"]), update, ',
+        'return UpdateOne(dict(stored["filter"]), update, ',
         "test_two_recoveries_at_once_give_once",
     ),
     _recovery(
         "a stub is unstubbed by its own run",
-        '{**stored["place"], "txn_stub" if stored["does"] == "insert" else "txns": txn}',
-        '{**stored["place"], **({} if stored["does"] == "insert" else {"txns": txn})}',
+        '{**stored["filter"], "txn_stub" if stored["verb"] == "insert" else "txns": txn}',
+        '{**stored["filter"], **({} if stored["verb"] == "insert" else {"txns": txn})}',
         _GUARDS + "test_a_stub_is_unstubbed_by_its_own_run",
     ),
     _recovery(
         "an undo removes its own stub alone",
         "return DeleteOne(_held(stored, txn))\n    return UpdateOne(_held(stored, txn), steps.merge",
-        'return DeleteOne(dict(stored["place"]))\n    return UpdateOne(_held(stored, txn), steps.merge',
+        'return DeleteOne(dict(stored["filter"]))\n    return UpdateOne(_held(stored, txn), steps.merge',
         "test_the_same_id_twice_is_refused",
     ),
     _run(
@@ -332,7 +332,7 @@ AROUND = [
     ),
     _verdict(
         "an undecided insert may yet go away",
-        "        raise step.taken(db[step.name].find_one(step.place) if step.insert is None else None)\n    if (stub",
+        "        raise step.taken(db[step.name].find_one(step.document_filter) if step.insert is None else None)\n    if (stub",
         "        pass\n    if (stub",
         "test_the_same_id_twice_is_refused",
     ),

@@ -196,7 +196,7 @@ def take(box: Any) -> list[Step]:
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 def test_nobody_is_refused_for_what_an_undecided_run_may_give_back(crates: Db, mode: Mode) -> None:
     at = datetime(2026, 1, 1, microsecond=123_456)  # noqa: DTZ001 - as it comes from a caller: the server cuts it
-    step = {"collection": "crates", "place": {"_id": at}, "does": "update", "shared": True}
+    step = {"collection": "crates", "filter": {"_id": at}, "verb": "update", "shared": True}
     txn = undecided(crates, steps=[{**step, "undo": {"$inc": {"beans": 5}}}])
     crates.crates.insert_one({"_id": at, "beans": 0, "txns": [txn]})
     with pytest.raises(Busy):
@@ -214,7 +214,7 @@ def test_a_run_that_recover_has_just_undone_is_looked_at_again(crates: Db, mode:
 @pytest.mark.parametrize("mode", ["native", "two-phase"])
 def test_a_limit_that_gives_may_pass_refuses_nobody_for_what_may_not_come(crates: Db, mode: Mode) -> None:
     """What a take would give back if it were undone counts against nobody: it may stay taken."""
-    step = {"collection": "crates", "place": {"_id": 9}, "does": "update", "shared": True}
+    step = {"collection": "crates", "filter": {"_id": 9}, "verb": "update", "shared": True}
     txn = undecided(crates, steps=[{**step, "undo": {"$inc": {"beans": 60}}}])
     crates.crates.insert_one({"_id": 9, "beans": 50, "txns": [txn]})
     fill = Step(

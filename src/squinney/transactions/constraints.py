@@ -47,7 +47,7 @@ class Constraints:
         changed = {path for step in steps for path in changed_paths(step.update)}
         if any(meet(path, held) for path in changed for held in known.unique):
             return True
-        return bool(known.unique) and {"insert", "delete"} <= {step.does for step in steps}
+        return bool(known.unique) and {"insert", "delete"} <= {step.verb for step in steps}
 
     def _of(self, name: str) -> _Known:
         known = self._known.get(name)

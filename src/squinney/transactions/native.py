@@ -46,7 +46,7 @@ def run(db: Db, kind: str, plan: Plan, key: KeyRecord | None, *, until: float, k
     """
     txn = ObjectId()
     record = records.finished(kind, txn, key, plan.result, keep_keys_seconds) if key else None
-    mine = Run(record, [(step.name, step.does, native_write(step)) for step in plan.steps], plan.documents)
+    mine = Run(record, [(step.name, step.verb, native_write(step)) for step in plan.steps], plan.documents)
     queue = group_commit.queue_of(db)
     send: Send = partial(_send_batched, db)
     tries, lonely = Tries(until - time.monotonic()), 0
@@ -106,7 +106,7 @@ def _send_batched(db: Db, runs: Sequence[Run], session: ClientSession) -> None:
 def _send_one_by_one(db: Db, steps: Sequence[Step], runs: Sequence[Run], session: ClientSession) -> None:
     insert_records(db, [run.record for run in runs if run.record], session)
     for step in steps:
-        answer = _sent(db, step.name, step.does, [native_write(step)], session, step.id)
+        answer = _sent(db, step.name, step.verb, [native_write(step)], session, step.id)
         if answer["n"] < 1:
             raise Unmatched(step, *answer.get("writeErrors", ()))
 

@@ -30,7 +30,7 @@ def give(db: Db, record: Document, session: ClientSession | None = None) -> None
 
 
 def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "delete":
+    if stored["verb"] == "delete":
         return DeleteOne(_held(stored, txn))
     update = steps.merge(stored.get("update", {}), _release(stored, txn))
     return UpdateOne(_held(stored, txn), update, array_filters=stored.get("array_filters"))
@@ -38,11 +38,11 @@ def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOn
 
 def _held(stored: Mapping[str, Any], txn: Any) -> Document:
     """The document while the run has its marker there, or its stub: so a repeat matches nothing."""
-    return {**stored["place"], "txn_stub" if stored["does"] == "insert" else "txns": txn}
+    return {**stored["filter"], "txn_stub" if stored["verb"] == "insert" else "txns": txn}
 
 
 def _release(stored: Mapping[str, Any], txn: Any) -> Document:
-    if stored["does"] == "insert":
+    if stored["verb"] == "insert":
         return {"$unset": {"txn_stub": "", "txn_lock": ""}}
     marker: Document = {"$pull": {"txns": txn}}
     return marker if stored["shared"] else {**marker, "$unset": {"txn_lock": ""}}
@@ -78,13 +78,13 @@ def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None
 
 
 def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:
-    if stored["does"] == "insert":
+    if stored["verb"] == "insert":
         return None  # there may be no document to carry it; the server's clock keeps late inserts out, or the sweep
-    return UpdateOne(dict(stored["place"]), {"$addToSet": {"tombs": txn}})
+    return UpdateOne(dict(stored["filter"]), {"$addToSet": {"tombs": txn}})
 
 
 def _undo_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
+    if stored["verb"] == "insert":
         return DeleteOne(_held(stored, txn))
     return UpdateOne(_held(stored, txn), steps.merge(stored.get("undo", {}), _release(stored, txn)))
 
@@ -103,9 +103,9 @@ def sweep_tombs(db: Db, record: Document) -> None:
 
 
 def _sweep_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
-    if stored["does"] == "insert":
+    if stored["verb"] == "insert":
         return DeleteOne(_held(stored, txn))
-    return UpdateOne({**stored["place"], "tombs": txn}, {"$pull": {"tombs": txn}})
+    return UpdateOne({**stored["filter"], "tombs": txn}, {"$pull": {"tombs": txn}})
 
 
 def _for_each_collection(
@@ -123,7 +123,7 @@ def _for_each_collection(
     by_collection: dict[tuple[bool, str], list[Any]] = {}
     for stored in record["steps"]:
         if made := request(stored, record["txn"]):
-            by_collection.setdefault((stored["does"] != "insert", stored["collection"]), []).append(made)
+            by_collection.setdefault((stored["verb"] != "insert", stored["collection"]), []).append(made)
     for (_, name), requests in sorted(by_collection.items(), key=lambda item: item[0]):
         try:
             db[name].bulk_write(requests, ordered=False, session=session)

@@ -94,7 +94,7 @@ class Step:
         object.__setattr__(self, "limit", limit)
 
     @property
-    def place(self) -> Document:
+    def document_filter(self) -> Document:
         """The filter that finds the document alone."""
         return {**self.route, "_id": self.id}
 
@@ -104,7 +104,7 @@ class Step:
         return identity_of(self.name, self.id)
 
     @property
-    def does(self) -> str:
+    def verb(self) -> str:
         """Insert, delete or update."""
         return "insert" if self.insert is not None else "delete" if self.delete else "update"
 
@@ -243,7 +243,7 @@ def native_write(step: Step) -> Document:
     """The step as an element of its command: take and give at once, where no two-phase run excludes it."""
     if step.insert is not None:
         return {**step.insert, "_id": step.id}
-    permitted = {**step.place, "$and": [step.condition, free_for(step)]}
+    permitted = {**step.document_filter, "$and": [step.condition, free_for(step)]}
     if step.delete:
         return {"q": permitted, "limit": 1}
     # A step that only guards must write too, or the server would see no conflict.
@@ -262,7 +262,7 @@ def prepare_filter(step: Step, txn: Any, deadline: datetime) -> Document:
     """
     in_time = {"$expr": {"$lt": ["$$NOW", deadline]}}
     mine = {"txns": {"$ne": txn}, "tombs": {"$ne": txn}}
-    return {**step.place, "$and": [step.condition, free_for(step), mine, in_time]}
+    return {**step.document_filter, "$and": [step.condition, free_for(step), mine, in_time]}
 
 
 def prepare_update(step: Step, txn: Any) -> Document:
@@ -284,7 +284,12 @@ def insert_update(step: Step, txn: Any, deadline: datetime) -> list[Document]:
 
 def stored_form(step: Step) -> Document:
     """All that `recover()` needs of a step, in any process."""
-    stored: Document = {"collection": step.name, "place": step.place, "does": step.does, "shared": step.shared}
+    stored: Document = {
+        "collection": step.name,
+        "filter": step.document_filter,
+        "verb": step.verb,
+        "shared": step.shared,
+    }
     if update := step.give if step.shared else step.update:
         stored["update"] = dict(update)
     if step.shared and step.take:

@@ -138,7 +138,7 @@ def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> No
     """
     txn, deadline = record["txn"], record["deadline"]
     ordered = sorted(plan, key=attrgetter("identity"))
-    for (name, are_inserts), group in groupby(ordered, key=lambda step: (step.name, step.does == "insert")):
+    for (name, are_inserts), group in groupby(ordered, key=lambda step: (step.name, step.verb == "insert")):
         if are_inserts:
             _insert_stubs(db, name, list(group), txn, deadline)
         else:
@@ -160,7 +160,7 @@ def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: f
 
 def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadline: datetime) -> None:
     requests = [
-        UpdateOne({**step.place, "txn_stub": txn}, steps.insert_update(step, txn, deadline), upsert=True)
+        UpdateOne({**step.document_filter, "txn_stub": txn}, steps.insert_update(step, txn, deadline), upsert=True)
         for step in batch
     ]
     db[name].bulk_write(requests)
@@ -171,7 +171,7 @@ def _establish(db: Db, record: Document) -> None:
 
     Shared steps need it not: they only add to numbers that have been looked at.
     """
-    changes = [step for step in record["steps"] if step["does"] == "update" and not step["shared"] and "update" in step]
+    changes = [step for step in record["steps"] if step["verb"] == "update" and not step["shared"] and "update" in step]
     if changes:
         attempts.rehearse(db, partial(recovery.give, db, {**record, "steps": changes}))
 

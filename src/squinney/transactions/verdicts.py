@@ -17,9 +17,9 @@ from squinney.transactions.steps import UNLOCKED, Step, identity_of
 
 def refusal_of(db: Db, step: Step) -> SquinneyError | None:
     """The step's error, if its guard fails however the undecided runs on its document end."""
-    if failing := db[step.name].find_one({**step.place, "$nor": [step.condition], **UNLOCKED}):
+    if failing := db[step.name].find_one({**step.document_filter, "$nor": [step.condition], **UNLOCKED}):
         return step.refusal(failing)
-    document = db[step.name].find_one(step.place)
+    document = db[step.name].find_one(step.document_filter)
     if document is None:
         return step.refusal(None)
     goes_beside = step.shared and document.get("txns") and document.get("txn_lock") is None
@@ -39,7 +39,7 @@ def _may_fit(db: Db, step: Step, document: Document) -> bool:
             at_best.update(change)
     taken = (step.take or {}).get("$inc", {})
     added = ({"$set": {path: {"$add": [f"${path}", n]}}} for path, n in at_best.items() if path in taken)
-    as_seen = {"$match": {**step.place, "txns": document["txns"]}}
+    as_seen = {"$match": {**step.document_filter, "txns": document["txns"]}}
     refused = {"$match": {"$nor": [step.condition]}}
     return not list(db[step.name].aggregate([as_seen, *added, refused, {"$project": {"_id": 1}}]))
 
@@ -47,7 +47,7 @@ def _may_fit(db: Db, step: Step, document: Document) -> bool:
 def _what_may_come(record: Document, step: Step) -> Iterator[dict[str, int]]:
     helpful = {"new": ("undo", "update"), "commit": ("update",), "rollback": ("undo",)}[record["state"]]
     for stored in record["steps"]:
-        if identity_of(stored["collection"], stored["place"]["_id"]) == step.identity:
+        if identity_of(stored["collection"], stored["filter"]["_id"]) == step.identity:
             yield from (stored.get(name, {}).get("$inc", {}) for name in helpful)
 
 
@@ -70,7 +70,7 @@ def refuse_if_taken(db: Db, step: Step, report: Mapping[str, Any]) -> bool:
     if holder is None:
         return False
     if holder.get("txn_lock") is None:
-        raise step.taken(db[step.name].find_one(step.place) if step.insert is None else None)
+        raise step.taken(db[step.name].find_one(step.document_filter) if step.insert is None else None)
     if (stub := holder.get("txn_stub")) is not None and records.open_run(db, stub) is None:
         db[step.name].delete_one({"_id": holder["_id"], "txn_stub": stub})
         return False

@@ -91,7 +91,7 @@ def test_what_changes_between_the_beginning_and_the_first_look_is_seen(
 
 def test_a_stream_looked_at_now_and_then_gives_all_that_came_meanwhile(ready: Db) -> None:
     seen: list[Change] = []
-    follower = Follower(ready, "f", [NOTES], look_up=False, apart_seconds=3600)
+    follower = Follower(ready, "f", [NOTES], look_up=False, read_every_seconds=3600)
     follower.begin()
     with ready.client.start_session() as session, session.start_transaction():
         ready["notes"].insert_many([{"_id": number} for number in range(30)], session=session)
@@ -226,7 +226,7 @@ def test_polling_sees_what_became_visible_late_and_repeats_nothing(ready: Db) ->
     assert seen == [2, 1]
 
 
-def test_a_forgotten_place_is_told_as_a_gap_and_following_goes_on(own_db: Db, failing: Any) -> None:
+def test_a_lost_position_is_reported_as_a_gap_and_following_continues(own_db: Db, failing: Any) -> None:
     Follower(own_db, "f", ["notes"]).begin()
     seen: list[Change] = []
     history_lost = failing(["aggregate"], mode={"times": 1}, errorCode=286)
@@ -248,7 +248,7 @@ def test_where_there_are_no_change_streams_it_polls(own_db: Db, failing: Any) ->
     assert [change.kind for change in seen] == ["seen"]
 
 
-def test_what_the_reader_raises_ends_it_before_the_place_is_saved(ready: Db) -> None:
+def test_an_error_of_the_reader_ends_following_before_the_position_is_saved(ready: Db) -> None:
     follower = Follower(ready, "f", ["notes"])
     follower.begin()
     note(ready, 1)

@@ -114,7 +114,7 @@ class Copies:
             batch=MOST_CHANGES,
             polling=polling,
             look_up=False,
-            apart_seconds=APART_SECONDS,
+            read_every_seconds=APART_SECONDS,
         )
         self._db = pinned(db)
         self._stop = threading.Event()

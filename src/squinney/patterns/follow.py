@@ -1,14 +1,14 @@
-"""Following changes: a resumable change stream, with polling where the server has none to give.
+"""Following changes by a resumable change stream, or by polling if the server provides no change stream.
 
-The contract. `Follower.follow` hands changes to one reader, in the order in which the server made them, and saves its
-place after every `batch` of them and at each pause. A follower that is killed goes on at the saved place: its reader
-misses nothing, and sees again at most the last `batch` changes. Where the server no longer remembers the place (its
-oplog has moved on), the reader gets a `gap` for each collection: it must read the data anew. What a two-phase run
-inserts comes when the run is decided, not before. By polling there are no deletes, several changes of one document may
-come as one, and a restart repeats up to `overlap_seconds` of them.
+`Follower.follow` passes changes to one reader in the order in which the server made them. It saves its position after
+every `batch` changes and at each pause. After a crash a follower continues at the saved position: its reader misses
+nothing, and sees at most the last `batch` changes again. If the server's oplog no longer contains the position, the
+reader gets a `gap` change for each collection and must read the data again. A document that a two-phase run inserts is
+reported when the run is decided. Polling reports no deletes, may merge several changes of one document, and repeats up
+to `overlap_seconds` of changes after a restart.
 
-`Feed` is for live pages: one thread per process follows from now on and feeds bounded queues, one for each reader. A
-reader that is too slow loses what waits for it and gets a `gap` for each collection instead; it holds up nobody.
+`Feed` is for live pages: one thread per process follows new changes and fills a bounded queue for each reader. A reader
+that is too slow loses its queued changes and gets a `gap` for each collection instead. It does not delay other readers.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ log = logging.getLogger(__name__)
 
 NAME = "followers"
 COLLECTIONS = [Collection(NAME, shard_key={"_id": "hashed"})]
-PLACE = Query("followers.place", NAME, where=lambda name: {"_id": name}, example={"name": "f"})
-QUERIES: list[Query | Pipeline] = [PLACE]
+POSITION = Query("followers.position", NAME, where=lambda name: {"_id": name}, example={"name": "f"})
+QUERIES: list[Query | Pipeline] = [POSITION]
 
-HISTORY_LOST = (136, 260, 280, 286)  # position lost, token not valid any more, fatal, history lost
+HISTORY_LOST = (136, 260, 280, 286)  # position lost, token no longer valid, fatal, history lost
 NO_STREAMS = (13, 20, 59, 40573, 40415)  # not authorised, illegal operation, no such command, not a replica set
 KINDS = ["insert", "update", "replace", "delete"]
-# A change also tells its session, its times and the fields that it set, which take as long to send and to decode.
+# A change event also contains its session, its times and the fields it set: these double the time to send and decode.
 READ = ["operationType", "ns.coll", "documentKey._id", "updateDescription.removedFields"]
 WAIT_SECONDS = 0.5
 AT_ONCE_SECONDS = 0.001
@@ -57,7 +57,7 @@ MOST_PAUSE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Change:
-    """One change. `document` is the document as it is now, None if it is gone; a `gap` has neither id nor document."""
+    """One change. `document` is its current state, or None if it was deleted; a `gap` has neither id nor document."""
 
     kind: str  # insert | update | replace | delete | seen (by polling) | gap
     collection: str
@@ -67,18 +67,20 @@ class Change:
 
 @dataclass(frozen=True)
 class Source:
-    """A collection to follow. `since` is a field that holds the time of the last change, for polling: it needs an
-    index. Without one the collection cannot be polled."""
+    """A collection to follow.
+
+    `since` names the indexed field with the time of the last change. Without it the collection cannot be polled.
+    """
 
     collection: str
     since: str | None = None
 
 
-Step = tuple[Change | None, Document]  # what came, or None for a pause; and the place behind it
+Step = tuple[Change | None, Document]  # a change, or None for a pause; and the position after it
 
 
 class Follower:
-    """Follows collections under a name, from the place saved under it; a new name begins now."""
+    """Follows collections from the position saved under a name; a new name starts with the next change."""
 
     def __init__(
         self,
@@ -91,11 +93,14 @@ class Follower:
         overlap_seconds: float = 5.0,
         polling: bool | None = None,
         look_up: bool = True,
-        apart_seconds: float = 0.0,
+        read_every_seconds: float = 0.0,
     ) -> None:
-        """`name` None saves nothing. `polling` None means: only where the server gives no change stream. Without
-        `look_up` a stream's changes come without their documents, which saves the server a read for each. A stream is
-        looked at so many seconds `apart`, and what came meanwhile is read together; 0: each change at once."""
+        """Set up a follower; nothing is read yet.
+
+        `name` None saves no position. `polling` None means polling only without a change stream. Without
+        `look_up` the changes of a stream have no documents, which saves the server a read for each.
+        `read_every_seconds` reads the stream in intervals, all new changes together; 0 reads each change at once.
+        """
         self._db = pinned(db)
         self._name = name
         self._sources = [Source(source) if isinstance(source, str) else source for source in sources]
@@ -104,33 +109,31 @@ class Follower:
         self._overlap_seconds = overlap_seconds
         self._polling = polling
         self._look_up = look_up
-        self._apart_seconds = apart_seconds
-        self._place: Document | None = None
+        self._read_every_seconds = read_every_seconds
+        self._position: Document | None = None
         self._unsaved = 0
         self._saved_at = 0.0
 
     @operation()
     def begin(self) -> None:
-        """Find the saved place, or save the present as the place, so that nothing after this call is missed.
+        """Load the saved position, or save the current one, so that no change after this call is missed.
 
-        Atomic: one upsert.
-        After a crash: the place is saved or it is not; nothing was handed out yet.
         Raises: `Unavailable`.
         """
         if self._name:
-            saved = self._db[NAME].find_one(PLACE(name=self._name))
-            self._place = saved["place"] if saved else None
-        if self._place is None:
-            self._place = self._present()
+            saved = self._db[NAME].find_one(POSITION(name=self._name))
+            self._position = saved["position"] if saved else None
+        if self._position is None:
+            self._position = self._current_position()
             self._save()
 
-    def _present(self) -> Document:
+    def _current_position(self) -> Document:
         now = server_now(self._db)
         if self._polling:
             return {"since": now}
         try:
             with self._open({}, wait_seconds=AT_ONCE_SECONDS) as stream:
-                stream.try_next()  # a change may have come with the first answer: the place is behind it
+                stream.try_next()  # the first reply may contain a change: the position is after it
                 return {"token": stream.resume_token, "since": now}
         except OperationFailure as error:
             if self._polling is False or error.code not in NO_STREAMS:
@@ -142,22 +145,23 @@ class Follower:
     def follow(
         self, read: Callable[[Change], object], *, stop: threading.Event, settle: Callable[[], object] = lambda: None
     ) -> None:
-        """Hand changes to `read` until `stop` is set. While MongoDB is away it waits; what `read` raises ends it.
-        `settle` is called before each save of the place: a reader that gathers changes has dealt with them by then.
+        """Pass changes to `read` until `stop` is set; wait while MongoDB is unavailable.
 
-        Atomic: the place is saved by one update after `read` returned.
-        After a crash: the next call repeats what was read since the place was last saved.
-        Raises: what `read` raises; `OperationFailure` where the server refuses.
+        `settle` is called before each save of the position: a reader that collects changes must process them there.
+
+        Atomic: one update saves the position, after `read` returned.
+        After a crash: the next call repeats the changes since the last saved position.
+        Raises: whatever `read` raises; `OperationFailure` if the server rejects the request.
         """
         pause = FIRST_PAUSE_SECONDS
         while not stop.is_set():
             try:
-                if self._place is None:
+                if self._position is None:
                     self.begin()
-                for change, place in self._polled(stop) if self._polling else self._streamed(stop):
+                for change, position in self._polled(stop) if self._polling else self._streamed(stop):
                     if change:
                         read(change)
-                    if self._is_to_save(place, moved=change is not None):
+                    if self._must_save(position, moved=change is not None):
                         settle()
                         self._save()
                     pause = FIRST_PAUSE_SECONDS
@@ -166,34 +170,36 @@ class Follower:
             except (PyMongoError, Unavailable) as error:
                 if isinstance(error, PyMongoError) and not is_away(error):
                     raise
-                log.warning("following waits for MongoDB: %s", type(error).__name__)
+                log.warning("the follower waits for MongoDB: %s", type(error).__name__)
             stop.wait(random.uniform(pause / 2, pause))
             pause = min(pause * 2, MOST_PAUSE_SECONDS)
 
-    def _is_to_save(self, place: Document, *, moved: bool) -> bool:
-        """After every `batch` changes, when there is a pause, and once in a while when nothing happens at all:
-        an idle stream's token moves on too, and the oplog must not outrun it."""
-        self._place = place
+    def _must_save(self, position: Document, *, moved: bool) -> bool:
+        """Take over the position; return True after `batch` changes, at a pause, and at times while idle.
+
+        The token of an idle stream advances too; a saved one that is too old would drop out of the oplog.
+        """
+        self._position = position
         self._unsaved += moved
         idle_for_long = time.monotonic() > self._saved_at + IDLE_SAVE_SECONDS
         return self._unsaved >= self._batch or (not moved and (self._unsaved > 0 or idle_for_long))
 
     @operation()
     def _save(self) -> None:
-        if self._name and self._place is not None:
-            stored = {"place": {"$literal": self._place}, "saved_at": "$$NOW"}
-            self._db[NAME].update_one(PLACE(name=self._name), [{"$set": stored}], upsert=True)
+        if self._name and self._position is not None:
+            stored = {"position": {"$literal": self._position}, "saved_at": "$$NOW"}
+            self._db[NAME].update_one(POSITION(name=self._name), [{"$set": stored}], upsert=True)
         self._unsaved = 0
         self._saved_at = time.monotonic()
 
     # ---- by change stream ----
 
-    def _open(self, place: Document, *, wait_seconds: float) -> Any:
-        """From the place, also one that was reached by polling; from now on where it is empty."""
+    def _open(self, position: Document, *, wait_seconds: float) -> Any:
+        """Open a change stream at the position, which polling may have saved; an empty one means now."""
         names = [source.collection for source in self._sources]
-        start: Document = {"resume_after": place["token"]} if "token" in place else {}
-        if place and not start:
-            seconds = place["since"].timestamp() - self._overlap_seconds
+        start: Document = {"resume_after": position["token"]} if "token" in position else {}
+        if position and not start:
+            seconds = position["since"].timestamp() - self._overlap_seconds
             start = {"start_at_operation_time": Timestamp(int(seconds), 0)}
         wanted = {"ns.coll": {"$in": names}, "operationType": {"$in": KINDS}, "fullDocument.txn_stub": None}
         read = [*READ, "fullDocument"] if self._look_up else READ
@@ -205,16 +211,16 @@ class Follower:
         )
 
     def _streamed(self, stop: threading.Event) -> Iterator[Step]:
-        since = (self._place or {}).get("since")
+        since = (self._position or {}).get("since")
         try:
-            wait_seconds = AT_ONCE_SECONDS if self._apart_seconds else WAIT_SECONDS
-            with self._open(self._place or {}, wait_seconds=wait_seconds) as stream:
+            wait_seconds = AT_ONCE_SECONDS if self._read_every_seconds else WAIT_SECONDS
+            with self._open(self._position or {}, wait_seconds=wait_seconds) as stream:
                 while not stop.is_set() and stream.alive:
                     event = stream.try_next()
                     token = event["_id"] if event else stream.resume_token
                     yield _change(event) if event else None, {"token": token, "since": since}
                     if event is None:
-                        stop.wait(self._apart_seconds)
+                        stop.wait(self._read_every_seconds)
         except OperationFailure as error:
             if error.code in HISTORY_LOST:
                 yield from self._gap()
@@ -225,18 +231,18 @@ class Follower:
                 raise
 
     def _gap(self) -> Iterator[Step]:
-        log.warning("the server has forgotten the place of %s: a gap", self._name or "a live feed")
-        place = self._present()
+        log.warning("the oplog no longer has the position of %s: changes were missed", self._name or "a live feed")
+        position = self._current_position()
         for source in self._sources:
-            yield Change("gap", source.collection), place
-        yield None, place
+            yield Change("gap", source.collection), position
+        yield None, position
 
     # ---- by polling ----
 
     def _polled(self, stop: threading.Event) -> Iterator[Step]:
         seen: dict[tuple[str, str], datetime] = {}
         while not stop.is_set():
-            since: datetime = (self._place or {})["since"]
+            since: datetime = (self._position or {})["since"]
             with operation(reads_only=True):
                 looked_at = max(since, server_now(self._db) - timedelta(seconds=self._overlap_seconds))
             idle = True
@@ -255,8 +261,10 @@ class Follower:
     def _poll(
         self, since: datetime, looked_at: datetime, seen: dict[tuple[str, str], datetime]
     ) -> Iterator[tuple[datetime, Change]]:
-        """What changed since, in order of time; from `looked_at` on it is looked at again, for writes that became
-        visible only now."""
+        """Yield the changes since `since` by time.
+
+        The next poll reads those from `looked_at` on again, since concurrent writes may become visible late.
+        """
         found = [self._changed(source.collection, source.since, since) for source in self._sources if source.since]
         for at, change in heapq.merge(*found, key=itemgetter(0)):
             key = (change.collection, repr(change.document_id))  # an id may be a document
@@ -273,12 +281,12 @@ class Follower:
 def _change(event: Document) -> Change:
     kind = event["operationType"]
     if "txn_stub" in event.get("updateDescription", {}).get("removedFields", ()):
-        kind = "insert"  # it was there before, but nobody could know whether it would stay
+        kind = "insert"  # it was there before, but only as a stub of an undecided run
     return Change(kind, event["ns"]["coll"], event["documentKey"]["_id"], event.get("fullDocument"))
 
 
 class Reader:
-    """One reader's bounded queue; close it or use it in a `with`."""
+    """The bounded queue of one reader; close it or use it in a `with`."""
 
     def __init__(self, feed: Feed, wants: Callable[[Change], bool], size: int) -> None:
         self._feed = feed
@@ -295,7 +303,10 @@ class Reader:
         self.close()
 
     def offer(self, change: Change) -> None:
-        """Queue a change if it is wanted; never waits. What does not fit becomes a gap for each collection of it."""
+        """Queue a change if it is wanted, without blocking.
+
+        If the queue is full, it is replaced by one gap for each collection in it.
+        """
         if change.kind != "gap" and not self._wants(change):
             return
         with self._ready:
@@ -306,13 +317,13 @@ class Reader:
             self._ready.notify()
 
     def next(self, timeout_seconds: float) -> Change | None:
-        """The next change, or None after so long without one or when closed."""
+        """Return the next change, or None after `timeout_seconds` or when the reader is closed."""
         with self._ready:
             self._ready.wait_for(lambda: self._waiting or self._closed, timeout_seconds)
             return self._waiting.popleft() if self._waiting else None
 
     def take_all(self) -> list[Change]:
-        """All that wait, at once, without waiting."""
+        """Return all queued changes, without blocking."""
         with self._ready:
             taken = list(self._waiting)
             self._waiting.clear()
@@ -320,19 +331,19 @@ class Reader:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the reader gets no more changes."""
         return self._closed
 
     def close(self) -> None:
-        """Want nothing more."""
+        """Stop getting changes."""
         with self._ready:
             self._closed = True
             self._ready.notify_all()
-        self._feed.forget(self)
+        self._feed.remove(self)
 
 
 class Feed:
-    """One thread that follows from now on and feeds every reader of this process."""
+    """One thread that follows new changes and passes them to every reader of this process."""
 
     def __init__(
         self, db: Db, sources: Sequence[Source | str], *, polling: bool | None = None, poll_seconds: float = 1.0
@@ -344,9 +355,9 @@ class Feed:
         self._thread: threading.Thread | None = None
 
     def read(self, wants: Callable[[Change], bool] = lambda change: True, *, size: int = 256) -> Reader:
-        """A new reader of the changes it wants, from now on: what happens after this call is not missed.
+        """Return a new reader of the changes that `wants` accepts; it misses no change after this call.
 
-        Raises: `Unavailable` where the feed cannot begin.
+        Raises: `Unavailable` if the feed cannot start.
         """
         with self._lock:
             if self._thread is None and not self._stop.is_set():
@@ -363,7 +374,7 @@ class Feed:
     def _run(self, follower: Follower) -> None:
         try:
             follower.follow(self._offer, stop=self._stop)
-        except Exception:  # readers are told by their end; the next one to come begins anew
+        except Exception:  # all readers are closed, which reports it to them; a new reader restarts the feed
             log.exception("the feed has ended")
         with self._lock:
             self._thread = None
@@ -377,17 +388,17 @@ class Feed:
         for reader in readers:
             try:
                 reader.offer(change)
-            except Exception:  # what one reader wants must not end the others
+            except Exception:  # an error in one reader's `wants` must not end the other readers
                 log.exception("a reader of the feed is closed")
                 reader.close()
 
-    def forget(self, reader: Reader) -> None:
-        """Feed it no more."""
+    def remove(self, reader: Reader) -> None:
+        """Send no more changes to the reader."""
         with self._lock:
             self._readers.discard(reader)
 
     def close(self) -> None:
-        """End the thread and every reader."""
+        """Stop the thread and close every reader."""
         self._stop.set()
         with self._lock:
             readers, thread = list(self._readers), self._thread

@@ -18,12 +18,12 @@ def test_one_at_a_time_in_the_order_of_coming() -> None:
     line, done, inside = FairLocks(), [], threading.Semaphore(1)
 
     def visit(number: int) -> None:
-        with line.of("node"):
+        with line.hold("node"):
             assert inside.acquire(blocking=False)
             done.append(number)
             inside.release()
 
-    with ThreadPoolExecutor(8) as pool, line.of("node"):
+    with ThreadPoolExecutor(8) as pool, line.hold("node"):
         for number in range(8):
             pool.submit(visit, number)
             while len(line._waiting["node"]) < number + 2:
@@ -34,14 +34,14 @@ def test_one_at_a_time_in_the_order_of_coming() -> None:
 
 def test_nodes_do_not_wait_for_each_other() -> None:
     line = FairLocks()
-    with line.of("one"), line.of("other"):
+    with line.hold("one"), line.hold("other"):
         assert set(line._waiting) == {"one", "other"}
 
 
 def test_a_failure_passes_the_turn_on() -> None:
     line = FairLocks()
     for _ in range(2):
-        with pytest.raises(KeyError), line.of("node"):
+        with pytest.raises(KeyError), line.hold("node"):
             raise KeyError
     assert line._waiting == {}
 
@@ -50,10 +50,10 @@ def test_who_has_waited_for_long_goes_ahead() -> None:
     line, went = FairLocks(), threading.Event()
 
     def visit() -> None:
-        with line.of("node"):
+        with line.hold("node"):
             went.set()
 
-    with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0.01), line.of("node"):
+    with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0.01), line.hold("node"):
         thread = threading.Thread(target=visit)
         thread.start()
         assert went.wait(10)
@@ -65,10 +65,10 @@ def test_waiting_leaves_time_for_the_work() -> None:
     line, left = FairLocks(), []
 
     def visit() -> None:
-        with operation(2), line.of("node"):
+        with operation(2), line.hold("node"):
             left.append(seconds_left())
 
-    with line.of("node"):
+    with line.hold("node"):
         thread = threading.Thread(target=visit)
         thread.start()
         thread.join()
@@ -77,9 +77,9 @@ def test_waiting_leaves_time_for_the_work() -> None:
 
 def test_whoever_comes_learns_if_others_wait() -> None:
     line = FairLocks()
-    with line.of("node") as crowded:
+    with line.hold("node") as crowded:
         assert not crowded
-        with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0), line.of("node") as crowded:
+        with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 0), line.hold("node") as crowded:
             assert crowded
 
 
@@ -87,11 +87,11 @@ def test_who_leaves_lets_the_next_in() -> None:
     line, went = FairLocks(), threading.Event()
 
     def visit() -> None:
-        with line.of("node"):
+        with line.hold("node"):
             went.set()
 
     with patch.object(fair_locks, "LONGEST_WAIT_SECONDS", 15):
-        with line.of("node"):
+        with line.hold("node"):
             thread = threading.Thread(target=visit)
             thread.start()
             while len(line._waiting["node"]) < 2:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from squinney.errors import Invalid
-from squinney.patterns.money import parsed, shown
+from squinney.patterns.money import formatted, parsed
 
 SHOWN = [
     (0, "EUR", "0.00 EUR"),
@@ -19,12 +19,12 @@ SHOWN = [
 
 @pytest.mark.parametrize(("amount", "currency", "text"), [*SHOWN, (1234, "KWD", "1.234 KWD")])
 def test_it_is_shown_with_the_currencys_decimals(amount: int, currency: str, text: str) -> None:
-    assert shown(amount, currency) == text
+    assert formatted(amount, currency) == text
 
 
 @given(st.integers(0, 10**18), st.sampled_from(["EUR", "JPY", "KWD"]))
 def test_what_is_shown_can_be_typed(amount: int, currency: str) -> None:
-    assert parsed(shown(amount, currency).removesuffix(f" {currency}"), currency) == amount
+    assert parsed(formatted(amount, currency).removesuffix(f" {currency}"), currency) == amount
 
 
 @pytest.mark.parametrize(

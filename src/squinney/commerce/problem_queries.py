@@ -7,18 +7,18 @@ from typing import Any
 from squinney.commerce.shapes import CART, LINE, ORDER, STOCK
 from squinney.mongo.queries import problem_query
 from squinney.mongo.schema import Document
-from squinney.mongo.shapes import lacks
+from squinney.mongo.shapes import mismatches
 from squinney.transactions import UNLOCKED, visible
 
 STALLED_SECONDS = 15 * 60  # the job `settle-payments` has asked the provider sixty times by then
 
 DAMAGED_LINES: list[Document] = [
     {"items": {"$elemMatch": {"$not": {"$type": "object"}}}},
-    {"items": {"$elemMatch": {"$or": lacks(LINE)}}},
+    {"items": {"$elemMatch": {"$or": mismatches(LINE)}}},
 ]
-DAMAGED_CART: Document = {"$or": [*lacks(CART), *DAMAGED_LINES]}
-DAMAGED_ORDER: Document = {"$or": [*lacks(ORDER), *DAMAGED_LINES]}
-DAMAGED_STOCK: Document = {"$or": lacks(STOCK)}
+DAMAGED_CART: Document = {"$or": [*mismatches(CART), *DAMAGED_LINES]}
+DAMAGED_ORDER: Document = {"$or": [*mismatches(ORDER), *DAMAGED_LINES]}
+DAMAGED_STOCK: Document = {"$or": mismatches(STOCK)}
 
 
 def _undamaged(damaged: Document) -> Document:

@@ -70,7 +70,7 @@ def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(money=money.shown, when=_when, span=_span, spaced=_spaced, coded=_coded)
+    environment.filters.update(money=money.formatted, when=_when, span=_span, spaced=_spaced, coded=_coded)
     environment.filters.update(is_to_come=lambda at: at > utcnow())
     environment.globals.update(systems=menu, version=__version__)
     return environment

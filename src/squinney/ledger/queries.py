@@ -7,7 +7,7 @@ from typing import Any
 from squinney.ledger import documents
 from squinney.mongo.queries import Pipeline, Query, problem_query
 from squinney.mongo.schema import Document
-from squinney.mongo.shapes import lacks
+from squinney.mongo.shapes import mismatches
 from squinney.transactions import UNLOCKED, visible
 
 ACCOUNT = Query(
@@ -169,7 +169,7 @@ IMPOSSIBLE = Query(
 MALFORMED = Query(
     "ledger.malformed",
     "accounts",
-    where=lambda: visible({"$or": lacks(documents.ACCOUNT)}),
+    where=lambda: visible({"$or": mismatches(documents.ACCOUNT)}),
     routing="broadcast",
     reason="find_problems() reads everything",
 )

@@ -19,6 +19,6 @@ def fits(document: Any, shape: Shape) -> bool:
     )
 
 
-def lacks(shape: Shape) -> list[Document]:
+def mismatches(shape: Shape) -> list[Document]:
     """The same for the server: one of these matches what does not fit."""
     return [{name: {"$not": {"$type": IN_BSON[kind]}}} for name, kind in shape.items()]

@@ -26,7 +26,7 @@ class FairLocks:
         self._waiting: dict[Hashable, deque[Event]] = {}
 
     @contextmanager
-    def of(self, name: Hashable) -> Iterator[bool]:
+    def hold(self, name: Hashable) -> Iterator[bool]:
         """Inside, no other thread is inside with this name, unless one waited too long; tells if there was a line."""
         mine = Event()
         with self._lock:

@@ -20,7 +20,7 @@ def decimals(currency: str) -> int:
     return DECIMALS.get(currency, 2)
 
 
-def shown(amount: int, currency: str) -> str:
+def formatted(amount: int, currency: str) -> str:
     """`-1234567` cents as `-12,345.67 EUR`, without ever being a float."""
     digits = decimals(currency)
     whole, part = divmod(abs(amount), 10**digits)

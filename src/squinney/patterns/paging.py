@@ -38,7 +38,7 @@ U = TypeVar("U")
 Sort = Sequence[tuple[str, int]]
 
 LIMIT = 50
-LOOKS = 10
+MOST_READS = 10
 LONGEST_CURSOR = 16_384
 PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, ObjectId, Decimal128, type(None)}
 
@@ -82,10 +82,10 @@ def page(
     if cursor is not None:
         where = {"$and": [where, after(query.sort, cursor)]}
     found = db[query.collection].find(where, projection, limit=limit + 1, session=session).sort(list(query.sort))
-    return cut(list(found), query.sort, limit=limit)
+    return page_from(list(found), query.sort, limit=limit)
 
 
-def cut(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
+def page_from(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
     """The page that `limit + 1` found documents make: the extra one only says that there is more."""
     items = found[:limit]
     return Page(items, cursor_after(sort, items[-1]) if len(found) > limit else None)
@@ -101,7 +101,7 @@ def all_items(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
             return
 
 
-def page_of_those(
+def filtered_page(
     read: Callable[[str | None], Page[T]],
     keep: Callable[[list[T]], list[T]],
     sort: Sort,
@@ -110,7 +110,7 @@ def page_of_those(
 ) -> Page[T]:
     """A page of those items of a list that `keep` keeps: reads on, at most ten times, until it is full."""
     items: list[T] = []
-    for _ in range(LOOKS):
+    for _ in range(MOST_READS):
         found = read(cursor)
         for item in keep(found.items):
             items.append(item)
@@ -140,7 +140,7 @@ def after(sort: Sort, cursor: str) -> Document:
 
     Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
     """
-    keys = keys_of(sort, cursor)
+    keys = cursor_keys(sort, cursor)
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
@@ -158,7 +158,7 @@ def _keeps(projection: Mapping[str, Any], path: str) -> bool:
     return any(named)
 
 
-def keys_of(sort: Sort, cursor: Any) -> Document:
+def cursor_keys(sort: Sort, cursor: Any) -> Document:
     """The sort keys of the item behind which `cursor` continues.
 
     Raises: `Invalid` for anything that `cursor_after` did not make for these fields.

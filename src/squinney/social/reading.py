@@ -13,7 +13,7 @@ from squinney import checks
 from squinney.errors import Invalid
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cut, keys_of, page, page_of_those
+from squinney.patterns.paging import Page, cursor_keys, filtered_page, page, page_from
 from squinney.social import queries, rules
 from squinney.social.documents import Comment, Notice, Post
 from squinney.social.errors import UnknownUser
@@ -39,7 +39,7 @@ def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
         found = queries.NEWS(user=me, limit=limit + 1, place=place_of(cursor), without=hidden)
         reader = _reader(db, found, me)
         hidden.update(reader["muted"])
-        return cut(newest(reader)[: limit + 1], ORDER, limit=limit)
+        return page_from(newest(reader)[: limit + 1], ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
         if "by" in post and not people[post["by"]].may_reach:
@@ -93,7 +93,7 @@ def _list(
 
     def read(cursor: str | None) -> Page[Document]:
         found = query.find(db, limit=limit + 1, owner=owner, place=place_of(cursor), hidden=list(hidden.values()))
-        return cut(list(found), ORDER, limit=limit)
+        return page_from(list(found), ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]
@@ -135,7 +135,7 @@ def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: i
         hidden.update(one["by"] for one in found if not people[one["by"]].shows)
         return [one for one in found if people[one["by"]].shows]
 
-    shown = page_of_those(read, keep, COMMENTS_ORDER, cursor, limit)
+    shown = filtered_page(read, keep, COMMENTS_ORDER, cursor, limit)
     return shown.map(lambda one: _as_comment({**one, "id": one["_id"]}, seen[one["_id"]]))
 
 
@@ -152,12 +152,12 @@ def notices(db: Db, me: str, cursor: str | None, limit: int, since: datetime | N
         found = [_told(one, posts, reader["muted"]) for one in reader["entries"]]
         hidden.update(one["by"] for one in found if one["muted"] or not people[one["by"]].shows)
         seen.update({one["_id"]: (people, reader["seen_at"]) for one in found})
-        return cut(found, ORDER, limit=limit)
+        return page_from(found, ORDER, limit=limit)
 
     def keep(found: list[Document]) -> list[Document]:
         return [one for one in found if _may_be_told(me, one, seen[one["_id"]][0])]
 
-    shown = page_of_those(read, keep, ORDER, cursor, limit)
+    shown = filtered_page(read, keep, ORDER, cursor, limit)
     return shown.map(lambda one: _as_notice(one, *seen[one["_id"]]))
 
 
@@ -185,7 +185,7 @@ def place_of(cursor: str | None) -> Place | None:
     """
     if cursor is None:
         return None
-    keys = keys_of(ORDER, cursor)
+    keys = cursor_keys(ORDER, cursor)
     if not isinstance(keys["ts"], datetime) or not isinstance(keys["_id"], str):
         raise Invalid("cursor is not one that this list gave", field="cursor")
     return keys["ts"], keys["_id"]
@@ -221,7 +221,7 @@ def _posts(
         seen.update({one["_id"]: people for one in found})
         return [one for one in found if keep(one, people)]
 
-    shown = page_of_those(read, kept, ORDER, cursor, limit)
+    shown = filtered_page(read, kept, ORDER, cursor, limit)
     return shown.map(lambda post: _as_post(post, viewer, seen[post["_id"]]))
 
 

@@ -407,7 +407,7 @@ def test_nobody_buries_the_news_of_somebody_who_has_set_them_apart(
     network: Network, people: People, clock: Ticking, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Their posts are still delivered, for a block may be lifted, and are passed over when the news are read."""
-    monkeypatch.setattr(paging, "LOOKS", 2)
+    monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     network.circle(ann, bob, "friends")
     network.circle(eve, bob, "victims")
@@ -426,7 +426,7 @@ def test_nobody_buries_the_news_of_somebody_who_has_set_them_apart(
 
 
 def test_nobody_buries_a_wall(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "LOOKS", 2)
+    monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, cid, eve = people("ann", "bob", "cid", "eve")
     network.circle(bob, ann, "friends")
     mine, anns = says(network, bob), says(network, ann, to=bob)
@@ -454,7 +454,7 @@ def test_an_addressee_sees_what_is_for_few_beside_what_is_hidden(network: Networ
 
 
 def test_nobody_buries_comments_and_notices(network: Network, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "LOOKS", 2)
+    monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     post = says(network, bob)
     network.circle(ann, bob, "friends")

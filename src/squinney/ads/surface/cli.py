@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from squinney.ads import AdNetwork
 from squinney.ads.documents import THOUSAND
 from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
-from squinney.patterns.money import shown
+from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
 app = typer.Typer(help="Campaigns whose ads are shown and paid for.", no_args_is_help=True)
@@ -62,7 +62,7 @@ def campaign(
             cap={"impressions": cap, "per_seconds": 86_400} if cap is not None else None,
             owner=owner,
         )
-    _say(made, f"{campaign_id} is active, with {shown(total, currency)}", as_json)
+    _say(made, f"{campaign_id} is active, with {formatted(total, currency)}", as_json)
 
 
 @app.command()
@@ -99,8 +99,8 @@ def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit =
     table = Table(Column("id", no_wrap=True), "status", *(Column(name, justify="right") for name in ("spent", "of")))
     for one in page.items:
         currency = one["budget"]["currency"]
-        spent = shown(money[one["_id"]]["spent"] // THOUSAND, currency)
-        table.add_row(one["_id"], one["status"], spent, shown(one["budget"]["total"], currency))
+        spent = formatted(money[one["_id"]]["spent"] // THOUSAND, currency)
+        table.add_row(one["_id"], one["status"], spent, formatted(one["budget"]["total"], currency))
     console.print(table)
     _say_more(page.next)
 
@@ -154,7 +154,7 @@ def stats(
 
 
 def _spent(found: dict[str, Any], thousandths: int) -> str:
-    return shown(thousandths // THOUSAND, found["currency"])
+    return formatted(thousandths // THOUSAND, found["currency"])
 
 
 @app.command()
@@ -198,7 +198,11 @@ def simulate(
         currency = goals[row["campaign_id"]]["currency"]
         part = f"{row['spent'] / row['total']:.1%}"
         table.add_row(
-            row["campaign_id"], f"{row['served']:,}", shown(row["spent"], currency), shown(row["total"], currency), part
+            row["campaign_id"],
+            f"{row['served']:,}",
+            formatted(row["spent"], currency),
+            formatted(row["total"], currency),
+            part,
         )
     console.print(table)
     console.print(f"{visits:,} visits in {seconds:.1f} s", highlight=False)

@@ -20,7 +20,7 @@ from squinney.errors import Invalid, Unavailable
 from squinney.mongo.connect import is_away
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Document
-from squinney.patterns.paging import Page, cut, keys_of
+from squinney.patterns.paging import Page, cursor_keys, page_from
 
 SNAPSHOT_UNAVAILABLE = 246
 K = TypeVar("K", bound=Hashable)
@@ -170,11 +170,11 @@ def by_day_and_path(
         found += [{"day": day, "path": path, "count": counts[day, path]} for day, path in rows]
         if len(found) > limit:
             break
-    return cut(found, DAY_AND_PATH, limit=limit)
+    return page_from(found, DAY_AND_PATH, limit=limit)
 
 
 def _behind(cursor: str) -> Row:
-    day, path = keys_of(DAY_AND_PATH, cursor).values()
+    day, path = cursor_keys(DAY_AND_PATH, cursor).values()
     if not isinstance(day, datetime) or not isinstance(path, str):
         raise Invalid("cursor is not one that this list gave", field="cursor")
     return day, path

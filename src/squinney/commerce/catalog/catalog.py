@@ -221,7 +221,7 @@ class Catalog:
         where = search.words_filter(wanted, sort)
         after = None if cursor is None else paging.after(search.RELEVANCE, cursor)
         found = self._reading["products"].aggregate(search.WORDS(where=where, after=after, limit=limit + 1))
-        return paging.cut(list(found), search.RELEVANCE, limit=limit)
+        return paging.page_from(list(found), search.RELEVANCE, limit=limit)
 
     @operation(reads_only=True)
     def facets(self, *, by: Sequence[str], most: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:

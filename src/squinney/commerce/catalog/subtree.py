@@ -48,11 +48,11 @@ def page_below(db: Db, ids: list[str], kind: str | None, sort: str, cursor: str 
         raise Invalid(f"sort must be one of {', '.join(choices)}", field="sort", choices=choices)
     field, direction = search.SORTS[sort]
     order = [(field, direction), ("_id", direction)]
-    last = paging.keys_of(order, cursor) if cursor is not None else None
+    last = paging.cursor_keys(order, cursor) if cursor is not None else None
     chunks = [ids[start : start + CATEGORIES_AT_ONCE] for start in range(0, len(ids), CATEGORIES_AT_ONCE)]
     streams = [_in_categories(db, chunk, kind, sort, last, limit) for chunk in chunks]
     merged = heapq.merge(*streams, key=lambda product: _sort_key(product, field), reverse=direction < 0)
-    return paging.cut(list(islice(_distinct(merged), limit + 1)), order, limit=limit)
+    return paging.page_from(list(islice(_distinct(merged), limit + 1)), order, limit=limit)
 
 
 def matching(ids: list[str], kind: str | None) -> Document:

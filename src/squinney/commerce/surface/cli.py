@@ -36,7 +36,7 @@ from squinney.http.commands import (
     show,
     show_page,
 )
-from squinney.patterns.money import shown
+from squinney.patterns.money import formatted
 
 app = typer.Typer(help="Products, categories, stock, carts and orders.", no_args_is_help=True)
 app.add_typer(cli_lists.app)
@@ -182,7 +182,7 @@ def carts(
 
 def _cart_row(cart: Cart) -> list[str]:
     when = f"{cart['last_modified']:%Y-%m-%d %H:%M:%S}"
-    return [cart["_id"], when, str(len(cart["items"])), shown(total(cart["items"]), cart["currency"])]
+    return [cart["_id"], when, str(len(cart["items"])), formatted(total(cart["items"]), cart["currency"])]
 
 
 @app.command()

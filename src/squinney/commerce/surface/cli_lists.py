@@ -12,7 +12,7 @@ from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
 from squinney.http.commands import Cursor, Json, Limit, print_json, ready, say, show, show_page
-from squinney.patterns.money import shown
+from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
 app = typer.Typer()
@@ -68,7 +68,7 @@ def products(
 
     def row(product: Any) -> list[str]:
         level, pricing = levels.get(product["_id"]), product["pricing"]
-        price, available = shown(pricing["retail"], pricing["currency"]), str(level["qty"] if level else 0)
+        price, available = formatted(pricing["retail"], pricing["currency"]), str(level["qty"] if level else 0)
         return [product["_id"], product["title"], product["type"], price, available]
 
     show_page(page, as_json, columns, row)
@@ -87,7 +87,7 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     say(f"{found['_id']}: {found['title']}")
     lines = [
         ("Type", found["type"]),
-        ("Price", shown(pricing["retail"], pricing["currency"])),
+        ("Price", formatted(pricing["retail"], pricing["currency"])),
         ("Available", str(level["qty"] if level else 0)),
         ("Categories", ", ".join(category["slug"] for category in found["categories"])),
         ("Genre", readable(found["details"].get("genre"))),
@@ -119,7 +119,7 @@ def orders(
 
 
 def _order_row(order: Order) -> list[str]:
-    when, total = f"{order['placed_at']:%Y-%m-%d %H:%M:%S}", shown(order["total"], order["currency"])
+    when, total = f"{order['placed_at']:%Y-%m-%d %H:%M:%S}", formatted(order["total"], order["currency"])
     return [order["_id"], when, order["status"], str(len(order["items"])), total, order.get("customer", "")]
 
 
@@ -143,9 +143,9 @@ def _show_order(found: Any, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    say(f"{found['_id']}: {found['status']}, {shown(found['total'], found['currency'])}")
+    say(f"{found['_id']}: {found['status']}, {formatted(found['total'], found['currency'])}")
     for line in found["items"]:
-        say(f"  {line['qty']} x {line['sku']} {line['title']} at {shown(line['price'], found['currency'])}")
+        say(f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], found['currency'])}")
 
 
 @app.command()

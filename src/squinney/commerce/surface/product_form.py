@@ -39,7 +39,7 @@ class ProductForm(BaseModel):
 def form_for(product: Mapping[str, Any]) -> ProductForm:
     """The form's fields for a product that has its `categories` with it."""
     pricing = product["pricing"]
-    amounts = {name: money.shown(pricing[name], pricing["currency"]).split()[0] for name in ("list", "retail")}
+    amounts = {name: money.formatted(pricing[name], pricing["currency"]).split()[0] for name in ("list", "retail")}
     return ProductForm.model_construct(
         sku=product["_id"],
         type=product["type"],

@@ -15,7 +15,7 @@ from squinney.content.errors import DiscussionFull
 from squinney.content.nodes.documents import NODES
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
-from squinney.patterns.paging import Page, cursor_after, keys_of
+from squinney.patterns.paging import Page, cursor_after, cursor_keys
 from squinney.transactions import Busy, Key, Stale, Tries
 
 WAIT_SECONDS = 5
@@ -34,7 +34,7 @@ class Embedded:
     ) -> Page[Comment]:
         """One query; the server reads the one document and sends only the page."""
         sort = SORTS[order]
-        behind = keys_of([(sort, 1)], cursor)[sort] if cursor else None
+        behind = cursor_keys([(sort, 1)], cursor)[sort] if cursor else None
         found = self._cut(discussed, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
         items = found[:limit]
         return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)
@@ -138,7 +138,7 @@ class Embedded:
 
     def _update_once(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
         try:
-            with self._fair_locks.of(discussed.node_id):
+            with self._fair_locks.hold(discussed.node_id):
                 return self._db[NODES].update_one(where, update).matched_count > 0
         except WriteError as error:
             if error.code == NO_ROOM_IN_CACHE:

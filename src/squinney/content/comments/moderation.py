@@ -23,7 +23,7 @@ from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
-from squinney.patterns.paging import Page, page, page_of_those
+from squinney.patterns.paging import Page, filtered_page, page
 
 MOST_FLAGS = 100
 Verdict = Literal["keep", "remove"]
@@ -92,7 +92,7 @@ class Moderation:
             theirs = self._nodes.moderated({flag["node_id"] for flag in flags}, viewer)
             return [flag for flag in flags if flag["node_id"] in theirs]
 
-        found = read(cursor) if viewer.trusted else page_of_those(read, keep, queries.QUEUE.sort, cursor, limit)
+        found = read(cursor) if viewer.trusted else filtered_page(read, keep, queries.QUEUE.sort, cursor, limit)
         return found.map(lambda flag: Flagged(flag, self._comment_of(flag)))
 
     def _comment_of(self, flag: Flag) -> Comment | None:

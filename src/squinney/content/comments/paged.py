@@ -17,7 +17,7 @@ from squinney.content.comments.documents import COMMENTS_A_PAGE, PAGES, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.fair_locks import FairLocks
-from squinney.patterns.paging import Page, cursor_after, keys_of
+from squinney.patterns.paging import Page, cursor_after, cursor_keys
 from squinney.transactions import Key, Stale, Step, Transactions
 
 SORT = [("page", 1), ("_id", 1)]
@@ -68,7 +68,7 @@ class Paged:
         """
         if discussed.pages and not self._is_full(discussed, discussed.pages):
             return post_once(self._transactions, _push_steps(discussed, comment), comment, key)
-        with self._fair_locks.of(discussed.node_id) as crowded:
+        with self._fair_locks.hold(discussed.node_id) as crowded:
             if crowded:
                 raise Stale("the discussion has a new page")
             return post_once(self._transactions, self._new_page_steps(discussed, comment), comment, key)
@@ -171,7 +171,7 @@ def _cursor(number: int, comment: Document) -> str:
 
 
 def _position(cursor: str) -> tuple[int, str]:
-    keys: dict[str, Any] = keys_of(SORT, cursor)
+    keys: dict[str, Any] = cursor_keys(SORT, cursor)
     number, behind = keys["page"], keys["_id"]
     if not isinstance(number, int) or not isinstance(behind, str):
         raise Invalid("cursor is not one that this list gave", field="cursor")

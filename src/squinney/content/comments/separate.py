@@ -17,7 +17,7 @@ from squinney.content.comments.discussions import (
 from squinney.content.comments.documents import COMMENTS, Comment
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
-from squinney.patterns.paging import Page, cut, keys_of
+from squinney.patterns.paging import Page, cursor_keys, page_from
 from squinney.transactions import Key, Stale, Step, Transactions
 
 
@@ -34,7 +34,7 @@ class Separate:
         """One query, whatever the page."""
         query = queries.CHRONOLOGICAL if order == "chronological" else queries.THREADED
         found = query.find(self._db, limit=limit + 1, **discussed.key, bounds=_bounds(query.sort, cursor, at))
-        return cut(list(found), query.sort, limit=limit).map(plain)
+        return page_from(list(found), query.sort, limit=limit).map(plain)
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
         """One query."""
@@ -109,7 +109,7 @@ def _bounds(sort: Sequence[tuple[str, int]], cursor: str | None, at: Comment | N
         return {name: {"$gte": at[name]} for name, _ in sort}  # type: ignore[literal-required]
     if not cursor:
         return {}
-    keys = keys_of(sort, cursor)
+    keys = cursor_keys(sort, cursor)
     if not all(isinstance(value, datetime if name == "posted" else str) for name, value in keys.items()):
         raise Invalid("cursor is not one that this list gave", field="cursor")
     return {name: {"$gte" if name == "posted" else "$gt": value} for name, value in keys.items()}

@@ -14,7 +14,7 @@ from squinney.content.nodes.documents import MOST_DEPTH, NODES, WITHOUT_COMMENTS
 from squinney.errors import Forbidden, LimitReached
 from squinney.mongo.queries import Query
 from squinney.mongo.schema import Db
-from squinney.patterns.paging import Page, page, page_of_those
+from squinney.patterns.paging import Page, filtered_page, page
 
 
 class VisibleNodes:
@@ -165,7 +165,7 @@ class VisibleNodes:
             found = page(self._db, query, cursor=at, limit=limit, projection=WITHOUT_COMMENTS, **arguments)
             return cast(Page[Node], found)
 
-        return page_of_those(read, lambda nodes: self.only_visible(nodes, viewer), query.sort, cursor, limit)
+        return filtered_page(read, lambda nodes: self.only_visible(nodes, viewer), query.sort, cursor, limit)
 
 
 def no_child(slug: str) -> UnknownNode:

@@ -9,7 +9,7 @@ from rich.table import Column
 
 from squinney.http.commands import Cursor, Json, KeyOption, Limit, listed, ready, show, show_page
 from squinney.ledger import Account, Accounts, Entry
-from squinney.patterns.money import shown
+from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
 app = typer.Typer(help="Accounts between which money moves.", no_args_is_help=True)
@@ -21,7 +21,7 @@ def _accounts(systems: Assembled) -> Accounts:
 
 def _describe(account: Account) -> str:
     closed = " (closed)" if account.get("closed_at") else ""
-    return f"{account['_id']}  {shown(account['balance'], account['currency'])}  {account['name']}{closed}"
+    return f"{account['_id']}  {formatted(account['balance'], account['currency'])}  {account['name']}{closed}"
 
 
 @app.command("open")
@@ -53,7 +53,7 @@ def transfer(
     """Move money from one account to another."""
     with ready(context) as systems:
         done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key)
-    show(done, f"moved {shown(done['amount'], done['currency'])} ({done['_id']})", as_json)
+    show(done, f"moved {formatted(done['amount'], done['currency'])} ({done['_id']})", as_json)
 
 
 @app.command("show")
@@ -83,7 +83,7 @@ def list_accounts(context: typer.Context, cursor: Cursor = None, limit: Limit = 
 
 def _account_row(account: Account) -> list[str]:
     closed = f"{account['closed_at']:%Y-%m-%d}" if account.get("closed_at") else ""
-    return [account["_id"], account["name"], shown(account["balance"], account["currency"]), closed]
+    return [account["_id"], account["name"], formatted(account["balance"], account["currency"]), closed]
 
 
 @app.command()
@@ -98,7 +98,7 @@ def statement(
 
 
 def _entry_row(entry: Entry) -> list[str]:
-    amount = shown(entry["amount"], entry["currency"])
+    amount = formatted(entry["amount"], entry["currency"])
     return [f"{entry['at']:%Y-%m-%d %H:%M:%S}", amount, entry["memo"], entry.get("other_id", "")]
 
 
@@ -107,7 +107,7 @@ def total(context: typer.Context, currency: str, as_json: Json = False) -> None:
     """Sum all balances in a currency."""
     with ready(context) as systems:
         amount = _accounts(systems).total(currency)
-    show({"currency": currency, "total": amount}, shown(amount, currency), as_json)
+    show({"currency": currency, "total": amount}, formatted(amount, currency), as_json)
 
 
 @app.command()

@@ -105,7 +105,7 @@ def transfer(
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
-    visitor_of(request).flash(f"{money.shown(done['amount'], done['currency'])} has been moved.")
+    visitor_of(request).flash(f"{money.formatted(done['amount'], done['currency'])} has been moved.")
     return RedirectResponse(f"/ledger/{src}", status_code=303)
 
 

@@ -164,7 +164,7 @@ def as_separate_processes() -> Iterator[None]:
 
     They neither wait for each other's in-process locks nor share commits, and a sleep lets the others continue.
     """
-    fair_lock = FairLocks.of
+    fair_lock = FairLocks.hold
 
     @contextmanager
     def lock_unless_scheduled(self: FairLocks, name: Hashable) -> Iterator[bool]:
@@ -176,7 +176,7 @@ def as_separate_processes() -> Iterator[None]:
 
     with (
         patch.object(time, "sleep", _scheduled_sleep),
-        patch.object(FairLocks, "of", lock_unless_scheduled),
+        patch.object(FairLocks, "hold", lock_unless_scheduled),
         patch.object(group_commit, "may_group", lambda: not _is_scheduled()),
         patch.object(Constraints, "_read", _read_once(Constraints._read)),
     ):

@@ -248,7 +248,7 @@ def test_a_product_that_cannot_be_stored_keeps_what_was_typed(shop: TestClient, 
         ({"details": "no colon"}, "a name, a colon and a value"),
         ({"details": "a: 1\na: 2"}, "two lines for a"),
         ({"categories": "nowhere"}, "nowhere"),
-        ({"sku": "album-0"}, "there is a product album-0 already"),
+        ({"sku": "album-0"}, "product album-0 exists already"),
     ]:
         told = shop.post("/shop/admin/products/new", data={**typed, **wrong})
         assert (told.status_code in (404, 409, 422), says in told.text, 'value="Kept"' in told.text) == (

@@ -92,25 +92,25 @@ PROCESSES = [
 ]
 FACETS = [
     _facet(
-        "counts are bounded",
+        "facets count a bounded number of products",
         "self.catalog.facets(by=by, most=most, up_to=self.up_to, **filters)",
         "self.catalog.facets(by=by, most=most, **filters)",
         "test_a_count_is_bounded_and_kept_for_a_while",
     ),
     _facet(
-        "counts are kept",
-        "            if self.clock() < good_until:\n",
+        "facet counts are cached",
+        "            if self.clock() < valid_until:\n",
         "            if False:\n",
         "test_a_count_is_bounded_and_kept_for_a_while",
     ),
     _facet(
-        "one counts for all",
-        "            others = self._counting.get(key)\n",
-        "            others = None\n",
+        "concurrent requests share one facet count",
+        "            running = self._counting.get(key)\n",
+        "            running = None\n",
         "test_visitors_at_once_cause_one_count",
     ),
     _facet(
-        "products do without a failed count",
+        "products are shown even if their facets cannot be counted",
         "        except SquinneyError as error:\n",
         "        except ZeroDivisionError as error:\n",
         "test_a_failed_count_gives_what_was_kept_or_nothing_and_is_not_repeated_at_once",
@@ -202,13 +202,13 @@ COMMANDS = [
         "test_making_the_document_of_the_api_does_not_hold_the_event_loop",
     ),
     _carts_start(
-        "how long carts are kept is asked at the start",
+        "an invalid SQUINNEY_KEEP_CARTS_DAYS fails at startup",
         "    keep_seconds_for()  #",
         "    #",
         "test_a_time_to_keep_that_cannot_be_used_is_refused_at_the_start",
     ),
     _carts_days(
-        "carts are kept for a week at least",
+        "expired carts are kept for at least a week",
         " and 7 <= int(days) <= 36_500",
         "",
         "test_how_long_carts_are_kept_can_be_set",

@@ -15,7 +15,7 @@ from tests.systems.commerce.conftest import product, skus
 from squinney import transactions
 from squinney.commerce import COLLECTIONS, Catalog, Categories, UnknownCategory
 from squinney.commerce.catalog import subtree
-from squinney.commerce.catalog.search import SORTS, Filters, behind, combinations, in_categories, query_for
+from squinney.commerce.catalog.search import SORTS, Filters, after_cursor, combinations, in_categories, query_for
 from squinney.errors import Invalid
 from squinney.mongo import schema
 from squinney.mongo.queries import Query, stages
@@ -84,8 +84,8 @@ def test_each_combination_is_served_in_order_by_an_index(full: Catalog, combinat
     assert first.items == everything[:50]
     assert len(everything) > 60, "the example must have a second page"
     deep = paging.cursor_after(query.sort, everything[len(everything) * 3 // 4])
-    for page_of in (query, behind(query, deep)):
-        plan = explained(db, page_of)
+    for page_query in (query, after_cursor(query, deep)):
+        plan = explained(db, page_query)
         assert stages(plan["queryPlanner"]["winningPlan"]).isdisjoint({"SORT", "COLLSCAN"})
         examined = plan["executionStats"]["totalDocsExamined"]
         assert examined <= 10 * max(plan["executionStats"]["nReturned"], 1), examined
@@ -344,8 +344,8 @@ def test_every_query_below_a_category_is_served_in_order(shelves: Catalog) -> No
     ids = subtree.ids_below(shelves._db, "top")[: subtree.CATEGORIES_AT_ONCE]
     for sort, (field, _) in SORTS.items():
         for value in (None, "x", 5, datetime(1960, 1, 1, tzinfo=UTC)):
-            for one in subtree.behind(in_categories(ids, sort), {field: value, "_id": "p5"}):
-                assert "SORT" not in stages(one.explain(shelves._db)), (sort, value, one)
+            for query in subtree.queries_after(in_categories(ids, sort), {field: value, "_id": "p5"}):
+                assert "SORT" not in stages(query.explain(shelves._db)), (sort, value, query)
 
 
 def test_a_cursor_of_another_type_of_value_finds_nothing(shelves: Catalog) -> None:

@@ -1,4 +1,4 @@
-"""`Catalog`: products of many types in one collection, found by whatever an index serves."""
+"""`Catalog`: products of many types in one collection, with searches that an index always serves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pymongo.read_preferences import Primary, _ServerMode
 from squinney import checks
 from squinney.clock import Clock, utcnow
 from squinney.commerce.carts import queries as cart_queries
-from squinney.commerce.catalog import imports as catalog_import
-from squinney.commerce.catalog import queries, search, subtree
+from squinney.commerce.catalog import imports, queries, search, subtree
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.imports import Existing, Report
 from squinney.commerce.catalog.products import TYPES, product_from
@@ -32,9 +31,10 @@ from squinney.transactions import AlreadyExists, Busy, Key, Plan, Stale, Step, T
 
 
 class Catalog:
-    """Products. `types` maps a type to the Pydantic model of its details; other types have free details.
+    """The product catalog. `types` maps a product type to the Pydantic model of its details.
 
-    `read_preference` is for browsing (`find`, `facets`, `get` and the like); changes always read from the primary.
+    The details of other types may have any fields. `read_preference` applies to methods that only read; methods that
+    write always read from the primary.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class Catalog:
         self._clock = clock
 
     def register(self, type_name: str, model: type[BaseModel]) -> None:
-        """From now on, check the details of this type by the model."""
+        """Validate the details of this product type with the model from now on."""
         self._types[checks.text(type_name, "type", least=1, most=200)] = model
 
     # ---- one product ----
 
     @operation()
     def add(self, product: Mapping[str, Any], *, key: str | Key | None = None) -> Product:
-        """Add a product; `_id` is its SKU. What is saved is computed from the prices. A repeat with `key` is no error.
+        """Add a product, once per `key`; `_id` is its SKU. The savings are computed from the prices.
 
-        Atomic: one insert; another update makes the stock of a SKU that was removed before sellable again. With a key,
-        both and the key's record in one transaction.
-        After a crash: the product is there; `repair` lifts the mark on its stock.
+        Atomic: one insert; then one update makes the stock of a product that was removed before sellable again. With a
+        key, both are in one transaction with the key's record.
+        After a crash: the product exists, and its stock may still be marked as removed; `repair` clears the mark.
         Raises: `Invalid`, `AlreadyExists`; with a key also `KeyReused` and `Busy`.
         """
         stored = {**product_from(product, self._types), "version": 1}
@@ -74,7 +74,7 @@ class Catalog:
             arguments = {"product": stored}
             return once(self._db, "product add", lambda s: self._add(stored, s), key=key, arguments=arguments)
         except DuplicateKeyError as error:
-            raise AlreadyExists(f"there is a product {stored['_id']} already", sku=stored["_id"]) from error
+            raise AlreadyExists(f"product {stored['_id']} exists already", sku=stored["_id"]) from error
 
     def _add(self, stored: Product, session: ClientSession | None = None) -> Product:
         self._require_categories(stored["category_ids"], session)
@@ -89,20 +89,20 @@ class Catalog:
 
     @operation()
     def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
-        """Replace the product, if it still has this version.
+        """Replace the product if it still has the expected version.
 
-        Atomic: one update, which the version decides.
-        After a crash: it happened or it did not.
-        Raises: `Invalid`, `UnknownProduct`, `Stale` where the product has another version by now, `Busy`.
+        Atomic: one update; the guard on the version decides.
+        After a crash: the change is complete or did not happen.
+        Raises: `Invalid`, `UnknownProduct`, `Stale` if the product has another version, `Busy`.
         """
         checks.identifier(sku, "sku")
         checks.integer(expected_version, "expected_version", least=1, most=checks.INT64_MAX - 1)
         stored = {**product_from({**product, "_id": sku}, self._types), "version": expected_version + 1}
         self._require_version(found := self._get(self._db, sku), expected_version)
         self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
-        if not self._swap(stored, expected_version):
+        if not self._store(stored, expected_version):
             self._require_version(self._get(self._db, sku), expected_version)
-            raise Busy(f"product {sku} is in use; try again", sku=sku)
+            raise Busy(f"another operation is changing product {sku}; try again", sku=sku)
         return stored
 
     def _require_version(self, found: Product, expected: int) -> None:
@@ -112,10 +112,11 @@ class Catalog:
 
     @operation()
     def patch(self, sku: str, changes: Mapping[str, Any], *, expected_version: int | None = None) -> Product:
-        """Change some fields; `None` removes one, an object inside is merged, as are properties given by name.
+        """Change some fields of a product: `None` removes a field, and nested objects and properties are merged.
 
-        Atomic: one update, which the version decides; without `expected_version` it is tried again on what others left.
-        After a crash: it happened or it did not.
+        Atomic: one update; the guard on the version decides. Without `expected_version`, the change is retried on the
+        version that another caller wrote.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownProduct`, `Stale`, `Busy`.
         """
         if not isinstance(changes, Mapping) or not changes.keys().isdisjoint({"_id", "sku"}):
@@ -129,37 +130,37 @@ class Catalog:
             named = {**found, "properties": attributes.mapping(found.get("properties", []))}
             stored = {**product_from(_merged(named, changes), self._types), "version": version + 1}
             self._require_categories(set(stored["category_ids"]) - set(found.get("category_ids", [])))
-            if self._swap(stored, version):
+            if self._store(stored, version):
                 return stored
             tries.pause()
 
-    def _swap(self, stored: Product, version: int) -> bool:
+    def _store(self, stored: Product, version: int) -> bool:
         where = {"_id": stored["_id"], "version": version, "txn_lock": None}
         return self._db["products"].replace_one(where, stored).matched_count > 0
 
     @operation()
     def remove(self, sku: str) -> None:
-        """Remove a product that is in no cart. Its stock stays on record, and cannot be reserved any more.
+        """Remove a product that is in no cart. Its stock is kept, but can no longer be reserved.
 
-        Atomic: the product and the mark on its stock, in one `Transactions` run.
-        After a crash: native: nothing. Two-phase: what `recover-transactions` settles.
+        Atomic: one `Transactions` run deletes the product and marks its stock as removed.
+        After a crash: in native mode nothing is left; in two-phase mode `recover-transactions` settles the run.
         Raises: `UnknownProduct`, `ProductReserved`, `Busy`, `Unavailable`.
         """
         self._get(self._db, sku)
-        self._transactions.run("remove product", lambda: self._removal(sku))
+        self._transactions.run("remove product", lambda: self._removal_plan(sku))
 
-    def _removal(self, sku: str) -> Plan:
+    def _removal_plan(self, sku: str) -> Plan:
         at = self._clock()
         nothing = {"received": 0, "adjusted": 0, "qty": 0, "carted": 0, "sold": 0, "txns": [], "removed_at": at}
         if self._db["stock"].find_one(cart_queries.STOCK(sku=sku), {"_id": 1}) is None:
-            mark = Step("stock", sku, insert=nothing, refused=lambda _: Stale("stock has arrived"))
+            mark = Step("stock", sku, insert=nothing, refused=lambda _: Stale("the product has stock now"))
         else:
             mark = Step("stock", sku, guard={"carted": 0}, give={"$set": {"removed_at": at}}, refused=_reserved(sku))
         return Plan([Step("products", sku, delete=True, refused=UnknownProduct), mark])
 
     @operation(reads_only=True)
     def get(self, sku: str) -> Product:
-        """The product.
+        """Return the product.
 
         Raises: `UnknownProduct`.
         """
@@ -173,19 +174,19 @@ class Catalog:
 
     @operation(reads_only=True)
     def get_many(self, skus: Sequence[str]) -> list[Product]:
-        """The products that exist, in the order asked for.
+        """Return the products that exist, in the order of `skus`.
 
-        Raises: `Invalid` for more than 1,000.
+        Raises: `Invalid` for more than 1,000 SKUs.
         """
         if len(skus) > 1_000:
-            raise Invalid("skus must be at most 1000", field="skus", limit=1_000)
+            raise Invalid("skus must have at most 1000 items", field="skus", limit=1_000)
         wanted = [checks.identifier(sku, "sku") for sku in skus]
         found = {product["_id"]: product for product in queries.PRODUCTS.find(self._reading, skus=wanted)}
         return [found[sku] for sku in wanted if sku in found]
 
     @operation(reads_only=True)
     def get_with_categories(self, sku: str) -> Product:
-        """The product with its `categories`, breadcrumbs and all. Two queries.
+        """Return the product with its `categories`, which include their ancestors. Two queries.
 
         Raises: `UnknownProduct`.
         """
@@ -203,18 +204,19 @@ class Catalog:
     def find(
         self, *, sort: str | None = None, cursor: str | None = None, limit: int = 50, **filters: Any
     ) -> Page[Product]:
-        """Products that match every filter given, in order: `title`, `-title`, `price`, `-price`, `discount`, `newest`
-        or `oldest`; a search for words comes by relevance.
+        """Return a page of the products that match all filters.
 
-        Filters: `type`, `category` (an id), `genre`, `actor`, `properties` (name to value), `discount_over` (percent),
-        `price_between` (two prices), `title_prefix`, `words`. `search.py` has the combinations that are served.
+        `sort` is `title`, `-title`, `price`, `-price`, `discount`, `newest` or `oldest`; results of a word search are
+        sorted by relevance. Filters: `type`, `category` (an id), `genre`, `actor`, `properties` (name to value),
+        `discount_over` (percent), `price_between` (two prices), `title_prefix`, `words`. `search.py` has the allowed
+        combinations.
 
-        Raises: `Invalid`, naming the choices, for a combination that no index serves.
+        Raises: `Invalid` for a combination that no index serves; the message names the choices.
         """
         wanted = _filters(filters)
         if wanted.words is not None:
             return self._find_words(wanted, sort, cursor, limit)
-        return paging.page(self._reading, search.behind(search.query_for(wanted, sort), cursor), limit=limit)
+        return paging.page(self._reading, search.after_cursor(search.query_for(wanted, sort), cursor), limit=limit)
 
     def _find_words(self, wanted: Filters, sort: str | None, cursor: str | None, limit: int) -> Page[Product]:
         checks.integer(limit, "limit", least=1, most=200)
@@ -225,20 +227,20 @@ class Catalog:
 
     @operation(reads_only=True)
     def facets(self, *, by: Sequence[str], most: int = 20, up_to: int | None = None, **filters: Any) -> dict[str, Any]:
-        """How many products match, and how many have each value of the fields in `by`. One round trip.
+        """Count the matching products, in total and for each value of the fields in `by`. One round trip.
 
-        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`. With `up_to`, no more products than
-        that are counted, however many match: `complete` then says whether these were all.
+        `by`: `type`, `brand`, `category`, `genre`, `actor`, `properties`, `price`. Each field lists its `most` frequent
+        values. With `up_to`, at most that many products are counted, and `complete` tells whether that was all of them.
 
-        Raises: `Invalid`, as `find` and for a field that cannot be counted.
+        Raises: `Invalid`, as `find`, and for a field that cannot be counted.
         """
         wanted = _filters(filters)
         where = search.words_filter(wanted, None) if wanted.words is not None else search.query_for(wanted, None)()
-        return self._counted(where, by, most, up_to)
+        return self._count_facets(where, by, most, up_to)
 
-    def _counted(self, where: Document, by: Sequence[str], most: int, up_to: int | None) -> dict[str, Any]:
+    def _count_facets(self, where: Document, by: Sequence[str], most: int, up_to: int | None) -> dict[str, Any]:
         if unknown := [name for name in by if name not in search.FACETS]:
-            raise Invalid(f"by must be of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
+            raise Invalid(f"by must be some of {', '.join(search.FACETS)}, not {unknown[0]}", field="by")
         checks.integer(most, "most", least=1, most=200)
         if up_to is not None:
             checks.integer(up_to, "up_to", least=1)
@@ -258,11 +260,11 @@ class Catalog:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[Product]:
-        """The products in a category (a slug) or anywhere below it, in any order that `find` has.
+        """Return a page of the products in a category (a slug) or in its descendants; `sort` is as in `find`.
 
-        Two queries for the tree, then one or two for each fifty categories, which come in order and are merged here.
+        Two queries read the tree. Then one or two sorted queries for every 50 categories are merged.
 
-        Raises: `UnknownCategory`; `Invalid`, also for a cursor that is none of ours.
+        Raises: `UnknownCategory`; `Invalid`, also for an unknown cursor.
         """
         checks.integer(limit, "limit", least=1, most=200)
         return subtree.page_below(self._reading, subtree.ids_below(self._reading, category), type, sort, cursor, limit)
@@ -271,11 +273,12 @@ class Catalog:
     def subtree_facets(
         self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None, up_to: int | None = None
     ) -> dict[str, Any]:
-        """As `facets`, for the products that `subtree` gives.
+        """Count the products of `subtree`, as `facets` does.
 
         Raises: `UnknownCategory`, `Invalid`.
         """
-        return self._counted(subtree.matching(subtree.ids_below(self._reading, category), type), by, most, up_to)
+        where = subtree.subtree_filter(subtree.ids_below(self._reading, category), type)
+        return self._count_facets(where, by, most, up_to)
 
     def import_products(
         self,
@@ -284,21 +287,21 @@ class Catalog:
         existing: Existing = "refuse",
         progress: Callable[[int], None] | None = None,
     ) -> Report:
-        """Add products from JSON lines; bad lines are reported by number and do not stop the others.
+        """Add products from JSON lines. Bad lines are reported by number, and the other lines are imported.
 
-        `existing` says what to do with a SKU that is there: `refuse` reports it, `skip` passes over it, `replace`
-        replaces it. `progress` is called with the number of lines read so far.
+        `existing` selects what happens to a product that exists: `refuse` reports its line as bad, `skip` keeps the
+        product, `replace` replaces it. `progress` is called with the number of lines read so far.
 
-        Atomic: each product by itself.
+        Atomic: each product separately.
         After a crash: run it again with `skip`.
         Raises: `Invalid`, `Unavailable`.
         """
-        return catalog_import.import_products(self._db, lines, self._types, existing=existing, progress=progress)
+        return imports.import_products(self._db, lines, self._types, existing=existing, progress=progress)
 
 
 def _filters(given: Mapping[str, Any]) -> Filters:
     if unknown := given.keys() - Filters.__dataclass_fields__.keys():
-        raise Invalid(f"there is no filter {min(unknown)}", field=min(unknown))
+        raise Invalid(f"{min(unknown)} is not a filter", field=min(unknown))
     return Filters(**given)
 
 
@@ -313,7 +316,7 @@ def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> Document:
 def _reserved(sku: str) -> Callable[[Document | None], SquinneyError]:
     def error_for(stock: Document | None) -> SquinneyError:
         if stock is None or not stock["carted"]:
-            return Conflict(f"the stock of {sku} is in use; try again")
-        return ProductReserved(f"{stock['carted']} of {sku} are in carts", sku=sku, carted=stock["carted"])
+            return Conflict(f"another operation is changing the stock of {sku}; try again")
+        return ProductReserved(f"{stock['carted']} units of {sku} are in carts", sku=sku, carted=stock["carted"])
 
     return error_for

@@ -1,4 +1,4 @@
-"""The shape of products; `search.py` declares their collection."""
+"""The type of products; `search.py` declares their collection and its indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shop's front counts for everybody: bounded, counted by one visitor at a time, and kept for a while."""
+"""A cache of facet counts for the shop's pages: bounded, and computed by one request at a time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Counts = dict[str, Any]
 
 @dataclass(eq=False)
 class FacetCache:
-    """The facets of `Catalog` for pages, which show their products with or without them.
+    """Caches the facets of a `Catalog` for pages, which also work without facets.
 
-    At most `up_to` products are counted, for at most `count_seconds`, and the result is kept for `keep_seconds`.
-    However many ask at once, one counts: the others get what was kept before, or wait for `wait_seconds`. Where a count
-    fails there are no facets, and nobody tries again for `retry_seconds`.
+    A count covers at most `up_to` products, takes at most `count_seconds`, and is kept for `keep_seconds`. If several
+    requests need the same count, one of them counts; the others get the previous result, or wait for `wait_seconds`. If
+    a count fails, the previous result or None is used, and there is no new count for `retry_seconds`.
     """
 
     catalog: Catalog
@@ -42,40 +42,40 @@ class FacetCache:
     _counting: dict[Any, Event] = field(default_factory=dict, init=False)
 
     def facets(self, *, by: Sequence[str], most: int = 20, **filters: str) -> Counts | None:
-        """As `Catalog.facets`; None where they cannot be had in time."""
+        """Return `Catalog.facets`, or None if there is no result in time."""
         key = ("facets", tuple(by), most, tuple(sorted(filters.items())))
         return self._get(key, lambda: self.catalog.facets(by=by, most=most, up_to=self.up_to, **filters))
 
     def subtree_facets(
         self, category: str, *, by: Sequence[str], most: int = 20, type: str | None = None
     ) -> Counts | None:
-        """As `Catalog.subtree_facets`; None where they cannot be had in time."""
+        """Return `Catalog.subtree_facets`, or None if there is no result in time."""
         key = ("subtree", category, tuple(by), most, type)
         count = self.catalog.subtree_facets
         return self._get(key, lambda: count(category, by=by, most=most, type=type, up_to=self.up_to))
 
     def _get(self, key: Any, count: Callable[[], Counts]) -> Counts | None:
         with self._lock:
-            counts, good_until = self._kept.get(key, (None, 0.0))
-            if self.clock() < good_until:
+            counts, valid_until = self._kept.get(key, (None, 0.0))
+            if self.clock() < valid_until:
                 return counts
-            others = self._counting.get(key)
-            if others is None:
+            running = self._counting.get(key)
+            if running is None:
                 self._counting[key] = Event()
-        if others is None:
+        if running is None:
             return self._count(key, count, counts)
         if counts is None:
-            others.wait(self.wait_seconds)
+            running.wait(self.wait_seconds)
         with self._lock:
             return self._kept.get(key, (None, 0.0))[0]
 
-    def _count(self, key: Any, count: Callable[[], Counts], before: Counts | None) -> Counts | None:
-        counts, keep_seconds = before, self.retry_seconds
+    def _count(self, key: Any, count: Callable[[], Counts], previous: Counts | None) -> Counts | None:
+        counts, keep_seconds = previous, self.retry_seconds
         try:
             with operation(self.count_seconds, reads_only=True):
                 counts, keep_seconds = count(), self.keep_seconds
         except SquinneyError as error:
-            log.warning("a page of the shop goes without new facets: %s", error)
+            log.warning("facets could not be counted for a shop page: %s", error)
         finally:
             self._keep(key, counts, keep_seconds)
         return counts

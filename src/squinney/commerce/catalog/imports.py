@@ -1,4 +1,4 @@
-"""Products in bulk, from JSON lines."""
+"""Imports products from JSON lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = tuple[int, Product]
 
 @dataclass
 class Report:
-    """What came of an import. `bad` has line numbers, from 1, with the reasons; `refused` counts them all."""
+    """The result of an import. `bad` lists line numbers, from 1, with reasons; `refused` counts all bad lines."""
 
     imported: int = 0
     replaced: int = 0
@@ -37,7 +37,7 @@ class Report:
     bad: list[tuple[int, str]] = field(default_factory=list)
 
     def refuse(self, line: int, reason: str) -> None:
-        """One more bad line."""
+        """Record a bad line."""
         self.refused += 1
         if len(self.bad) < MOST_REPORTED:
             self.bad.append((line, reason))
@@ -51,7 +51,7 @@ def import_products(
     existing: Existing,
     progress: Callable[[int], None] | None,
 ) -> Report:
-    """Add what is good, a thousand at a time; report what is bad."""
+    """Import the valid lines in batches of 1,000; report the others."""
     if existing not in get_args(Existing):
         raise Invalid(f"existing must be one of {', '.join(get_args(Existing))}", field="existing")
     report = Report()
@@ -92,16 +92,17 @@ def _write(db: Db, batch: dict[str, Row], existing: Existing, report: Report) ->
         return
     rows = _in_known_categories(db, list(batch.values()), report)
     batch.clear()
-    met = _send(db, rows, existing, report)
-    for number, product in _send(db, met, existing, report):  # of two upserts that met, the later finds the other's now
+    collided = _send(db, rows, existing, report)
+    # Two upserts of a new product can collide; the retry then finds the product that the other one inserted.
+    for number, product in _send(db, collided, existing, report):
         report.refuse(number, f"product {product['_id']} is being removed")
     skus = [product["_id"] for _, product in rows]
     db["stock"].update_many({"_id": {"$in": skus}, "removed_at": {"$ne": None}}, {"$unset": {"removed_at": ""}})
 
 
 def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
-    """The rows whose categories exist; the others are bad."""
-    unknown = unknown_categories(db, (one for _, product in rows for one in product["category_ids"]))
+    """Return the rows whose categories exist; report the others."""
+    unknown = unknown_categories(db, (id_ for _, product in rows for id_ in product["category_ids"]))
     known = []
     for number, product in rows:
         if missing := unknown.intersection(product["category_ids"]):
@@ -112,7 +113,7 @@ def _in_known_categories(db: Db, rows: list[Row], report: Report) -> list[Row]:
 
 
 def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[Row]:
-    """Write what can be written; returns the rows whose replacement met another writer."""
+    """Write the rows in one batch; return the rows whose upsert collided with another writer."""
     if not rows:
         return []
     requests: list[Any] = [_request(product, existing) for _, product in rows]
@@ -126,7 +127,7 @@ def _send(db: Db, rows: list[Row], existing: Existing, report: Report) -> list[R
 
 
 def _request(product: Product, existing: Existing) -> InsertOne[Product] | UpdateOne:
-    """The version goes on from that of the product replaced, so that whoever edits the old one is told."""
+    # A replaced product gets the next version, so that a user who is editing the old one gets a conflict.
     if existing != "replace":
         return InsertOne(product)
     version = {"$add": [{"$ifNull": ["$version", 0]}, 1]}
@@ -138,15 +139,15 @@ def _count_errors(error: BulkWriteError, rows: list[Row], existing: Existing, re
     details: Mapping[str, Any] = error.details or {}
     report.imported += details.get("nInserted", 0) + details.get("nUpserted", 0)
     report.replaced += details.get("nMatched", 0)
-    met = []
+    collided = []
     for problem in details.get("writeErrors", []):
         number, product = rows[problem["index"]]
         if problem["code"] != DUPLICATE_KEY:
             report.refuse(number, problem["errmsg"])
         elif existing == "replace":
-            met.append((number, product))
+            collided.append((number, product))
         elif existing == "skip":
             report.skipped += 1
         else:
-            report.refuse(number, f"there is a product {product['_id']} already")
-    return met
+            report.refuse(number, f"product {product['_id']} exists already")
+    return collided

@@ -1,4 +1,4 @@
-"""What a product is: common fields on top, what varies by type in `details`. Checked once, on the way in."""
+"""Validates products and builds their documents: common fields at the top, type-specific fields in `details`."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from squinney.mongo.problems import MALFORMED
 from squinney.patterns import attributes
 from squinney.transactions import PROTOCOL_FIELDS
 
-SCHEMA_VERSION = 2  # 2: titles are sorted without accents, and searched by their parts
+SCHEMA_VERSION = 2  # since 2, titles are sorted without accents, and texts without spaces are searchable
 LARGEST_DETAILS = 200_000
 DEEPEST_DETAILS = 8
-TEXT_LANGUAGE = "text_language"  # where the word search looks for a language, so that `language` is free for any value
-OURS = {"title_lower", "title_parts", "version", "schema_version", *PROTOCOL_FIELDS}
+TEXT_LANGUAGE = "text_language"  # the text index reads a language from this field, so details may have a `language`
+COMPUTED = {"title_lower", "title_parts", "version", "schema_version", *PROTOCOL_FIELDS}
 
 
-def _plain(value: str) -> str:
+def _without_nul(value: str) -> str:
     if "\0" in value:
         raise ValueError("must not contain a NUL character")
     return value
 
 
-def _once_each(values: list[str]) -> list[str]:
+def _unique(values: list[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-Text = Annotated[str, Field(max_length=1_000), AfterValidator(_plain)]
-Short = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Text = Annotated[str, Field(max_length=1_000), AfterValidator(_without_nul)]
+Short = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_without_nul)]
 Names = Annotated[list[Short], Field(max_length=200)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Price = Annotated[int, Field(ge=0, le=MOST_PRICE, strict=True)]
 
 
-def _aware(value: datetime) -> datetime:
-    """MongoDB keeps milliseconds of UTC.
+def _utc(value: datetime) -> datetime:
+    """Convert a time to UTC in milliseconds, as MongoDB stores it; a time without zone is UTC.
 
-    Raises: `ValueError` where it is no time of the years 1 to 9999 in UTC.
+    Raises: `ValueError` if the time is not in the years 1 to 9999 in UTC.
     """
     value = value if value.tzinfo else value.replace(tzinfo=UTC)
     try:
@@ -55,11 +55,11 @@ def _aware(value: datetime) -> datetime:
         raise ValueError("must be from the year 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[datetime, AfterValidator(_aware)]
+Time = Annotated[datetime, AfterValidator(_utc)]
 
 
 class Details(BaseModel):
-    """The base of a registered type's details: nothing but what is declared."""
+    """The base of the models of details: undeclared fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -72,30 +72,30 @@ class Track(Details):
 
 
 class AudioAlbum(Details):
-    """What an audio album has."""
+    """The details of an audio album."""
 
     genre: Names = []
     artist: Text | None = None
     tracks: list[Track | Text] = Field([], max_length=500)
-    issue_date: Moment | None = None
+    issue_date: Time | None = None
 
 
 class Film(Details):
-    """What a film has."""
+    """The details of a film."""
 
     genre: Names = []
     director: Names = []
     actor: Names = []
     writer: Names = []
     aspect_ratio: Short | None = None
-    issue_date: Moment | None = None
+    issue_date: Time | None = None
 
 
 TYPES: Mapping[str, type[BaseModel]] = {"Audio Album": AudioAlbum, "Film": Film}
 
 
 class Dimensions(Details):
-    """In millimetres."""
+    """The size of a package in millimetres."""
 
     width: Size
     height: Size
@@ -103,14 +103,14 @@ class Dimensions(Details):
 
 
 class Shipping(Details):
-    """Weight in grams."""
+    """The weight in grams, and the size of the package."""
 
     weight: Size
     dimensions: Dimensions | None = None
 
 
 class Pricing(Details):
-    """Prices in minor units. What is saved is computed, whatever the input says."""
+    """Prices in minor units. The savings are computed; values in the input are ignored."""
 
     list: Price
     retail: Price
@@ -126,15 +126,15 @@ class Pricing(Details):
 
 
 class Common(Details):
-    """What every product has."""
+    """The fields that every product has."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
     sku: Short = Field(alias="_id")
     type: Short
-    title: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
-    description: Annotated[str, Field(max_length=50_000), AfterValidator(_plain)] = ""
+    title: Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_without_nul)]
+    description: Annotated[str, Field(max_length=50_000), AfterValidator(_without_nul)] = ""
     asin: Short | None = None
-    category_ids: Annotated[list[Short], Field(max_length=100), AfterValidator(_once_each)] = []
+    category_ids: Annotated[list[Short], Field(max_length=100), AfterValidator(_unique)] = []
     brand: Short | None = None
     shipping: Shipping | None = None
     pricing: Pricing
@@ -146,29 +146,29 @@ FIELDS = {"_id", *Common.model_fields} - {"sku"}
 
 
 def addressable_sku(value: Any) -> str:
-    """A SKU that an address can name: browsers and proxies take `.` and `..` between slashes for a way to go.
+    """Validate a SKU that can be part of a URL: browsers and proxies resolve the path segments `.` and `..`.
 
     Raises: `Invalid`.
     """
     sku = checks.identifier(value, "sku")
     if not {".", ".."}.isdisjoint(sku.split("/")):
-        raise Invalid("sku must not be, or have between slashes, . or ..", field="sku")
+        raise Invalid("sku must not be . or .., nor contain them between slashes", field="sku")
     return sku
 
 
 def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Product:
-    """The document to store for what came in.
+    """Validate a product and return the document to store.
 
-    Raises: `Invalid` naming the first field that breaks a rule.
+    Raises: `Invalid` naming the first field that is wrong.
     """
     if not isinstance(given, Mapping):
         raise Invalid("a product must be an object", field="product")
-    common = _validated(Common, {name: value for name, value in given.items() if name not in OURS}, "")
+    common = _validated(Common, {name: value for name, value in given.items() if name not in COMPUTED}, "")
     details = common.details
     if model := types.get(common.type):
         details = _validated(model, details, "details.").model_dump(exclude_none=True)
     stored = common.model_dump(exclude={"sku", "details", "properties"}, exclude_none=True)
-    checked = _free(details)
+    checked = _checked_details(details)
     return {
         "_id": addressable_sku(common.sku),
         **stored,
@@ -180,7 +180,7 @@ def product_from(given: Any, types: Mapping[str, type[BaseModel]] = TYPES) -> Pr
 
 
 def damage_of(product: Any) -> str | None:
-    """Why a stored product is none, or None where it is one; what more it has, as a search's score, is passed over."""
+    """Return why a stored product is invalid, or None. Other fields, such as the score of a search, are ignored."""
     try:
         product_from({name: value for name, value in product.items() if name in FIELDS})
     except Invalid as error:
@@ -191,7 +191,7 @@ def damage_of(product: Any) -> str | None:
 
 
 def title_fields(title: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    """What a product is sorted and found by, computed from its title and the people in it."""
+    """Compute the fields by which a product is sorted and searched from its title and its people's names."""
     people = [details.get("artist"), *details.get("actor", [])]
     parts = parts_of(text for text in [title, *people] if isinstance(text, str))
     return {"title_lower": folded(title), **({"title_parts": parts} if parts else {})}
@@ -207,10 +207,10 @@ def _validated(model: type[BaseModel], given: Mapping[str, Any], prefix: str) ->
 
 
 def _pairs(properties: Any) -> list[Any]:
-    """Name-value pairs, from a mapping or from pairs as they are stored."""
+    """Return the name-value pairs to store, from a mapping or from stored pairs."""
     if isinstance(properties, list):
         if not all(_is_pair(pair) for pair in properties):
-            raise Invalid("properties must be a mapping, or a list of {n, v}", field="properties")
+            raise Invalid("properties must be an object, or a list of {n, v}", field="properties")
         properties = attributes.mapping(properties)
     return attributes.pairs(properties)
 
@@ -219,56 +219,56 @@ def _is_pair(pair: Any) -> bool:
     return isinstance(pair, Mapping) and pair.keys() == {"n", "v"} and isinstance(pair["n"], str)
 
 
-def _free(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Details of any shape, as long as they can be stored and searched."""
-    checked: dict[str, Any] = _free_value(details, "details", DEEPEST_DETAILS)
+def _checked_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Check that details of any shape can be stored and searched."""
+    checked: dict[str, Any] = _checked_value(details, "details", DEEPEST_DETAILS)
     if len(json.dumps(checked, default=str)) > LARGEST_DETAILS:
         raise Invalid(f"details must be at most {LARGEST_DETAILS} bytes", field="details", limit=LARGEST_DETAILS)
     if isinstance(checked.get("issue_date"), str):
-        checked["issue_date"] = _moment(checked["issue_date"])
+        checked["issue_date"] = _parsed_date(checked["issue_date"])
     for name in ("genre", "actor"):
         values = checked.get(name, [])
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise Invalid(f"details.{name} must be a list of strings", field=f"details.{name}")
         if values:
-            checked[name] = _once_each(values)
+            checked[name] = _unique(values)
     if TEXT_LANGUAGE in checked:
-        raise Invalid(f"details must not have {TEXT_LANGUAGE}", field=f"details.{TEXT_LANGUAGE}")
+        raise Invalid(f"details must not have a field {TEXT_LANGUAGE}", field=f"details.{TEXT_LANGUAGE}")
     if not isinstance(checked.get("issue_date"), datetime | None):
         raise Invalid("details.issue_date must be a time", field="details.issue_date")
     return checked
 
 
-def _free_value(value: Any, field: str, depth: int) -> Any:
+def _checked_value(value: Any, field: str, depth: int) -> Any:
     if depth < 0:
         raise Invalid(f"details must be at most {DEEPEST_DETAILS} levels deep", field="details", limit=DEEPEST_DETAILS)
     if isinstance(value, Mapping):
         return {
-            checks.field_name(name, f"{field} name"): _free_value(inner, f"{field}.{name}", depth - 1)
+            checks.field_name(name, f"{field} name"): _checked_value(inner, f"{field}.{name}", depth - 1)
             for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_free_value(inner, field, depth - 1) for inner in value]
+        return [_checked_value(inner, field, depth - 1) for inner in value]
     if isinstance(value, str):
         return checks.text(value, field, most=LARGEST_DETAILS)
     if isinstance(value, int) and not isinstance(value, bool):
         return checks.integer(value, field)
     if isinstance(value, datetime):
-        return _time(value, field)
+        return _checked_time(value, field)
     if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise Invalid(f"{field} must be text, a finite number, true, false, a time, a list or an object", field=field)
 
 
-def _time(value: datetime, field: str) -> datetime:
+def _checked_time(value: datetime, field: str) -> datetime:
     try:
-        return _aware(value)
+        return _utc(value)
     except ValueError as error:
         raise Invalid(f"{field} {error}", field=field) from None
 
 
-def _moment(text: str) -> datetime:
+def _parsed_date(text: str) -> datetime:
     try:
-        return _aware(datetime.fromisoformat(text))
+        return _utc(datetime.fromisoformat(text))
     except ValueError:
         raise Invalid("details.issue_date must be a time such as 1959-08-17", field="details.issue_date") from None

@@ -1,4 +1,4 @@
-"""Queries of products by SKU; those of searches are made in `search.py`."""
+"""The queries on products by SKU; `search.py` has the queries of searches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRODUCTS = Query(
     where=lambda skus: {"_id": {"$in": skus}},
     example={"skus": ["s", "t"]},
     routing="few",
-    reason="the products of a list live on several shards",
+    reason="the products of a list are on several shards",
 )
 
 QUERIES = declared(globals())

@@ -1,4 +1,4 @@
-"""Products that are damaged, found; those of an older version of this library, brought up to date."""
+"""Finds damaged products, and updates products that an older version of this library stored."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _damaged(db: Db) -> Iterator[Document]:
             yield {"_id": product["_id"], "why": why[:200]}
 
 
-def _bring_up_to_date(db: Db, _: Document) -> int:
-    """Compute what titles are sorted and searched by; a product that changes meanwhile is up to date by that."""
+def _update_outdated(db: Db, _: Document) -> int:
+    """Recompute the fields for sorting and searching titles; a concurrent change of a product computes them itself."""
     done, after = 0, ""
     while batch := list(OUTDATED.find(db, version=SCHEMA_VERSION, after=after, limit=BATCH)):
         done += db["products"].bulk_write([_update(product) for product in batch], ordered=False).modified_count
@@ -41,9 +41,9 @@ CHECKS = [
     Check(
         "outdated-products",
         queries.OUTDATED_PRODUCTS,
-        "{products} products are sorted and searched as an older version stored them",
-        repair=_bring_up_to_date,
-        counted_as="products brought up to date",
+        "{products} products have the sort and search fields of an older version",
+        repair=_update_outdated,
+        counted_as="products updated",
         documents=lambda outdated: {"products": outdated["first"]},
         arguments={"version": SCHEMA_VERSION},
     ),

@@ -1,8 +1,8 @@
-"""Which combinations of filters and sorts `Catalog.find` serves, each with the index that serves it in order.
+"""The combinations of filters and sorts that `Catalog.find` allows, and the index that serves each of them in order.
 
-An index serves one equality (the anchor: a type, category, genre, actor or property), then one order, then a range on
-the field of that order. A type beside another anchor is looked up in the same index. What would need two array fields
-in one index, or a sort in memory, is refused and says what there is instead.
+An index serves one equality (the anchor: a type, category, genre, actor or property), then one sort order, then a range
+on the field of that order. If a type is combined with another anchor, the same index contains the type. A combination
+that would need two array fields in one index, or a sort in memory, is refused; the error names the choices.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RELEVANCE = [("score", -1), ("_id", 1)]
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """What to look for; every one that is given must hold."""
+    """The filters of a search; a product must match all that are set."""
 
     type: str | None = None
     category: str | None = None
@@ -60,14 +60,14 @@ class Filters:
     words: str | None = None
 
     def given(self) -> set[str]:
-        """The names of the filters that are set."""
+        """Return the names of the filters that are set."""
         return {name for name in self.__dataclass_fields__ if getattr(self, name) not in (None, {})}
 
 
 # ---- from filters to a query ----
 
 
-def _browsing(name: str, where: Document, sort: str, hint: str = "") -> Query:
+def _browse_query(name: str, where: Document, sort: str, hint: str = "") -> Query:
     field, direction = SORTS[sort]
     return Query(
         f"commerce.find-by-{name} sorted by {sort}",
@@ -80,10 +80,12 @@ def _browsing(name: str, where: Document, sort: str, hint: str = "") -> Query:
     )
 
 
-def behind(query: Query, cursor: str | None) -> Query:
-    """What comes behind a cursor. The filter goes into each branch, so that each finds the index that serves it.
+def after_cursor(query: Query, cursor: str | None) -> Query:
+    """Return the query for the products after a cursor.
 
-    Raises: `Invalid` for a cursor that is none of ours.
+    The filter is repeated in each branch of the `$or`, so that each branch can use the index.
+
+    Raises: `Invalid` for an unknown cursor.
     """
     if cursor is None:
         return query
@@ -93,26 +95,26 @@ def behind(query: Query, cursor: str | None) -> Query:
 
 
 def query_for(filters: Filters, sort: str | None) -> Query:
-    """The query that serves the filters in the order asked for.
+    """Return the query for these filters and this sort order.
 
-    Raises: `Invalid` naming the choices, for a combination that no index serves.
+    Raises: `Invalid` for a combination that no index serves; the message names the choices.
     """
     wanted = _sort(_anchor(filters), _range(filters), sort)
     where = {**_equalities(filters), **_range_condition(filters)}
-    return _browsing("-and-".join(sorted(filters.given())) or "nothing", where, wanted)
+    return _browse_query("-and-".join(sorted(filters.given())) or "nothing", where, wanted)
 
 
 def _anchor(filters: Filters) -> str:
     arrays = sorted(filters.given() & {*ARRAYS, "properties"})
     if len(arrays) > 1:
-        raise Invalid(f"{' and '.join(arrays)} cannot be combined: give one of them", field=arrays[1])
+        raise Invalid(f"{' and '.join(arrays)} cannot be combined: use one of them", field=arrays[1])
     return arrays[0] if arrays else "type" if filters.type is not None else ""
 
 
 def _range(filters: Filters) -> str | None:
     ranges = sorted(filters.given() & RANGES.keys())
     if len(ranges) > 1:
-        raise Invalid(f"{' and '.join(ranges)} cannot be combined: give one of them", field=ranges[1])
+        raise Invalid(f"{' and '.join(ranges)} cannot be combined: use one of them", field=ranges[1])
     return ranges[0] if ranges else None
 
 
@@ -137,7 +139,7 @@ def _equalities(filters: Filters) -> Document:
         if not isinstance(filters.properties, Mapping):
             raise Invalid("properties must be a mapping of names to values", field="properties")
         if any(isinstance(value, Range) for value in filters.properties.values()):
-            raise Invalid("properties must be equal to values; a range has no order of its own", field="properties")
+            raise Invalid("properties must have single values, not ranges", field="properties")
         where.update(attributes.matches(filters.properties))
     return where
 
@@ -149,12 +151,12 @@ def _range_condition(filters: Filters) -> Document:
     if filters.discount_over is not None:
         return {DISCOUNT: {"$gt": checks.integer(filters.discount_over, "discount_over", least=0, most=100)}}
     if filters.price_between is not None:
-        low, high = _two(filters.price_between)
+        low, high = _price_bounds(filters.price_between)
         return {PRICE: {"$gte": low, "$lte": high}}
     return {}
 
 
-def _two(bounds: Any) -> tuple[int, int]:
+def _price_bounds(bounds: Any) -> tuple[int, int]:
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise Invalid("price_between must be two prices", field="price_between")
     return checks.integer(bounds[0], "price_between"), checks.integer(bounds[1], "price_between")
@@ -164,12 +166,12 @@ def _two(bounds: Any) -> tuple[int, int]:
 
 
 def words_filter(filters: Filters, sort: str | None) -> Document:
-    """The filter of a word search, which comes in order of relevance.
+    """Return the filter of a search for words.
 
     Raises: `Invalid`.
     """
     if sort not in (None, "relevance"):
-        raise Invalid("sort must be relevance in a search for words", field="sort", choices=["relevance"])
+        raise Invalid("sort must be relevance when words are searched", field="sort", choices=["relevance"])
     if range_ := _range(filters):
         raise Invalid(f"{range_} cannot be combined with words", field=range_)
     _anchor(filters)
@@ -193,7 +195,7 @@ WORDS = Pipeline(
     stages=_words,
     example={"where": {"$text": {"$search": "jazz"}}, "after": None, "limit": 51},
     routing="broadcast",
-    reason="relevance is an order over the products of all shards",
+    reason="products of all shards are sorted by relevance",
 )
 
 # ---- facets ----
@@ -201,7 +203,7 @@ WORDS = Pipeline(
 COUNTED = {"brand": "brand", **ARRAYS, "properties": "properties"}
 FACETS: Mapping[str, list[Document]] = {
     "type": [{"$sortByCount": "$type"}],
-    # Each value of an array, and a value that is no array; a product without one is left out.
+    # $unwind passes single values through, and leaves out products without a value.
     **{name: [{"$unwind": f"${path}"}, {"$sortByCount": f"${path}"}] for name, path in COUNTED.items()},
     "price": [{"$bucketAuto": {"groupBy": f"${PRICE}", "buckets": 5}}],
 }
@@ -226,7 +228,7 @@ COUNT_FACETS = Pipeline(
     reason="counts the products of all shards",
 )
 
-# ---- the indexes, and everything they serve ----
+# ---- the indexes, and the combinations they serve ----
 
 
 def _index(anchor: str, field: str) -> Index:
@@ -235,7 +237,7 @@ def _index(anchor: str, field: str) -> Index:
     else:
         head = [] if not anchor else [(ARRAYS.get(anchor, anchor), 1)]
     tail = [] if anchor in ("", "type") else [("type", 1)]
-    return Index([*head, (field, 1), ("_id", 1), *tail], why=f"find() by {anchor or 'nothing'}, in order of {field}")
+    return Index([*head, (field, 1), ("_id", 1), *tail], why=f"find() by {anchor or 'nothing'}, sorted by {field}")
 
 
 WEIGHTS = {"title": 10, "title_parts": 5, "details.artist": 5, "details.actor": 5, "description": 1}
@@ -246,7 +248,7 @@ PRODUCTS = Collection(
         Index(
             [(field, "text") for field in WEIGHTS],
             weights=WEIGHTS,
-            default_language="none",  # a language has stop words, and there are films called Up, Her and It
+            default_language="none",  # a language has stop words, which hide films called Up, Her and It
             language_override=TEXT_LANGUAGE,
             why="find() by words",
         ),
@@ -267,7 +269,7 @@ EXAMPLES: Mapping[str, Any] = {
 
 
 def combinations() -> Iterator[tuple[Filters, str]]:
-    """Every combination of filters and sort that `find` accepts, with examples for values."""
+    """Yield every combination of filters and sort order that `find` allows, with example values."""
     for anchor in SERVED:
         for with_type in (False, True) if anchor not in ("", "type") else (anchor == "type",):
             names = [anchor] if anchor not in ("", "type") else []
@@ -287,12 +289,12 @@ def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
 
 
 def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Query:
-    """The query for products in any of these categories, of which there may be a hundred.
+    """Return the query for products in any of these categories.
 
-    It names its index: where few products are found, the server may find it cheaper to sort them in memory.
+    A hint names the index, because the server would sort in memory if it expects few products.
     """
     where = {"category_ids": {"$in": category_ids}, **more}
-    return _browsing("categories", where, sort, _index("category", SORTS[sort][0]).name)
+    return _browse_query("categories", where, sort, _index("category", SORTS[sort][0]).name)
 
 
 EVERY_PRODUCT = Query(
@@ -300,7 +302,7 @@ EVERY_PRODUCT = Query(
     "products",
     where=lambda: visible({}),
     routing="broadcast",
-    reason="find_problems() reads everything",
+    reason="find_problems() reads all products",
 )
 OUTDATED = Query(
     "commerce.outdated",
@@ -309,7 +311,7 @@ OUTDATED = Query(
     example={"version": 2, "after": ""},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="repair() goes through the products of all shards",
+    reason="repair() reads the products of all shards",
 )
 
 QUERIES: list[Query | Pipeline] = [

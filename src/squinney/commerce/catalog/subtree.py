@@ -1,4 +1,4 @@
-"""The products anywhere below a category: a few categories at a time from one index, in order, merged here."""
+"""Finds the products in a category and its descendants: sorted queries for batches of categories, merged here."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns import paging
 from squinney.patterns.paging import Page
 
-CATEGORIES_AT_ONCE = (
-    50  # the server merges up to 200 index ranges in order, two for each null; more it would sort in memory
-)
+# The server merges up to 200 index ranges in order, and sorts more in memory. Equality with null needs two ranges.
+CATEGORIES_AT_ONCE = 50
 SortKey = tuple[bool, Any, str]
 
 
 def ids_below(db: Db, slug: str) -> list[str]:
-    """The category and everything below it. Two queries.
+    """Return the ids of the category and its descendants. Two queries.
 
     Raises: `UnknownCategory`.
     """
@@ -39,7 +38,7 @@ def ids_below(db: Db, slug: str) -> list[str]:
 
 
 def page_below(db: Db, ids: list[str], kind: str | None, sort: str, cursor: str | None, limit: int) -> Page[Product]:
-    """A page of the products in these categories, each once, in order.
+    """Return a sorted page of the products in these categories, each product once.
 
     Raises: `Invalid`.
     """
@@ -55,35 +54,36 @@ def page_below(db: Db, ids: list[str], kind: str | None, sort: str, cursor: str 
     return paging.page_from(list(islice(_distinct(merged), limit + 1)), order, limit=limit)
 
 
-def matching(ids: list[str], kind: str | None) -> Document:
-    """The filter for products in any of these categories."""
-    return {"category_ids": {"$in": ids}, **_of_type(kind)}
+def subtree_filter(ids: list[str], kind: str | None) -> Document:
+    """Return the filter for products in any of these categories."""
+    return {"category_ids": {"$in": ids}, **_type_filter(kind)}
 
 
-def _of_type(kind: str | None) -> Document:
+def _type_filter(kind: str | None) -> Document:
     return {} if kind is None else {"type": checks.text(kind, "type", least=1, most=200)}
 
 
 def _in_categories(
     db: Db, ids: list[str], kind: str | None, sort: str, last: Document | None, limit: int
 ) -> Iterator[Product]:
-    """Chained: what comes behind the ties is only asked for where they are too few."""
-    asked = behind(search.in_categories(ids, sort, _of_type(kind)), last)
-    return chain.from_iterable(query.find(db).batch_size(limit + 2) for query in asked)
+    # Chained lazily: the second query runs only if the first returns too few products.
+    queries_in_order = queries_after(search.in_categories(ids, sort, _type_filter(kind)), last)
+    return chain.from_iterable(query.find(db).batch_size(limit + 2) for query in queries_in_order)
 
 
-def behind(query: Query, last: Document | None) -> list[Query]:
-    """What comes behind the last page's end: first what ties with it, then the rest, each from its place in the index.
+def queries_after(query: Query, last: Document | None) -> list[Query]:
+    """Return the queries for the products after the last product of the previous page.
 
-    Ties are in order of the id alone: the server would sort them in memory if it were asked for the tied field too.
-    Products without the field are least, which `$lt` leaves out and `$not` does not.
+    The first query finds products with the same sort value, the second query the rest; each starts at its position in
+    the index. The first sorts by id only, because the server would sort by both fields in memory. In descending order,
+    `$not $gte` also finds products without the field, which sort last and which `$lt` does not match.
     """
     if last is None:
         return [query]
     field, direction = query.sort[0]
-    value, side = last[field], "$gt" if direction > 0 else "$lt"
-    tied = {**query(), field: value, "_id": {side: last["_id"]}}
-    ties = replace(query, where=lambda: tied, sort=[("_id", direction)])
+    value, operator = last[field], "$gt" if direction > 0 else "$lt"
+    same_value = {**query(), field: value, "_id": {operator: last["_id"]}}
+    ties = replace(query, where=lambda: same_value, sort=[("_id", direction)])
     if value is None and direction < 0:
         return [ties]
     beyond = {"$ne": None} if value is None else {"$gt": value} if direction > 0 else {"$not": {"$gte": value}}
@@ -96,7 +96,7 @@ def _sort_key(product: Mapping[str, Any], field: str) -> SortKey:
 
 
 def _distinct(products: Iterator[Product]) -> Iterator[Product]:
-    """A product in two categories comes twice in a row."""
+    # A product in two categories comes twice in a row.
     last = None
     for product in products:
         if product["_id"] != last:

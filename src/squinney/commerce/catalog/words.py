@@ -1,4 +1,4 @@
-"""Text as it is compared, sorted and searched: without case and accents, and cut up where a script has no spaces."""
+"""Normalizes text for sorting and searching: without case and accents, and split where a script has no spaces."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-LONGEST_FOLDED = 500  # with the longest SKU beside it, a cursor that fits into a URL
+LONGEST_FOLDED = 500  # so that a cursor with the longest title and SKU fits into a URL
 
-# Marks above and below Latin, Greek and Cyrillic letters. Those of other scripts are letters of their own, or vowels.
+# The accents of Latin, Greek and Cyrillic letters. In other scripts, combining marks are letters or vowels.
 _ACCENTS = dict.fromkeys(range(0x0300, 0x0370))
-# Letters that Unicode does not take apart, though people look for them under these.
-_PLAIN = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe"})
-# Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean.
+# Letters that Unicode does not decompose, with the letters under which people search for them.
+_BASES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe"})
+# Runs of Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean letters.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -20,29 +20,29 @@ _UNSPACED = re.compile(
 
 
 def folded(text: str) -> str:
-    """The form in which titles are compared and sorted: composed alike, without case or accents.
+    """Return the form in which titles are compared and sorted: normalized, without case or accents.
 
-    Cut, because a letter may become eighteen, and cursors hold the title that a page ends with.
+    The result is cut off, because one letter may become eighteen, and cursors contain the last title of a page.
     """
     return _folded(text)[:LONGEST_FOLDED]
 
 
 def _folded(text: str) -> str:
-    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
-    return unicodedata.normalize("NFKC", apart.translate(_ACCENTS)).translate(_PLAIN)
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return unicodedata.normalize("NFKC", decomposed.translate(_ACCENTS)).translate(_BASES)
 
 
 def parts_of(texts: Iterable[str]) -> str:
-    """Each letter, and each two neighbours, of what is written without spaces in these texts; empty where nothing is.
+    """Return each letter and each pair of adjacent letters of the texts in scripts without spaces; empty if none is.
 
-    The server's word search takes a run of such letters for one word: by these it finds what is inside.
+    The server's text index treats a run of such letters as one word; the parts make its inside searchable.
     """
     runs = [run for text in texts for run in _UNSPACED.findall(_folded(text))]
     return " ".join(dict.fromkeys(part for run in runs for part in (*run, *_pairs(run))))
 
 
 def with_parts(words: str) -> str:
-    """A search for words, with the parts of those that are written without spaces. Phrases and exclusions stay."""
+    """Add to a search the parts of its words in scripts without spaces. Phrases and exclusions are not changed."""
     if '"' in words:
         return words
     wanted = [word for word in words.split() if not word.startswith("-")]

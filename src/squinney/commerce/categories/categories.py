@@ -1,4 +1,4 @@
-"""`Categories`: a tree whose breadcrumbs and subtrees are one query each, whatever its size."""
+"""`Categories`: a category tree in which a breadcrumb or a subtree is one query, whatever the size of the tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney import checks
 from squinney.commerce.categories import queries
 from squinney.commerce.categories.documents import CATEGORY_COLLECTIONS, CATEGORY_TREE, MOST_DEPTH, Ancestor, Category
 from squinney.commerce.categories.imports import add_paths
-from squinney.commerce.categories.tree import change_tree, slug_for, take_from_products
+from squinney.commerce.categories.tree import change_tree, remove_from_products, slug_for
 from squinney.commerce.errors import CategoryNotEmpty, DepthLimit, UnknownCategory
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -24,17 +24,17 @@ from squinney.transactions import Key
 
 Children = Literal["refuse", "lift", "cascade"]
 SLUG = r"[a-z0-9]+(-[a-z0-9]+)*"
-READABLE = {"name", "slug", "parent"}
+REQUIRED_FIELDS = {"name", "slug", "parent"}
 
 
 def breadcrumbs(category: Category) -> list[Ancestor]:
-    """The way from the root down to the category, itself included."""
+    """Return the path from the root to the category, both included."""
     own: Ancestor = {"_id": category["_id"], "slug": category["slug"], "name": category["name"]}
     return [*reversed(category["ancestors"]), own]
 
 
 class Categories:
-    """A tree of categories. Each change of its structure is one transaction, and they follow one another."""
+    """A tree of categories. Each change of the tree is one transaction, and changes run one after another."""
 
     def __init__(self, db: Db, *, most_depth: int = MOST_DEPTH) -> None:
         self._db = pinned(db)
@@ -44,7 +44,7 @@ class Categories:
 
     @operation(reads_only=True)
     def get(self, slug: str) -> Category:
-        """The category with all its ancestors, nearest first; `breadcrumbs` puts them in the order of a trail.
+        """Return the category with its ancestors, parent first; `breadcrumbs` returns them root first.
 
         Raises: `UnknownCategory`.
         """
@@ -52,7 +52,7 @@ class Categories:
 
     @operation(reads_only=True)
     def by_id(self, category_id: str) -> Category:
-        """The category with this id, which stays the same when its slug is changed.
+        """Return the category with this id. The id does not change when the slug changes.
 
         Raises: `UnknownCategory`.
         """
@@ -64,9 +64,9 @@ class Categories:
 
     @operation(reads_only=True)
     def children(self, slug: str | None = None, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
-        """The categories directly below one, or the roots, in their order.
+        """Return a page of a category's children, or of the roots, in order of position.
 
-        Raises: `UnknownCategory`; `Invalid` for a cursor that is none of ours.
+        Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         parent = None if slug is None else self._get(slug, None)["_id"]
         found = page(self._db, queries.CHILDREN, cursor=cursor, limit=limit, most=1_000, parent=parent)
@@ -74,9 +74,9 @@ class Categories:
 
     @operation(reads_only=True)
     def descendants(self, slug: str, *, cursor: str | None = None, limit: int = 100) -> Page[Category]:
-        """Everything below a category, oldest first.
+        """Return a page of the descendants of a category, oldest first.
 
-        Raises: `UnknownCategory`; `Invalid` for a cursor that is none of ours.
+        Raises: `UnknownCategory`; `Invalid` for an unknown cursor.
         """
         category_id = self._get(slug, None)["_id"]
         found = page(self._db, queries.DESCENDANTS, cursor=cursor, limit=limit, most=1_000, category_id=category_id)
@@ -84,11 +84,11 @@ class Categories:
 
     @operation(reads_only=True)
     def tree(self) -> list[Document]:
-        """The whole tree: each category with its `children`, in their order. One query.
+        """Return the whole tree with one query: the roots, each with its `children`, in order of position.
 
-        A damaged one, which lacks its name, slug or parent, is left out.
+        A damaged category, which lacks its name, slug or parent, is left out.
         """
-        found = (node for node in queries.TREE.find(self._db) if node.keys() >= READABLE)
+        found = (node for node in queries.TREE.find(self._db) if node.keys() >= REQUIRED_FIELDS)
         nodes = {node["_id"]: {**node, "children": []} for node in found}
         for node in nodes.values():
             if node["parent"] in nodes:
@@ -108,10 +108,10 @@ class Categories:
     ) -> Category:
         """Add a category as the last child of `parent` (a slug), or as the last root; once per `key`.
 
-        Without a slug one is made of the name, with an ending where that is taken.
+        Without a slug, the slug is made from the name; if it is in use, it gets a suffix.
 
-        Atomic: one transaction, with the key's record in it.
-        After a crash: it happened or it did not.
+        Atomic: one transaction, which includes the key's record.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `DepthLimit`, `Busy`, `NotPrepared`, `Unavailable`; with a
         key also `KeyReused`.
         """
@@ -131,7 +131,7 @@ class Categories:
                 "position": self._count(above["_id"] if above else None, session),
                 "version": 1,
             }
-            self._refuse_depth(len(category["ancestors"]))
+            self._require_depth(len(category["ancestors"]))
             self._db["categories"].insert_one(dict(category), session=session)
             return category
 
@@ -147,12 +147,12 @@ class Categories:
         *,
         key: str | Key | None = None,
     ) -> Category:
-        """Put a category, with everything below it, under another one (or at the root), last or at `position`.
+        """Move a category and its descendants below another category (or to the root), to `position` or to the end.
 
-        With a `key` it moves once: a repeat does not take back what others have moved meanwhile.
+        With a `key`, the move happens once: a repeat does not undo moves that other callers made in between.
 
-        Atomic: one transaction, of a constant number of round trips whatever the subtree's size.
-        After a crash: it happened or it did not.
+        Atomic: one transaction, with a constant number of round trips whatever the size of the subtree.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `Cycle`, `DepthLimit`, `Busy`, `Unavailable`; with a key also `KeyReused`.
         """
         if position is not None:
@@ -164,9 +164,9 @@ class Categories:
             CATEGORY_TREE.refuse_cycle(node["_id"], above)
             ancestors = CATEGORY_TREE.under(above)
             deepest = self._deepest(node, session) - len(node["ancestors"]) + len(ancestors)
-            self._refuse_depth(deepest)
-            slot = self._make_room(node, above["_id"] if above else None, position, session)
-            moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": slot}
+            self._require_depth(deepest)
+            new_position = self._make_room(node, above["_id"] if above else None, position, session)
+            moved = {"parent": above["_id"] if above else None, "ancestors": ancestors, "position": new_position}
             return self._rewrite(node, moved, session)
 
         arguments = {"slug": slug, "parent": new_parent, "position": position}
@@ -174,10 +174,10 @@ class Categories:
 
     @operation(30)
     def rename(self, slug: str, name: str) -> Category:
-        """Give a category another name, in every breadcrumb too; its slug stays.
+        """Change the name of a category, also in the breadcrumbs of its descendants; the slug does not change.
 
         Atomic: as `move`.
-        After a crash: it happened or it did not.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `Busy`, `Unavailable`.
         """
         checks.text(name, "name", least=1, most=200)
@@ -185,10 +185,10 @@ class Categories:
 
     @operation(30)
     def change_slug(self, slug: str, new_slug: str) -> Category:
-        """Give a category another slug, in every breadcrumb too.
+        """Change the slug of a category, also in the breadcrumbs of its descendants.
 
         Atomic: as `move`.
-        After a crash: it happened or it did not.
+        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownCategory`, `SlugTaken`, `Busy`, `Unavailable`.
         """
         checks.text(new_slug, "new_slug", least=1, most=100, pattern=SLUG)
@@ -197,24 +197,26 @@ class Categories:
 
     @operation(30)
     def remove(self, slug: str, *, children: Children = "refuse") -> int:
-        """Remove a category, and say how many went: with children it is refused, or they are lifted or go too.
+        """Remove a category; return how many categories were removed.
 
-        Atomic: one transaction for the tree; then one update takes the removed ids from products.
-        After a crash: products may still name what is gone: nobody sees it, and `repair` takes it away.
+        If the category has children: `refuse` raises, `lift` moves them to its parent, `cascade` removes them too.
+
+        Atomic: one transaction for the tree; then one update removes the ids from products.
+        After a crash: products may still have ids of removed categories. They are not shown, and `repair` removes them.
         Raises: `Invalid`, `UnknownCategory`, `CategoryNotEmpty`, `Busy`, `Unavailable`.
         """
         if children not in get_args(Children):
             raise Invalid(f"children must be one of {', '.join(get_args(Children))}", field="children")
-        gone = change_tree(self._db, lambda session: self._remove(slug, children, session))
-        take_from_products(self._db, gone)
-        return len(gone)
+        removed = change_tree(self._db, lambda session: self._remove(slug, children, session))
+        remove_from_products(self._db, removed)
+        return len(removed)
 
     @operation(300)
     def add_paths(self, paths: Iterable[Sequence[str]]) -> int:
-        """Add what is missing of each path of names (root first), and say how many categories that were.
+        """Add the missing categories of each path of names (root first); return how many were added.
 
-        Atomic: each thousand of paths is one transaction.
-        After a crash: run it again; what is there is found by its names.
+        Atomic: each batch of 1,000 paths in one transaction.
+        After a crash: call it again; existing categories are found by their names.
         Raises: `Invalid`, `DepthLimit`, `Busy`, `Unavailable`.
         """
         require_unique(self._db, "categories", CATEGORY_COLLECTIONS)
@@ -229,9 +231,9 @@ class Categories:
             raise UnknownCategory(f"there is no category {slug}", slug=slug)
         return cast(Category, found)
 
-    def _count(self, parent_id: str | None, session: ClientSession, *, but: str = "") -> int:
-        """How many children there are, by the last one's position: they are numbered without gaps."""
-        where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": but}}
+    def _count(self, parent_id: str | None, session: ClientSession, *, without: str = "") -> int:
+        """Return the number of children, read from the last position, because positions have no gaps."""
+        where = {**queries.CHILDREN(parent=parent_id), "_id": {"$ne": without}}
         last = self._db["categories"].find_one(where, {"position": 1}, sort=[("position", -1)], session=session)
         return int(last["position"]) + 1 if last else 0
 
@@ -244,26 +246,26 @@ class Categories:
         found = next(self._db["categories"].aggregate(queries.DEEPEST(node_id=node["_id"]), session=session), None)
         return int(found["depth"]) if found else len(node["ancestors"])
 
-    def _refuse_depth(self, ancestors: int) -> None:
+    def _require_depth(self, ancestors: int) -> None:
         if ancestors >= self._most_depth:
             raise DepthLimit(f"the tree has at most {self._most_depth} levels", limit=self._most_depth)
 
     def _make_room(self, node: Category, parent_id: str | None, position: int | None, session: ClientSession) -> int:
-        """Close the gap the node leaves among its siblings, and open one where it goes."""
+        """Renumber the old and the new siblings of a node that moves; return the node's new position."""
         self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
-        count = self._count(parent_id, session, but=node["_id"])
-        slot = count if position is None else min(position, count)
-        self._shift(parent_id, {"$gte": slot}, 1, session, but=node["_id"])
-        return slot
+        count = self._count(parent_id, session, without=node["_id"])
+        new_position = count if position is None else min(position, count)
+        self._shift(parent_id, {"$gte": new_position}, 1, session, without=node["_id"])
+        return new_position
 
     def _shift(
-        self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, but: str = ""
+        self, parent_id: str | None, position: Document, by: int, session: ClientSession, *, without: str = ""
     ) -> None:
-        where = {"parent": parent_id, "position": position, "_id": {"$ne": but}}
+        where = {"parent": parent_id, "position": position, "_id": {"$ne": without}}
         self._db["categories"].update_many(where, {"$inc": {"position": by}}, session=session)
 
     def _rewrite(self, node: Category, change: Mapping[str, Any], session: ClientSession) -> Category:
-        """The node, then every descendant's copy of it, by one update on the server."""
+        """Change the node, then the copies of it in all its descendants with one update on the server."""
         changed = {**node, **change, "version": node["version"] + 1}
         fields = {**change, "version": changed["version"]}
         self._db["categories"].update_one({"_id": node["_id"]}, {"$set": fields}, session=session)
@@ -274,10 +276,10 @@ class Categories:
     def _remove(self, slug: str, children: Children, session: ClientSession) -> list[str]:
         node = self._get(slug, session)
         below = CATEGORY_TREE.below(node["_id"])
-        gone = [node["_id"]]
+        removed = [node["_id"]]
         if children == "cascade":
             found = self._db["categories"].find(below, {"_id": 1}, session=session).batch_size(10**6)  # one round trip
-            gone += [category["_id"] for category in found]
+            removed += [category["_id"] for category in found]
             self._db["categories"].delete_many(below, session=session)
         elif self._count(node["_id"], session):
             if children == "refuse":
@@ -285,11 +287,11 @@ class Categories:
             self._lift(node, session)
         self._db["categories"].delete_one({"_id": node["_id"]}, session=session)
         self._shift(node["parent"], {"$gt": node["position"]}, -1, session)
-        return gone
+        return removed
 
     def _lift(self, node: Category, session: ClientSession) -> None:
-        """The children come last under the node's parent, in the order they had."""
-        others = self._count(node["parent"], session)
-        self._shift(node["_id"], {"$gte": 0}, others, session)
+        """Move the children of a node to the end of its parent's children, in the same order."""
+        siblings = self._count(node["parent"], session)
+        self._shift(node["_id"], {"$gte": 0}, siblings, session)
         lifted = CATEGORY_TREE.lifted(node)
         self._db["categories"].update_many(CATEGORY_TREE.below(node["_id"]), lifted, session=session)

@@ -9,7 +9,7 @@ from squinney.patterns.ancestors import Tree
 
 
 class Ancestor(TypedDict):
-    """What a category keeps of each category above it."""
+    """The copy of an ancestor that a category keeps."""
 
     _id: str
     slug: str
@@ -17,7 +17,7 @@ class Ancestor(TypedDict):
 
 
 class Category(TypedDict):
-    """A node of the category tree; `ancestors` has the nearest first."""
+    """A node of the category tree. `ancestors` begins with the parent and ends with the root."""
 
     _id: str
     slug: str
@@ -36,10 +36,10 @@ CATEGORY_COLLECTIONS = [
         "categories",
         indexes=[
             Index([("slug", 1)], unique=True, why="get(), and one category per slug"),
-            Index([("ancestors._id", 1), ("_id", 1)], why="everything below a category"),
-            Index([("parent", 1), ("position", 1), ("_id", 1)], why="children(), in their order"),
+            Index([("ancestors._id", 1), ("_id", 1)], why="the descendants of a category"),
+            Index([("parent", 1), ("position", 1), ("_id", 1)], why="children(), in order of position"),
         ],
         unsharded="slugs are unique, and a tree is small: tens of thousands of nodes",
     ),
-    Collection("category_tree", unsharded="one document, which every change of the tree touches first"),
+    Collection("category_tree", unsharded="one document, which every change of the tree writes first"),
 ]

@@ -1,4 +1,4 @@
-"""Whole category trees from lists of names."""
+"""Imports category trees from paths of names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 1_000
 
 
 def add_paths(db: Db, paths: Iterable[Sequence[str]], most_depth: int) -> int:
-    """Add what is missing of each path of names, in transactions of a thousand paths."""
+    """Add the missing categories of each path, in transactions of 1,000 paths; return how many were added."""
     checked = (_checked(path, most_depth) for path in paths)
     added = 0
     while batch := list(islice(checked, BATCH)):
@@ -31,38 +31,37 @@ def add_paths(db: Db, paths: Iterable[Sequence[str]], most_depth: int) -> int:
 
 def _checked(path: Any, most_depth: int) -> tuple[str, ...]:
     if isinstance(path, str) or not isinstance(path, Sequence) or not path:
-        raise Invalid("a path must be a list of names", field="path")
+        raise Invalid("path must be a list of names", field="path")
     if len(path) > most_depth:
         raise DepthLimit(f"the tree has at most {most_depth} levels", limit=most_depth)
     return tuple(checks.text(name, "name", least=1, most=200) for name in path)
 
 
 def _add_batch(db: Db, batch: Sequence[tuple[str, ...]], session: ClientSession) -> int:
-    """One read of the tree, one insert of what is new."""
-    known = _Known(queries.TREE.find(db, session=session))
-    made = [node for path in batch for node in known.make(path)]
-    if made:
-        db["categories"].insert_many(made, session=session)
-    return len(made)
+    tree = _TreeInMemory(queries.TREE.find(db, session=session))
+    added = [node for path in batch for node in tree.add_path(path)]
+    if added:
+        db["categories"].insert_many(added, session=session)
+    return len(added)
 
 
-class _Known:
-    """The tree in memory while a batch is added to it."""
+class _TreeInMemory:
+    """The stored tree and the nodes that a batch adds to it."""
 
     def __init__(self, nodes: Iterable[Document]) -> None:
         self._by_name: dict[tuple[Any, str], Document] = {}
         self._slugs: set[str] = set()
         self._counts: dict[Any, int] = {}
         for node in nodes:
-            self._learn(node)
+            self._remember(node)
 
-    def _learn(self, node: Document) -> None:
+    def _remember(self, node: Document) -> None:
         self._by_name[(node["parent"], node["name"])] = node
         self._slugs.add(node["slug"])
         self._counts[node["parent"]] = self._counts.get(node["parent"], 0) + 1
 
-    def make(self, path: Sequence[str]) -> Iterator[Document]:
-        """The categories that the path needs and that are not there."""
+    def add_path(self, path: Sequence[str]) -> Iterator[Document]:
+        """Add the missing nodes of a path; yield each of them."""
         parent: Document | None = None
         for name in path:
             parent_id = parent["_id"] if parent else None
@@ -84,5 +83,5 @@ class _Known:
             "position": self._counts.get(parent["_id"] if parent else None, 0),
             "version": 1,
         }
-        self._learn(node)
+        self._remember(node)
         return node

@@ -1,4 +1,4 @@
-"""Every query of the category tree, named once."""
+"""Every query on the category tree, declared once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the category tree and the catalog, found and mended. The parent pointers are the record."""
+"""Finds and repairs problems of the category tree and of references to it. The parent ids are the source of truth."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pymongo.client_session import ClientSession
 from squinney.commerce import problem_queries as queries
 from squinney.commerce.categories.documents import CATEGORY_TREE
 from squinney.commerce.categories.queries import TREE
-from squinney.commerce.categories.tree import change_tree, take_from_products
+from squinney.commerce.categories.tree import change_tree, remove_from_products
 from squinney.mongo.problems import Check, Problem, malformed
 from squinney.mongo.schema import Db, Document
 
+NEEDED: dict[str, Any] = {"slug": str, "parent": (str, type(None)), "position": int}
+
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """What is wrong with the tree, read as of one moment; the `CHECKS` are not of the tree alone."""
+    """Yield the problems of the tree, read in one snapshot."""
     with db.client.start_session(snapshot=True) as session:
-        nodes = list(TREE.find(db, session=session))
-    yield from (malformed("categories", node, error) for node, error in _unreadable(nodes))
-    nodes = [node for node in nodes if not _unreadable([node])]
+        found = list(TREE.find(db, session=session))
+    yield from (malformed("categories", node, TypeError(defect)) for node in found if (defect := _defect(node)))
+    nodes = [node for node in found if not _defect(node)]
     right = CATEGORY_TREE.rebuilt(nodes)
     for node in nodes:
         if node["_id"] in right.orphans:
@@ -30,32 +32,27 @@ def find_problems(db: Db) -> Iterator[Problem]:
         elif node["_id"] in right.cycles:
             yield _problem("category-cycle", node, "it is below itself")
         elif node.get("ancestors") != right.ancestors[node["_id"]]:
-            yield _problem("wrong-ancestors", node, "its breadcrumbs are not what the parent pointers say")
-    for node, position in _renumbered(nodes):
-        yield _problem("wrong-position", node, f"it should be number {position} among its siblings")
+            yield _problem("wrong-ancestors", node, "its ancestors do not match the parent ids")
+    for node, position in _wrong_positions(nodes):
+        yield _problem("wrong-position", node, f"its position among its siblings should be {position}")
 
 
-def _unreadable(nodes: Iterable[Document]) -> list[tuple[Document, Exception]]:
-    """The nodes that lack what a place in the tree needs."""
-    needed: dict[str, Any] = {"slug": str, "parent": (str, type(None)), "position": int}
-    return [
-        (node, TypeError(f"{name} is {type(node.get(name)).__name__}"))
-        for node in nodes
-        for name, kind in needed.items()
-        if name not in node or not isinstance(node[name], kind)
-    ]
+def _defect(node: Document) -> str:
+    """Return which field of a node is missing or has a wrong type; empty if the node is valid."""
+    wrong = (name for name, kind in NEEDED.items() if name not in node or not isinstance(node[name], kind))
+    return next((f"{name} is {type(node.get(name)).__name__}" for name in wrong), "")
 
 
-def _readable(db: Db, session: ClientSession) -> list[Document]:
-    return [node for node in TREE.find(db, session=session) if not _unreadable([node])]
+def _valid_nodes(db: Db, session: ClientSession) -> list[Document]:
+    return [node for node in TREE.find(db, session=session) if not _defect(node)]
 
 
 def _problem(code: str, node: Document, why: str) -> Problem:
     return Problem(code, f"category {node['slug']}: {why}", documents={"categories": node["_id"]}, repairable=True)
 
 
-def _renumbered(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
-    """The nodes whose position is not their place among their siblings, with the right one."""
+def _wrong_positions(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
+    """Yield each node whose position is wrong, with the right position."""
     siblings: dict[str | None, list[Document]] = {}
     for node in nodes:
         siblings.setdefault(node["parent"], []).append(node)
@@ -67,7 +64,7 @@ def _renumbered(nodes: Iterable[Document]) -> Iterator[tuple[Document, int]]:
 
 
 def repair(db: Db) -> Counter[str]:
-    """Rebuild ancestors from the parent pointers, and number siblings anew.
+    """Rebuild the ancestors from the parent ids, and renumber the siblings; return counts.
 
     Atomic: one transaction.
     """
@@ -84,14 +81,14 @@ CHECKS = [
         "unknown-category-id",
         queries.UNKNOWN_CATEGORIES,
         "{products} products are in category {_id}, which does not exist",
-        repair=lambda db, unknown: take_from_products(db, [unknown["_id"]]),
+        repair=lambda db, unknown: remove_from_products(db, [unknown["_id"]]),
         counted_as="products set",
         collection="categories",
     ),
     Check(
         "removed-stock",
         queries.REMOVED_BUT_SOLD,
-        "product {_id} exists, but its stock says that it was removed",
+        "product {_id} exists, but its stock is marked as removed",
         repair=_reopen_stock,
         counted_as="stocks reopened",
     ),
@@ -99,12 +96,12 @@ CHECKS = [
 
 
 def _repair_tree(db: Db, session: ClientSession) -> dict[str, int]:
-    changes = list(CATEGORY_TREE.repairs(_readable(db, session)))
+    changes = list(CATEGORY_TREE.repairs(_valid_nodes(db, session)))
     if changes:
         db["categories"].bulk_write(changes, session=session)
     moved = [
         UpdateOne({"_id": node["_id"]}, {"$set": {"position": position}})
-        for node, position in _renumbered(_readable(db, session))
+        for node, position in _wrong_positions(_valid_nodes(db, session))
     ]
     if moved:
         db["categories"].bulk_write(moved, session=session)

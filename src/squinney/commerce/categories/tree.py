@@ -1,4 +1,4 @@
-"""What changes of the category tree share: one transaction at a time, and slugs."""
+"""Functions that all changes of the category tree share: the transaction, slugs, and references from products."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREE_ID = "categories"
 
 
 def slug_for(name: str) -> str:
-    """A slug made of the name's letters and digits; empty where it has none that a URL likes."""
+    """Return a slug of the name's ASCII letters and digits; empty if the name has none."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:100].strip("-")
 
@@ -34,12 +34,12 @@ def change_tree(
     key: str | Key | None = None,
     arguments: Mapping[str, Any] = {},
 ) -> T:
-    """Run `change` in a transaction that first increments the tree's own document; once for a caller with a key.
+    """Run `change` in a transaction that first increments the tree's version document; with a key, run it once.
 
-    Two snapshot transactions could otherwise each see a tree without the other's move, and put A under B and B under
-    A. With it, one of two that overlap is turned away by the server and tried again on what the other left.
+    Without this document, two concurrent snapshot transactions could put A under B and B under A, because neither sees
+    the other's move. With it, the server aborts one of two concurrent changes, which is then retried on the new tree.
 
-    Raises: what `change` raises; `Busy`; `Unavailable` where the commit's outcome is unknown.
+    Raises: what `change` raises; `Busy`; `Unavailable` if the outcome of the commit is unknown.
     """
 
     def work(session: ClientSession) -> T:
@@ -53,18 +53,20 @@ def change_tree(
 
 
 def unknown_categories(db: Db, category_ids: Iterable[str], session: ClientSession | None = None) -> set[str]:
-    """Which of these are the id of no category. One query, or none where there is nothing to ask."""
-    asked = set(category_ids)
-    if not asked:
-        return asked
-    found = CATEGORIES_BY_ID.find(db, category_ids=sorted(asked), projection={"_id": 1}, session=session)
-    return asked - {category["_id"] for category in found}
+    """Return the ids that belong to no category. One query; no query if there are no ids."""
+    wanted = set(category_ids)
+    if not wanted:
+        return wanted
+    found = CATEGORIES_BY_ID.find(db, category_ids=sorted(wanted), projection={"_id": 1}, session=session)
+    return wanted - {category["_id"] for category in found}
 
 
-def take_from_products(db: Db, category_ids: list[str]) -> int:
-    """Take categories that are gone from every product; their versions tell whoever is editing one.
+def remove_from_products(db: Db, category_ids: list[str]) -> int:
+    """Remove category ids from all products; return how many products changed.
 
-    Atomic: each product by itself.
+    The version of each product increases, so that a user who is editing it gets a conflict.
+
+    Atomic: each product separately.
     """
     change = {"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}
     return db["products"].update_many({"category_ids": {"$in": category_ids}}, change).modified_count

@@ -43,7 +43,7 @@ def graph() -> Iterator[tuple[str, str]]:
         raise SystemExit(f"the sample graph is not here: set SQUINNEY_TEST_DATA to the folder with {NAME}")
     with gzip.open(found, "rt") as lines:
         for number, line in enumerate(lines, 1):
-            if pair := loading.parsed(line, number):
+            if pair := loading.parse_pair(line, number):
                 yield pair
 
 

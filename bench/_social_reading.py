@@ -14,7 +14,7 @@ from bench.postgres import private_postgres
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db, Document
 from squinney.social import Network, queries
-from squinney.social.graph import put_in
+from squinney.social.graph import with_circle
 from squinney.social.members import new_member
 
 SCREEN = 20
@@ -154,7 +154,7 @@ def _fill_ring(db: Db, names: list[str], deliveries: int) -> int:
     people = len(names)
     posts = [new_post(number, names[number % people]) for number in range(deliveries // len(RING))]
     edges = [
-        put_in({"_id": {"owner": me, "other": names[(number + step) % people]}}, "f", START)
+        with_circle({"_id": {"owner": me, "other": names[(number + step) % people]}}, "f", START)
         for number, me in enumerate(names)
         for step in RING
     ]

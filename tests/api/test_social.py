@@ -105,7 +105,7 @@ def test_ids_may_have_slashes(member: TestClient, network: Network) -> None:
         assert member.delete(path).json() == {"done": True}
 
 
-def test_a_key_gives_nobody_what_another_wrote(site: TestClient, systems: assembly.Assembled) -> None:
+def test_an_idempotency_key_reveals_nothing_by_other_members(site: TestClient, systems: assembly.Assembled) -> None:
     bodies = [
         {"me": _joined(site, name), "type": "status", "detail": {"text": "x"}, "circles": ["*circles*"]}
         for name in ("Ann", "Bob")
@@ -135,7 +135,7 @@ def member(site: TestClient) -> TestClient:
     return site
 
 
-def test_a_stranger_is_told_what_this_is(stranger: TestClient, network: Network) -> None:
+def test_a_stranger_sees_the_welcome_page(stranger: TestClient, network: Network) -> None:
     network.join("Ann <b>", user="ann")
     network.post("ann", "status", {"text": "for all"}, ["*public*"])
     welcome = stranger.get("/social", headers=HTML).text
@@ -171,7 +171,7 @@ def test_a_member_writes_and_others_answer(member: TestClient, network: Network)
     assert "https://example.com/x" in member.get("/social/incoming", headers=HTML).text
 
 
-def test_nobody_reaches_on_pages_what_is_not_theirs(member: TestClient, network: Network) -> None:
+def test_pages_give_no_access_to_other_members_posts(member: TestClient, network: Network) -> None:
     for one in ("ann", "bob"):
         network.join(one.title(), user=one)
     network.circle("ann", "bob", "few")
@@ -193,7 +193,7 @@ def test_nobody_reaches_on_pages_what_is_not_theirs(member: TestClient, network:
     assert "for few" not in "".join(member.get(f"/social{one}", headers=HTML).text for one in ("", "/people/ann"))
 
 
-def test_what_is_refused_is_said_where_it_was_typed(member: TestClient, network: Network) -> None:
+def test_an_error_is_shown_with_the_typed_values(member: TestClient, network: Network) -> None:
     refused = member.post("/social/posts", data={"text": "kept words", "link": "nowhere"}, headers=HTML)
     assert refused.status_code == 422
     assert "must be an address" in refused.text
@@ -205,7 +205,7 @@ def test_what_is_refused_is_said_where_it_was_typed(member: TestClient, network:
     assert member.post("/social/erase", headers=HTML).status_code == 422
 
 
-def test_people_are_set_apart_and_a_member_leaves(member: TestClient, network: Network) -> None:
+def test_a_member_blocks_edits_the_profile_exports_and_leaves(member: TestClient, network: Network) -> None:
     network.join("Ann", user="ann")
     network.post("ann", "status", {"text": "from ann"}, ["*public*"])
     assert "from ann" in member.get("/social/people/ann", headers=HTML).text
@@ -246,7 +246,7 @@ def test_a_photo_is_seen_by_those_who_see_its_post(
         systems.services["content"]["nodes"].by_id(post["detail"]["file"])
 
 
-def test_a_photo_goes_after_its_post_however_that_went(
+def test_a_job_deletes_photos_of_deleted_posts(
     member: TestClient, network: Network, systems: assembly.Assembled
 ) -> None:
     for colour in ("red", "teal"):
@@ -284,11 +284,11 @@ def test_no_photo_is_kept_of_a_post_that_is_refused(member: TestClient, systems:
     assert assembly.kept_photos(content["nodes"], content["photos"]).list().items == []
 
 
-def test_who_presses_join_twice_has_not_left(member: TestClient) -> None:
+def test_pressing_join_twice_does_no_harm(member: TestClient) -> None:
     assert "You have left" not in _form(member, "/social/join")
 
 
-def test_what_is_no_picture_is_refused(member: TestClient) -> None:
+def test_a_file_that_is_not_an_image_is_refused(member: TestClient) -> None:
     sent = {"photo": ("x.png", b"<svg onload=alert(1)>", "image/png")}
     refused = member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML)
     assert refused.status_code == 422
@@ -305,7 +305,7 @@ def _sent_with_photo(headers: dict[str, str], number: int) -> dict[str, Any]:
     return {"headers": given, "receive": receive, "client": f"192.0.2.{number}"}
 
 
-def test_a_photo_takes_no_thread_of_the_pages(member: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_photo_upload_uses_no_thread_of_the_pages(member: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
 
     def upload(*_: Any, **__: Any) -> None:
@@ -318,10 +318,10 @@ def test_a_photo_takes_no_thread_of_the_pages(member: TestClient, monkeypatch: p
     assert taken == [0]
 
 
-def test_a_crowd_with_photos_holds_up_no_page(
+def test_many_photo_uploads_do_not_delay_pages(
     systems: assembly.Assembled, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(rules.A_MINUTE, "photos", 100)
+    monkeypatch.setitem(rules.MOST_PER_MINUTE, "photos", 100)
     app = create_site(systems, options=Options(secret=SECRET))
     network.join("Admin", user="admin")
     headers = signed_in(systems)
@@ -337,7 +337,7 @@ def test_a_crowd_with_photos_holds_up_no_page(
     assert b">hi</textarea>" in told[-1].body, "what was typed is kept"
 
 
-def test_a_photo_that_takes_long_leaves_its_post_time(
+def test_a_slow_photo_upload_leaves_time_for_its_post(
     member: TestClient, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload = Photos.upload
@@ -355,10 +355,10 @@ def test_a_photo_that_takes_long_leaves_its_post_time(
     assert [post["type"] for post in network.wall("admin", "admin").items] == ["photo"]
 
 
-def test_photos_are_counted_before_anybody_looks_at_them(
+def test_photos_are_counted_before_they_are_decoded(
     member: TestClient, systems: assembly.Assembled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(rules.A_MINUTE, "photos", 2)
+    monkeypatch.setitem(rules.MOST_PER_MINUTE, "photos", 2)
     sent = {"photo": ("x.png", b"no picture", "image/png")}
     told = [member.post("/social/posts", data={"text": "hi"}, files=sent, headers=HTML) for _ in range(3)]
     assert [answer.status_code for answer in told] == [422, 422, 429]
@@ -375,7 +375,7 @@ def test_the_demo_has_photos_drawn_by_code(systems: assembly.Assembled, network:
     assert shown["detail"]["alt"] == "Ice floes on dark water"
 
 
-def test_who_blocks_a_visitor_is_as_if_they_were_not_there(member: TestClient, network: Network) -> None:
+def test_a_member_who_blocked_the_viewer_looks_unknown(member: TestClient, network: Network) -> None:
     network.join("Ann", user="ann")
     network.block("ann", "admin")
     blocked, nobody = (member.get(f"/social/people/{one}", headers=HTML) for one in ("ann", "abc"))
@@ -384,7 +384,7 @@ def test_who_blocks_a_visitor_is_as_if_they_were_not_there(member: TestClient, n
     assert "there is no member @abc" in nobody.text.lower()
 
 
-def test_who_has_not_joined_is_led_to_where_one_joins(site: TestClient) -> None:
+def test_pages_redirect_people_who_have_not_joined(site: TestClient) -> None:
     for path in ("wall", "incoming", "notices", "circles", "me"):
         answer = site.get(f"/social/{path}", headers=HTML, follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, "/social"), path

@@ -159,7 +159,7 @@ def _erased_or_not(db: Db, state: Any) -> None:
 def _erase(db: Db, mode: Mode, state: Any) -> None:
     with suppress(UnknownUser):
         _network(db).erase("ann")
-    with patch.object(worker, "ERASED_A_TURN", 2):
+    with patch.object(worker, "ERASED_AT_ONCE", 2):
         _work(db)
 
 

@@ -1,4 +1,4 @@
-"""A dozen people who talk, to look at on the first start."""
+"""Demo data: twelve people with circles, posts and comments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEOPLE: dict[str, tuple[str, str, str]] = {
     "kofi": ("Kofi Mensah", "Drums on Fridays.", "Accra"),
     "lena": ("Lena Schulz", "Doctor, cyclist, sceptic.", "Bern"),
 }
-# Who has whom in which circle.
+# The owner, the other member, and the owner's circle that contains them.
 CIRCLED: list[tuple[str, str, str]] = [
     *(("ada", other, "Orchestra") for other in ("ben", "june", "kofi")),
     *(("ada", other, "Friends") for other in ("carla", "eva", "lena")),
@@ -43,7 +43,7 @@ CIRCLED: list[tuple[str, str, str]] = [
     *(("lena", other, "Family") for other in ("carla",)),
     *(("lena", other, "Cyclists") for other in ("ben", "eva", "ada")),
 ]
-# Hours ago, who, for whom, on whose wall, type, detail, comments.
+# Hours ago, author, audience, owner of the wall, type, detail, comments.
 POSTS: list[tuple[float, str, str, str | None, str, dict[str, str], list[tuple[str, str]]]] = [
     (70, "ivan", PUBLIC, None, "status", {"text": "First frost. The bees have closed the door."},
      [("grace", "Do they sleep?"), ("ivan", "They shiver, all together. It keeps the queen at 35 degrees."),
@@ -72,8 +72,8 @@ POSTS: list[tuple[float, str, str, str | None, str, dict[str, str], list[tuple[s
 ]  # fmt: skip
 
 
-class _Past:
-    """A clock for what was written some hours ago."""
+class _PastClock:
+    """A clock that can be set to a number of hours ago."""
 
     def __init__(self) -> None:
         self.now = utcnow()
@@ -81,19 +81,19 @@ class _Past:
     def __call__(self) -> datetime:
         return self.now
 
-    def back(self, hours: float) -> None:
+    def set_back(self, hours: float) -> None:
         self.now = utcnow() - timedelta(hours=hours)
 
 
 def demo(db: Db) -> None:
-    """Let people join, put each other into circles, write and comment, once: keys make a second call do nothing.
+    """Create demo members, circles, posts and comments. All writes are idempotent: a second call changes nothing.
 
-    Atomic: each person, each edge, each post and each comment by itself.
-    After a crash: the next call goes on.
+    Atomic: each member, edge, post and comment by itself.
+    After a crash: the next call continues.
     """
-    past = _Past()
-    network = Network(db, clock=past)
-    past.back(100)
+    clock = _PastClock()
+    network = Network(db, clock=clock)
+    clock.set_back(100)
     for user, (name, about, place) in PEOPLE.items():
         with suppress(AlreadyJoined):
             network.join(name, user=f"demo-{user}")
@@ -101,12 +101,12 @@ def demo(db: Db) -> None:
     for me, other, circle in CIRCLED:
         network.circle(f"demo-{me}", f"demo-{other}", circle)
     for number, (hours, by, circle, to, kind, detail, comments) in enumerate(POSTS):
-        past.back(hours)
+        clock.set_back(hours)
         wall = None if to is None else f"demo-{to}"
         once = Key(f"post {number}", "social demo")
         post = network.post(f"demo-{by}", kind, detail, [circle], wall, key=once)["id"]
         for later, (author, text) in enumerate(comments, 1):
-            past.back(hours - later * hours / 8)
+            clock.set_back(hours - later * hours / 8)
             once = Key(f"comment {number} {later}", "social demo")
             network.comment(f"demo-{author}", post, text, key=once)
     network.deliver()

@@ -1,18 +1,20 @@
-"""The network's shapes and collections.
+"""The types, stored shapes and collections of the social network.
 
 ```
-social.users    { _id, name, handle, profile: {about, place, link}, circles: [{name, count}], circled: people in them,
-                  blocks, muted: [ids], merged: [authors whose posts are merged in at reading], merging, rates, seen_at,
-                  joined_at, left_at }
-social.handles  { _id: handle, user }                                     what @mentions name
-social.edges    { _id: {owner, other}, circles: [{name, at}], circled_at: other is in these circles of the owner's,
-                  in_circles: [{name, at}], follower_at: the owner is in these circles of the other's,
-                  blocked_at, blocked_by_at }                             the same facts twice, once for each of the two
+social.users    { _id, name, handle, profile: {about, place, link}, circles: [{name, count}],
+                  circled: number of people in all circles, blocks: number of blocked people, muted: [ids],
+                  merged: [authors whose posts are merged into this member's news on reading],
+                  merging: true once this author's posts are merged on reading, false while that is prepared,
+                  rates, seen_at, joined_at, left_at }
+social.handles  { _id: handle, user }                                     resolves @mentions
+social.edges    { _id: {owner, other}, circles: [{name, at}], circled_at: the owner's circles that contain the other,
+                  in_circles: [{name, at}], follower_at: the other's circles that contain the owner,
+                  blocked_at, blocked_by_at }                             each relation is stored once per side
 social.posts    { _id, by, to, circles, type, ts, detail, mentions, merged, comments: the last 3, comment_count }
-social.comments { _id, post_id, by, text, ts }
-social.news     { _id: {u: reader, t: time, p: post}, b: author }         clustered: one small document a delivery
-social.notices  { _id: {u: reader, t: time, n: id}, kind, by, post, comment }                          clustered
-social.places   { _id: sweep, after }                                     how far a sweep has come
+social.comments { _id, post_id, by, text, ts, mentions }
+social.news     { _id: {u: reader, t: time, p: post}, b: author }         clustered: one small document per delivery
+social.notices  { _id: {u: reader, t: time, n: id}, kind, by, post, comment, text }                    clustered
+social.sweeps   { _id: sweep, after: the last entry that the sweep has checked }
 ```
 """
 
@@ -29,7 +31,7 @@ LAST_COMMENTS = 3
 
 
 class User(TypedDict):
-    """A member, as they see themselves."""
+    """A member's own account, as the member sees it."""
 
     id: str
     name: str
@@ -40,7 +42,7 @@ class User(TypedDict):
 
 
 class Person(TypedDict):
-    """Somebody, as others see them. The name is as it is now; None where they have left."""
+    """A member, as other members see them. `name` is the current name; None if the member has left or is blocked."""
 
     id: str
     name: str | None
@@ -48,14 +50,14 @@ class Person(TypedDict):
 
 
 class Listed(Person):
-    """Somebody in the list of all members, with the viewer's own circles that they are in."""
+    """An entry in the list of all members. `circles` are the viewer's circles that contain this member."""
 
     about: str
     circles: list[str]
 
 
 class Profile(Person):
-    """A profile page. `followers` stops counting at a bound. `circled` are circles of the viewer's."""
+    """A member's profile. `followers` is counted up to a bound. `circled`: the viewer's circles that contain them."""
 
     about: str
     place: str
@@ -69,7 +71,7 @@ class Profile(Person):
 
 
 class Comment(TypedDict):
-    """A comment, as a viewer may see it."""
+    """A comment, as one viewer may see it."""
 
     id: str
     by: Person
@@ -78,7 +80,7 @@ class Comment(TypedDict):
 
 
 class Post(TypedDict):
-    """A post, as a viewer may see it. Only its author sees the names of `circles`."""
+    """A post, as one viewer may see it. `circles` is empty for everyone except the author."""
 
     id: str
     by: Person
@@ -94,7 +96,7 @@ class Post(TypedDict):
 
 
 class Notice(TypedDict):
-    """Something that a member is told: a comment, a mention, or that somebody put them into a circle."""
+    """A notification: a comment, a mention, a post on the member's wall, or a new follower."""
 
     id: str
     kind: str
@@ -106,40 +108,40 @@ class Notice(TypedDict):
 
 
 class Circled(Person):
-    """Somebody in a list of people, with the viewer's own circles that they are in, and since when."""
+    """An entry in a list of related people. `circles`: the viewer's circles that contain them. `at`: since when."""
 
     circles: list[str]
     at: datetime
 
 
-# A range of `_id` is a reader's list, newest first, and there is no other index to keep.
+# A reader's list is one range of `_id`, newest first. There is no other index to maintain.
 CLUSTERED = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}}
 
 COLLECTIONS = [
     Collection(
         "social.users",
-        indexes=[Index([("joined_at", -1), ("_id", -1)], why="everybody, the newest first")],
+        indexes=[Index([("joined_at", -1), ("_id", -1)], why="all members, newest first")],
         shard_key={"_id": "hashed"},
     ),
     Collection("social.handles", shard_key={"_id": "hashed"}),
     Collection(
         "social.edges",
         indexes=[
-            Index([("_id.owner", 1), ("_id.other", 1)], why="what a reader is to the authors of a screen"),
+            Index([("_id.owner", 1), ("_id.other", 1)], why="the reader's relations to the authors on one screen"),
             Index(
                 [("_id.owner", 1), ("circled_at", -1), ("_id.other", -1)],
                 partial={"circled_at": {"$exists": True}},
-                why="those in somebody's circles, and delivery to them",
+                why="the people in a member's circles, and delivery to them",
             ),
             Index(
                 [("_id.owner", 1), ("follower_at", -1), ("_id.other", -1)],
                 partial={"follower_at": {"$exists": True}},
-                why="somebody's followers, and delivery to them",
+                why="a member's followers, and delivery to them",
             ),
             Index(
                 [("_id.owner", 1), ("blocked_at", -1), ("_id.other", -1)],
                 partial={"blocked_at": {"$exists": True}},
-                why="those whom somebody blocked",
+                why="the people whom a member has blocked",
             ),
         ],
         shard_key={"_id.owner": 1, "_id.other": 1},
@@ -148,8 +150,8 @@ COLLECTIONS = [
         "social.posts",
         indexes=[
             Index([("by", 1), ("ts", -1), ("_id", -1)], why="a wall; posts merged into news"),
-            Index([("to", 1), ("ts", -1), ("_id", -1)], why="a wall; what is addressed to somebody"),
-            Index([("detail.file", 1)], sparse=True, why="whether a photo is still shown"),
+            Index([("to", 1), ("ts", -1), ("_id", -1)], why="a wall; posts addressed to a member"),
+            Index([("detail.file", 1)], sparse=True, why="whether a post still shows a photo"),
         ],
         shard_key={"_id": "hashed"},
         validator={
@@ -166,11 +168,11 @@ COLLECTIONS = [
         "social.comments",
         indexes=[
             Index([("post_id", 1), ("ts", 1), ("_id", 1)], why="a post's comments, oldest first"),
-            Index([("by", 1), ("_id", 1)], why="what one person wrote: export and erasure"),
+            Index([("by", 1), ("_id", 1)], why="all comments by one member: export and erasure"),
         ],
         shard_key={"post_id": 1, "ts": 1},
     ),
     Collection("social.news", shard_key={"_id": 1}, options=CLUSTERED),
     Collection("social.notices", shard_key={"_id": 1}, options=CLUSTERED),
-    Collection("social.places", unsharded="one small document per sweep"),
+    Collection("social.sweeps", unsharded="one small document per sweep"),
 ]

@@ -1,27 +1,27 @@
-"""What the social network refuses."""
+"""The errors of the social network."""
 
 from squinney.errors import Conflict, Forbidden, LimitReached, NotFound, TooManyRequests
 
 
 class UnknownUser(NotFound):
-    """There is no such member, or they have left."""
+    """The user is not a member, or has left."""
 
 
 class UnknownPost(NotFound):
-    """There is no such post or comment, or it is not for this viewer."""
+    """The post or comment does not exist, or the viewer may not see it."""
 
 
 class AlreadyJoined(Conflict):
-    """That person is a member already, or was one."""
+    """The user is a member, or was one and has left."""
 
 
 class Blocked(Forbidden):
-    """One of the two has blocked the other."""
+    """One of the two members has blocked the other."""
 
 
 class SocialLimit(LimitReached):
-    """A member has as many circles, people, blocks or mutes as they may have."""
+    """The member has reached the limit for circles, people in circles, blocks or mutes."""
 
 
 class TooFast(TooManyRequests):
-    """Too many posts, comments or changes of circles within a minute."""
+    """The member has reached the limit of posts, photos, comments or new circle entries per minute."""

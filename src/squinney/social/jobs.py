@@ -1,4 +1,4 @@
-"""What happens by itself: posts are delivered, and entries that nobody can see any more are removed."""
+"""Background jobs: delivering posts, and removing news and notices that can no longer be shown."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ BATCHES = 20
 
 
 def deliver_posts(db: Db) -> dict[str, int]:
-    """Work off what is queued.
+    """Process queued tasks until none is due.
 
-    Atomic: each entry by itself.
-    After a crash: the task goes on where it was, when its time has run out.
+    Atomic: each news entry by itself.
+    After a crash: the task continues from its last position when its visibility time has expired.
     """
     return Network(db).deliver()
 
 
 @operation(60)
 def sweep_entries(db: Db) -> dict[str, int]:
-    """Remove entries of news and notices that can never be shown again, some thousands at a time.
+    """Remove entries of news and notices that can never be shown again, up to 20 batches of each.
 
     Atomic: each entry by itself.
-    After a crash: the next run goes on.
+    After a crash: the next run continues.
     """
     db = pinned(db)
     return {what: sweep(db, what, batches=BATCHES) for what in ("news", "notices")}
 
 
 JOBS = [
-    Job("deliver-social-posts", every_seconds=1, run=deliver_posts, what="brings posts into the news of their readers"),
+    Job("deliver-social-posts", every_seconds=1, run=deliver_posts, what="delivers posts to the news of their readers"),
     Job("sweep-social-entries", every_seconds=60, run=sweep_entries, what="removes news that nobody may see any more"),
 ]

@@ -1,4 +1,4 @@
-"""Who is there: joining, and the handle under which others mention them."""
+"""Members: joining, handles and mentions, and how each member relates to a viewer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from squinney.social.errors import AlreadyJoined, UnknownUser
 from squinney.social.rules import STRANGER, Relation
 
 HANDLES_TRIED = 9
-NOBODY = ""  # whose edges a visitor has
+VISITOR = ""  # the id of a viewer who is not a member; such a viewer has no edges
 
 
 def new_member(user: str, name: str, handle: str, now: datetime) -> Document:
-    """A member's document at the beginning."""
+    """Return the user document of a member who joins now."""
     return {
         "_id": user,
         "name": name,
@@ -37,7 +37,7 @@ def new_member(user: str, name: str, handle: str, now: datetime) -> Document:
 
 
 def join(db: Db, user: str, name: str, now: datetime, session: ClientSession) -> Document:
-    """Make a member, with a free handle.
+    """Insert a new member with a free handle, and return the user document.
 
     Raises: `AlreadyJoined`.
     """
@@ -56,8 +56,24 @@ def _free_handle(db: Db, name: str, session: ClientSession) -> str:
     return next((one for one in tried if one not in taken), f"{first}-{secrets.token_hex(3)}")
 
 
+def get_member(db: Db, user: str, session: ClientSession | None = None) -> Document:
+    """Return a member's user document.
+
+    Raises: `UnknownUser`.
+    """
+    found = db["social.users"].find_one(queries.USER(user=user), session=session)
+    if found is None or found.get("left_at"):
+        raise unknown_user(user)
+    return found
+
+
+def unknown_user(user: str) -> UnknownUser:
+    """Return the error for a user who is not a member, or has left."""
+    return UnknownUser(f"there is no member {user}", user=user)
+
+
 def as_user(user: Document) -> User:
-    """A member as they see themselves."""
+    """Return a member's account, as the member sees it."""
     return {
         "id": user["_id"],
         "name": user["name"],
@@ -69,7 +85,7 @@ def as_user(user: Document) -> User:
 
 
 def mentioned(db: Db, text: str, session: ClientSession) -> list[str]:
-    """The members whom a text mentions."""
+    """Return the ids of the members whom the text mentions."""
     handles = rules.handles_in(text)
     if not handles:
         return []
@@ -77,8 +93,11 @@ def mentioned(db: Db, text: str, session: ClientSession) -> list[str]:
     return [found[handle] for handle in handles if handle in found]
 
 
+# ---- relations to a viewer ----
+
+
 class Relations:
-    """People by their ids; somebody who is not there is a stranger, of whom nothing is shown."""
+    """Relations to one viewer by member id. An unknown id is a stranger, who is never visible."""
 
     def __init__(self, found: Mapping[str, Relation]) -> None:
         self._found = found
@@ -87,9 +106,9 @@ class Relations:
         return self._found.get(person, STRANGER)
 
     def person(self, person: str) -> Person:
-        """Somebody as the viewer may know them: one who has left, or is blocked, has no name."""
+        """Return the member as the viewer sees them, without a name if the member has left or is blocked."""
         one = self[person]
-        shown = one.shows
+        shown = one.is_visible
         return {"id": person, "name": one.name if shown else None, "handle": one.handle if shown else None}
 
 
@@ -99,41 +118,32 @@ def relations(
     people: Iterable[str],
     session: ClientSession | None = None,
     *,
-    must_be_here: bool = True,
+    require_member: bool = True,
 ) -> Relations:
-    """What those people are to the viewer, in one round trip; in a transaction, which allows no union, in two.
+    """Return the relations of these people to the viewer, in one round trip, or two inside a transaction.
 
-    Raises: `UnknownUser` where the viewer is no member, and must be one.
+    Lists call this after they have read the posts, so that a relation that ended before the read hides its posts.
+
+    Raises: `UnknownUser` if `require_member` and the viewer is not a member.
     """
     wanted = sorted({*people, viewer} if viewer is not None else set(people))
-    owner = NOBODY if viewer is None else viewer
+    owner = VISITOR if viewer is None else viewer
     users: dict[str, Document] = {}
     edges: dict[str, Document] = {}
-    for one in _documents(db, owner, wanted, session):
+    for one in _users_and_edges(db, owner, wanted, session):
         if isinstance(one["_id"], dict):
             edges[one["_id"]["other"]] = one
         else:
             users[one["_id"]] = one
     found = Relations({one: rules.relation_of(users.get(one), edges.get(one)) for one in wanted})
-    if must_be_here and viewer is not None and not found[viewer].here:
-        raise UnknownUser(f"there is no member {viewer}", user=viewer)
+    if require_member and viewer is not None and not found[viewer].is_member:
+        raise unknown_user(viewer)
     return found
 
 
-def _documents(db: Db, owner: str, people: list[str], session: ClientSession | None) -> Iterator[Document]:
+def _users_and_edges(db: Db, owner: str, people: list[str], session: ClientSession | None) -> Iterator[Document]:
     if session is None:
         yield from db["social.users"].aggregate(queries.PEOPLE(viewer=owner, people=people))
-    else:
+    else:  # a transaction does not allow `$unionWith`
         yield from queries.SOME_USERS.find(db, users=people, session=session)
         yield from queries.EDGES_TO.find(db, owner=owner, others=people, session=session)
-
-
-def member(db: Db, user: str, session: ClientSession | None = None) -> Document:
-    """A member's own document.
-
-    Raises: `UnknownUser`.
-    """
-    found = db["social.users"].find_one(queries.USER(user=user), session=session)
-    if found is None or found.get("left_at"):
-        raise UnknownUser(f"there is no member {user}", user=user)
-    return found

@@ -1,7 +1,7 @@
-"""What `find_problems` asks: each pipeline gives what breaks one invariant in a part of the documents.
+"""The queries of `find_problems`: each pipeline returns what breaks one invariant in a range of the documents.
 
-In parts, because in one go the server would sort everything on disk, or look something up for each document, which
-takes it several times as long; and it can look back only some minutes. Each part is one snapshot.
+Each range is read in one snapshot. Reading everything at once would take several times as long, because the server
+would sort on disk or look up each document separately; and the server keeps old snapshots for some minutes only.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from squinney.mongo.queries import Query, declared, problem_query
 from squinney.mongo.schema import Db, Document
 from squinney.social.documents import LAST_COMMENTS
-from squinney.social.graph import SWAPPED
-from squinney.social.queries import CLEARING
+from squinney.social.graph import MIRRORED
+from squinney.social.queries import CLEAR_TASK
 
 AT_ONCE = 1_000
 Part = Document  # a range of ids
@@ -46,7 +46,7 @@ EVERY_EDGE = Query(
 
 
 def parts(db: Db, every: Query) -> Iterator[Part]:
-    """Ranges of so many documents each, which together have all ids there can be."""
+    """Yield consecutive ranges of ids with `AT_ONCE` documents each; together they cover all possible ids."""
     part: Document = {"$gte": ""}
     while last := next(every.find(db, part=part, projection={"_id": 1}).skip(AT_ONCE - 1).limit(1), None):
         yield {**part, "$lte": last["_id"]}
@@ -58,17 +58,17 @@ def parts(db: Db, every: Query) -> Iterator[Part]:
 
 
 def _one_sided(ids: Sequence[Document]) -> list[Document]:
-    """Pairs of people of whom one side is missing, or says something else than the other."""
+    """Return pairs of members whose edge is missing on one side, or differs between the sides."""
     is_first = {"$lt": ["$_id.owner", "$_id.other"]}
     pair = {"$cond": [is_first, "$_id", {"owner": "$_id.other", "other": "$_id.owner"}]}
-    seen_by_first = {name: f"${name}" for name in SWAPPED}
-    seen_by_second = {name: f"${other}" for name, other in SWAPPED.items()}
+    seen_by_first = {name: f"${name}" for name in MIRRORED}
+    seen_by_second = {name: f"${other}" for name, other in MIRRORED.items()}
     sides = {"$push": {"$cond": [is_first, seen_by_first, seen_by_second]}}
-    alike = {"$eq": [{"$arrayElemAt": ["$sides", 0]}, {"$arrayElemAt": ["$sides", 1]}]}
+    equal = {"$eq": [{"$arrayElemAt": ["$sides", 0]}, {"$arrayElemAt": ["$sides", 1]}]}
     return [
         {"$match": {"_id": {"$in": ids}}},
         {"$group": {"_id": pair, "sides": sides}},
-        {"$match": {"$expr": {"$not": [alike]}}},
+        {"$match": {"$expr": {"$not": [equal]}}},
         {"$project": {"_id": 1}},
     ]
 
@@ -78,7 +78,7 @@ ONE_SIDED = problem_query("social.one-sided", "social.edges", _one_sided, {"ids"
 
 
 def _wrong_counts(part: Part) -> list[Document]:
-    """Members whose circles say other numbers than their edges."""
+    """Return members whose circles have other sizes than their edges say."""
     edges = [
         {"$match": {"_id.owner": part, "circled_at": {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}},
         {"$project": {"_id": "$_id.owner", "names": {"$ifNull": ["$circles.name", []]}}},
@@ -93,7 +93,7 @@ def _wrong_counts(part: Part) -> list[Document]:
         {"$match": {"kept": {"$ne": None}}},
         {"$project": {"circles": "$kept.circles", "circled": "$kept.circled", "edges": 1}},
         {"$set": {"true_circles": each, "true_circled": {"$size": "$edges"}}},
-        _where_unlike(("$circles", "$true_circles"), ("$circled", "$true_circled")),
+        _where_unequal(("$circles", "$true_circles"), ("$circled", "$true_circled")),
         {"$unset": "edges"},
     ]
 
@@ -105,7 +105,7 @@ WRONG_COUNTS = problem_query("social.wrong-counts", "social.users", _wrong_count
 
 
 def _wrong_comments(part: Part) -> list[Document]:
-    """Posts that show other comments, or another number of them, than there are."""
+    """Return posts whose last comments or comment count differ from the stored comments."""
     last = {"$lastN": {"input": "$_id", "n": LAST_COMMENTS}}
     comments = [
         {"$match": {"post_id": part}},
@@ -119,7 +119,7 @@ def _wrong_comments(part: Part) -> list[Document]:
         {"$group": {"_id": "$_id", **{name: {"$max": f"${name}"} for name in ("kept", "count", "last")}}},
         {"$match": {"kept": {"$ne": None}}},
         {"$set": {"count": {"$ifNull": ["$count", 0]}, "last": {"$ifNull": ["$last", []]}}},
-        _where_unlike(("$count", "$kept.comment_count"), ("$last", "$kept.shown")),
+        _where_unequal(("$count", "$kept.comment_count"), ("$last", "$kept.shown")),
         {"$project": {"comment_count": "$kept.comment_count", "count": 1}},
     ]
 
@@ -128,15 +128,15 @@ WRONG_COMMENTS = problem_query("social.wrong-comments", "social.posts", _wrong_c
 
 
 def _lost_comments(part: Part) -> list[Document]:
-    """Comments whose post is gone, and which no task is about to remove."""
-    posts = [{"$match": {"_id": part}}, {"$project": {"is_there": {"$literal": True}}}]
+    """Return comments whose post does not exist, unless a task that deletes them is queued."""
+    posts = [{"$match": {"_id": part}}, {"$project": {"exists": {"$literal": True}}}]
     return [
         {"$match": {"post_id": part}},
         {"$group": {"_id": "$post_id"}},
         {"$unionWith": {"coll": "social.posts", "pipeline": posts}},
-        {"$group": {"_id": "$_id", "is_there": {"$max": "$is_there"}}},
-        {"$match": {"is_there": None}},
-        {"$set": {"task": {"$concat": [CLEARING, "$_id"]}}},
+        {"$group": {"_id": "$_id", "exists": {"$max": "$exists"}}},
+        {"$match": {"exists": None}},
+        {"$set": {"task": {"$concat": [CLEAR_TASK, "$_id"]}}},
         {"$lookup": {"from": "tasks", "localField": "task", "foreignField": "_id", "as": "tasks"}},
         {"$match": {"tasks": []}},
         {"$lookup": {"from": "social.comments", "localField": "_id", "foreignField": "post_id", "as": "comments"}},
@@ -148,7 +148,7 @@ def _lost_comments(part: Part) -> list[Document]:
 LOST_COMMENTS = problem_query("social.lost-comments", "social.comments", _lost_comments, _PART)
 
 
-def _where_unlike(*pairs: tuple[Any, Any]) -> Document:
+def _where_unequal(*pairs: tuple[Any, Any]) -> Document:
     return {"$match": {"$expr": {"$or": [{"$ne": list(pair)} for pair in pairs]}}}
 
 

@@ -1,4 +1,4 @@
-"""The network's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""The network's part of `squinney prove`: the load for workers that are killed, and the promises to check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from squinney.social.network import Network
 from squinney.social.repair import find_problems
 from squinney.transactions import Mode
 
-# Many, because a worker killed inside a transaction holds its people until the server ends the transaction.
+# Many, because a worker killed inside a transaction locks its members until the server aborts the transaction.
 PEOPLE = 60
 CIRCLE = "proof"
 AUDIENCES = [PUBLIC, CIRCLES, CIRCLE]
@@ -29,12 +29,12 @@ REFUSED = (Conflict, Forbidden, LimitReached, NotFound, Unavailable)
 
 
 def _network(db: Db) -> Network:
-    """Authors with more than ten followers are merged in, so that both ways of delivery are at work."""
+    """Merge posts by authors with more than ten followers, so that both ways of delivery are used."""
     return Network(db, merge_above=10, settle_seconds=65, visibility_seconds=VISIBILITY_SECONDS)
 
 
 def prepare(db: Db) -> None:
-    """Let people join who know some others."""
+    """Create members who have some of the others in a circle."""
     names = [f"p{number}" for number in range(PEOPLE)]
     pairs = [(me, names[(number + step) % PEOPLE]) for number, me in enumerate(names) for step in (1, 2, 5, 7)]
     for _ in _network(db).load(pairs, circle=CIRCLE):
@@ -42,7 +42,7 @@ def prepare(db: Db) -> None:
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Circle, block, write, comment and deliver at random, for ever; what is written is on record first."""
+    """Run random operations without end. Each post is recorded in `intents` before it is written."""
     network = _network(db)
     chance = random.Random(seed)
     while True:
@@ -74,17 +74,17 @@ def _act(db: Db, network: Network, chance: random.Random, me: str, other: str) -
 
 
 def settle(db: Db) -> Mapping[str, int]:
-    """What the background job does."""
+    """Deliver what is queued, as the background job does."""
     return _network(db).deliver()
 
 
 def progress(db: Db) -> int:
-    """How many posts were acknowledged so far."""
+    """Return the number of posts that were acknowledged so far."""
     return db["intents"].count_documents({"acknowledged": True})
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
+    """Return each promise with a description of what breaks it, or an empty string if it holds."""
     left = _drain(db)
     posts = list(db["social.posts"].find())
     written = Counter(post["detail"]["text"] for post in posts)
@@ -92,16 +92,16 @@ def check(db: Db) -> dict[str, str]:
     twice = [text for text, times in written.items() if times > 1]
     problems = [str(problem) for problem in find_problems(db)]
     return {
-        "every task is done": "" if not left else f"{left} are not",
+        "every task is done": "" if not left else f"{left} tasks are left",
         "no acknowledged post is lost": "" if not lost else f"{len(lost)} posts",
         "no post was written twice": "" if not twice else f"{len(twice)} posts",
-        "everybody's news are what the rules say, in order, each once": _wrong_news(db, posts),
+        "the news of every member have the posts that the rules allow, in order, each once": _wrong_news(db, posts),
         "find_problems is empty": "; ".join(problems[:3]),
     }
 
 
 def _drain(db: Db) -> int:
-    """Work off what is left; merging begins only later, and is none of it."""
+    """Process the queue and return the number of tasks left. Tasks that start merging run later and do not count."""
     until = time.monotonic() + DRAIN_SECONDS
     waiting = {"queue": "social", "body.do": {"$ne": "merge"}}
     while (left := db["tasks"].count_documents(waiting)) and time.monotonic() < until:

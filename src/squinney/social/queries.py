@@ -1,4 +1,4 @@
-"""Every query of the network, named once."""
+"""Every filter, sort and pipeline of the network, each named once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from squinney.mongo.schema import Document
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = "social"
-CLEARING = f"{QUEUE}/clear-"  # the beginning of the ids of tasks that remove a deleted post's comments
-Place = tuple[datetime, str]  # of the last one seen, in a list by time
+CLEAR_TASK = f"{QUEUE}/clear-"  # and the id of a deleted post: the task that deletes the post's comments
+Position = tuple[datetime, str]  # the time and the id of the last item seen, in a list by time
 
 USER = Query("social.user", "social.users", where=lambda user: {"_id": user}, example={"user": "u"})
 SOME_USERS = Query(
@@ -23,7 +23,7 @@ SOME_USERS = Query(
     where=lambda users: {"_id": {"$in": users}},
     example={"users": ["a", "b"]},
     routing="few",
-    reason="the people of one screen, or of one batch of deliveries",
+    reason="the people on one screen, or in one batch of deliveries",
 )
 MEMBERS = Query(
     "social.members",
@@ -31,7 +31,7 @@ MEMBERS = Query(
     where=dict,
     sort=[("joined_at", -1), ("_id", -1)],
     routing="broadcast",
-    reason="lists the members of all shards, a page at a time",
+    reason="lists the members of all shards, one page at a time",
 )
 HANDLE = Query("social.handle", "social.handles", where=lambda handle: {"_id": handle}, example={"handle": "h"})
 SOME_HANDLES = Query(
@@ -40,7 +40,7 @@ SOME_HANDLES = Query(
     where=lambda handles: {"_id": {"$in": handles}},
     example={"handles": ["a", "b"]},
     routing="few",
-    reason="those who are mentioned in one text",
+    reason="the members whom one text mentions",
 )
 EDGE = Query(
     "social.edge",
@@ -55,7 +55,6 @@ EDGES_OF = Query(
     example={"owner": "a"},
     sort=[("_id.owner", 1), ("_id.other", 1)],
 )
-
 EDGES_TO = Query(
     "social.edges-to",
     "social.edges",
@@ -68,38 +67,36 @@ SOME_EDGES = Query(
     where=lambda ids: {"_id": {"$in": ids}},
     example={"ids": [{"owner": "a", "other": "b"}, {"owner": "b", "other": "a"}]},
     routing="few",
-    reason="those of one batch of a graph that is loaded, or of entries that are swept",
+    reason="the edges of one batch of an imported graph, or of swept entries",
 )
 
 
-def _list_of(what: str, field: str) -> Query:
+def _edges_with(what: str, field: str) -> Query:
     return Query(
         f"social.{what}",
         "social.edges",
-        # The range names a type: only then does the server know that the partial index has all of them.
+        # `$gte` with a date instead of `$exists`: only then does the server use the partial index.
         where=lambda owner: {"_id.owner": owner, field: {"$gte": datetime(1, 1, 1, tzinfo=UTC)}},
         example={"owner": "a"},
         sort=[(field, -1), ("_id.other", -1)],
     )
 
 
-CIRCLED = _list_of("circled", "circled_at")
-FOLLOWERS = _list_of("followers", "follower_at")
-BLOCKED = _list_of("blocked", "blocked_at")
-
-
+CIRCLED = _edges_with("circled", "circled_at")
+FOLLOWERS = _edges_with("followers", "follower_at")
+BLOCKED = _edges_with("blocked", "blocked_at")
 RELATED_SINCE = {"followers": "follower_at", "circled": "circled_at"}
 
 
-def _receivers(field: str) -> Callable[..., list[Document]]:
+def _readers(field: str) -> Callable[..., list[Document]]:
     def stages(
-        owner: str, until: datetime, limit: int, place: Place | None = None, circles: Sequence[str] | None = None
+        owner: str, until: datetime, limit: int, position: Position | None = None, circles: Sequence[str] | None = None
     ) -> list[Document]:
-        """As one list of ids: edge by edge, to decode them would cost more than to insert the entries."""
+        """Return one list of ids: decoding edge by edge would cost more than inserting the entries."""
         where: Document = {"_id.owner": owner, field: {"$lte": until}}
-        if place is not None:
-            same_moment = {field: place[0], "_id.other": {"$gt": place[1]}}
-            where = {"_id.owner": owner, "$or": [same_moment, {field: {"$gt": place[0], "$lte": until}}]}
+        if position is not None:
+            same_moment = {field: position[0], "_id.other": {"$gt": position[1]}}
+            where = {"_id.owner": owner, "$or": [same_moment, {field: {"$gt": position[0], "$lte": until}}]}
         if circles is not None:
             where["circles"] = {"$elemMatch": {"name": {"$in": circles}, "at": {"$lte": until}}}
         found = {"_id": None, "readers": {"$push": "$_id.other"}, "at": {"$last": f"${field}"}}
@@ -108,9 +105,9 @@ def _receivers(field: str) -> Callable[..., list[Document]]:
     return stages
 
 
-def _receivers_of_some(field: str) -> Callable[..., list[Document]]:
+def _readers_of_some(field: str) -> Callable[..., list[Document]]:
     def stages(owners: Sequence[str], limit: int) -> list[Document]:
-        """In the order of the owners, so that at a limit only the last one's are cut, or missing."""
+        """Sort by owner, so that `limit` can cut or omit only the lists of the last owners."""
         where = {"_id.owner": {"$in": owners}, field: {"$gte": datetime(1, 1, 1, tzinfo=UTC)}}
         in_order = {"_id.owner": 1, field: -1, "_id.other": -1}
         found = {"_id": "$_id.owner", "readers": {"$push": "$_id.other"}, "latest": {"$max": f"${field}"}}
@@ -119,23 +116,23 @@ def _receivers_of_some(field: str) -> Callable[..., list[Document]]:
     return stages
 
 
-RECEIVERS = {
+READERS = {
     what: Pipeline(
         f"social.{what}-until",
         "social.edges",
-        stages=_receivers(field),
-        example={"owner": "a", "until": _DAY, "limit": 100, "place": (_DAY, "b")},
+        stages=_readers(field),
+        example={"owner": "a", "until": _DAY, "limit": 100, "position": (_DAY, "b")},
     )
     for what, field in RELATED_SINCE.items()
 }
-RECEIVERS_OF_SOME = {
+READERS_OF_SOME = {
     what: Pipeline(
         f"social.{what}-of-some",
         "social.edges",
-        stages=_receivers_of_some(field),
+        stages=_readers_of_some(field),
         example={"owners": ["a", "b"], "limit": 100},
         routing="few",
-        reason="whom the posts reach that are delivered together",
+        reason="the readers of posts that are delivered together",
     )
     for what, field in RELATED_SINCE.items()
 }
@@ -146,47 +143,50 @@ SOME_POSTS = Query(
     where=lambda posts: {"_id": {"$in": posts}},
     example={"posts": ["a", "b"]},
     routing="few",
-    reason="those of one batch of entries that are swept",
+    reason="the posts of one batch of deliveries or of swept entries",
 )
 
 
-def _behind(place: Place | None) -> Document:
-    """Posts behind a place. As one range with an exception: an `$or` would hide from the server that it is in order."""
-    if place is None:
+def _after(position: Position | None) -> Document:
+    """Match posts after a position. One range with an exception: with an `$or`, the server would sort in memory."""
+    if position is None:
         return {}
-    return {"ts": {"$lte": place[0]}, "$nor": [{"ts": place[0], "_id": {"$gte": place[1]}}]}
+    return {"ts": {"$lte": position[0]}, "$nor": [{"ts": position[0], "_id": {"$gte": position[1]}}]}
 
 
-def by(people: Collection[str]) -> Document:
-    """Those of some people. As an expression: else the server may take the index by author to leave them out, and then
-    sort all others in memory."""
-    return {"$expr": {"$in": ["$by", {"$literal": sorted(people)}]}}
+def by_authors(authors: Collection[str]) -> Document:
+    """Match posts or comments by these authors.
+
+    An expression, because otherwise the server may use the index by author to exclude these authors, and then sort all
+    other documents in memory.
+    """
+    return {"$expr": {"$in": ["$by", {"$literal": sorted(authors)}]}}
 
 
-def _without(hidden: Collection[Document]) -> Document:
-    return {"$and": [{"$nor": list(hidden)}]} if hidden else {}  # beside the `$nor` of a place
+def _except(hidden: Collection[Document]) -> Document:
+    return {"$and": [{"$nor": list(hidden)}]} if hidden else {}  # in an `$and`, because `_after` has a `$nor` too
 
 
 WALL = Query(
     "social.wall",
     "social.posts",
-    where=lambda owner, place=None, hidden=(): {
-        "$or": [{"by": owner, **_behind(place)}, {"to": owner, **_behind(place)}],
-        **_without(hidden),
+    where=lambda owner, position=None, hidden=(): {
+        "$or": [{"by": owner, **_after(position)}, {"to": owner, **_after(position)}],
+        **_except(hidden),
     },
     example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
-    reason="posts live by their own id; each shard gives its newest of two short ranges",
+    reason="posts are sharded by their id; each shard gives the newest of two short ranges",
 )
 INCOMING = Query(
     "social.incoming",
     "social.posts",
-    where=lambda owner, place=None, hidden=(): {"to": owner, **_behind(place), **_without(hidden)},
+    where=lambda owner, position=None, hidden=(): {"to": owner, **_after(position), **_except(hidden)},
     example={"owner": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
-    reason="posts live by their own id; each shard gives its newest",
+    reason="posts are sharded by their id; each shard gives its newest",
 )
 POSTS_BY = Query(
     "social.posts-by",
@@ -195,7 +195,7 @@ POSTS_BY = Query(
     example={"user": "u"},
     sort=[("ts", -1), ("_id", -1)],
     routing="broadcast",
-    reason="export and erasure of a person",
+    reason="export and erasure of a member",
 )
 PHOTO_POSTS = Query(
     "social.photo-posts",
@@ -203,7 +203,7 @@ PHOTO_POSTS = Query(
     where=lambda photos: {"detail.file": {"$in": photos}},
     example={"photos": ["f", "g"]},
     routing="broadcast",
-    reason="which of some kept photos a post still shows",
+    reason="which of some stored photos a post still shows",
 )
 COMMENT = Query(
     "social.comment",
@@ -211,12 +211,12 @@ COMMENT = Query(
     where=lambda comment: {"_id": comment},
     example={"comment": "c"},
     routing="broadcast",
-    reason="who deletes a comment knows its id only",
+    reason="a caller that deletes a comment knows its id only",
 )
 COMMENTS = Query(
     "social.comments",
     "social.comments",
-    where=lambda post, without=(): {"post_id": post, **_without([by(without)] if without else [])},
+    where=lambda post, without=(): {"post_id": post, **_except([by_authors(without)] if without else [])},
     example={"post": "p"},
     sort=[("ts", 1), ("_id", 1)],
 )
@@ -234,29 +234,29 @@ COMMENTS_BY = Query(
     example={"user": "u"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="export and erasure of a person",
+    reason="export and erasure of a member",
 )
 
 
-def _by_others(people: Collection[str], field: str) -> Document:
+# ---- entries of news and notices, clustered by reader and time ----
+
+
+def _not_by(people: Collection[str], field: str) -> Document:
     return {field: {"$nin": sorted(people)}} if people else {}
 
 
-# ---- lists of small documents under ids in order ----
-
-
-def _before(user: str, name: str, place: Place | None, since: datetime | None = None) -> Document:
-    """A user's entries, or those behind a place; none from before a time."""
-    end = {"u": user, "t": place[0], name: place[1]} if place else {"u": user, "t": MaxKey()}
+def _entries(user: str, name: str, position: Position | None, since: datetime | None = None) -> Document:
+    """Match a user's entries after a position in the list, and not older than `since`."""
+    end = {"u": user, "t": position[0], name: position[1]} if position else {"u": user, "t": MaxKey()}
     return {"_id": {"$gt": {"u": user, "t": since or MinKey()}, "$lt": end}}
 
 
 NOTICES = Query(
     "social.notices",
     "social.notices",
-    where=lambda user, place=None, since=None, without=(): {
-        **_before(user, "n", place, since),
-        **_by_others(without, "by"),
+    where=lambda user, position=None, since=None, without=(): {
+        **_entries(user, "n", position, since),
+        **_not_by(without, "by"),
     },
     example={"user": "u"},
     sort=[("_id", -1)],
@@ -270,9 +270,9 @@ NOTICES_AT = Query(
 NEWS_OF = Query(
     "social.news-of",
     "social.news",
-    where=lambda user, place=None, without=(): {
-        **_before(user, "p", place),
-        **_by_others(without, "b"),
+    where=lambda user, position=None, without=(): {
+        **_entries(user, "p", position),
+        **_not_by(without, "b"),
     },
     example={"user": "u", "without": ["a"]},
     sort=[("_id", -1)],
@@ -285,22 +285,24 @@ ENTRIES_AFTER = {
         example={"after": {"u": ""}},
         sort=[("_id", 1)],
         routing="broadcast",
-        reason="the sweep goes through everything, a batch at a time",
+        reason="a sweep reads the whole collection, one batch at a time",
     )
     for what in ("news", "notices")
 }
-PLACE = Query("social.place", "social.places", where=lambda sweep: {"_id": sweep}, example={"sweep": "news"})
+SWEEP = Query("social.sweep", "social.sweeps", where=lambda sweep: {"_id": sweep}, example={"sweep": "news"})
 
 
-def _news(user: str, limit: int, place: Place | None = None, without: Collection[str] = ()) -> list[Document]:
-    """A member with the newest entries of their news but those of some authors, the newest posts of those authors whose
-    posts are not delivered but merged in, both without what they say, and then the posts."""
-    of_user = NEWS_OF(user=user, place=place, without=without)
+def _news(user: str, limit: int, position: Position | None = None, without: Collection[str] = ()) -> list[Document]:
+    """Return a member with the newest entries of their news, the newest posts to merge in, and the full posts of both.
+
+    Entries by the authors in `without` are left out. Posts to merge in are those by authors with very many followers.
+    """
+    of_user = NEWS_OF(user=user, position=position, without=without)
     entries = [{"$match": of_user}, {"$sort": {"_id": -1}}, {"$limit": limit}]
     newest: list[Document] = [{"$sort": {"ts": -1, "_id": -1}}, {"$limit": limit}]
-    of_author = [{"$match": {"merged": True, **_behind(place)}}, *newest, {"$project": {"ts": 1}}]
+    of_author = [{"$match": {"merged": True, **_after(position)}}, *newest, {"$project": {"ts": 1}}]
     posts = {"from": "social.posts", "localField": "_id", "foreignField": "by", "pipeline": of_author, "as": "posts"}
-    # Only the newest of all authors' leave this stage: five thousand authors' would be no document any more.
+    # This stage returns the newest posts of all authors only: the posts of 5,000 authors would not fit into a document.
     of_all = [{"$unwind": "$posts"}, {"$replaceWith": "$posts"}, *newest]
     merged = [{"$project": {"_id": 1}}, {"$lookup": posts}, *of_all]
     authors = {"from": "social.users", "localField": "merged", "foreignField": "_id", "pipeline": merged}
@@ -310,16 +312,20 @@ def _news(user: str, limit: int, place: Place | None = None, without: Collection
         {"$lookup": {"from": "social.news", "pipeline": entries, "as": "entries"}},
         {"$lookup": {**authors, "as": "newest"}},
         {"$set": {"ids": {"$concatArrays": ["$entries._id.p", "$newest._id"]}, "merged": "$$REMOVE"}},
-        # Once for all of them: one by one it would be a query for each.
+        # One lookup for all posts: joining each entry separately would be one query per entry.
         {"$lookup": {"from": "social.posts", "localField": "ids", "foreignField": "_id", "as": "posts"}},
     ]
 
 
 def _notices(
-    user: str, limit: int, place: Place | None = None, since: datetime | None = None, without: Collection[str] = ()
+    user: str,
+    limit: int,
+    position: Position | None = None,
+    since: datetime | None = None,
+    without: Collection[str] = (),
 ) -> list[Document]:
-    """A member with their newest notices but those of some people, and the posts that these are about."""
-    of_user = NOTICES(user=user, place=place, since=since, without=without)
+    """Return a member with their newest notices and the posts of these, without notices by the people in `without`."""
+    of_user = NOTICES(user=user, position=position, since=since, without=without)
     entries = [{"$match": of_user}, {"$sort": {"_id": -1}}, {"$limit": limit}]
     return [
         {"$match": {"_id": user}},
@@ -330,11 +336,13 @@ def _notices(
 
 
 NEWS = Pipeline("social.news", "social.users", stages=_news, example={"user": "u", "limit": 20})
-TOLD = Pipeline("social.told", "social.users", stages=_notices, example={"user": "u", "limit": 20})
+NOTICES_WITH_POSTS = Pipeline(
+    "social.notices-with-posts", "social.users", stages=_notices, example={"user": "u", "limit": 20}
+)
 
 
 def _people(viewer: str, people: list[str]) -> list[Document]:
-    """Those people, and behind them the viewer's edges to them: two kinds of documents."""
+    """Return the users, followed by the viewer's edges to them: two kinds of documents."""
     edges = EDGES_TO(owner=viewer, others=people)
     return [
         {"$match": {"_id": {"$in": people}}},
@@ -349,7 +357,7 @@ PEOPLE = Pipeline(
     stages=_people,
     example={"viewer": "v", "people": ["a", "b"]},
     routing="few",
-    reason="the people of one screen",
+    reason="the people on one screen",
 )
 
 
@@ -366,8 +374,8 @@ QUERIES: list[Query | Pipeline] = [
     CIRCLED,
     FOLLOWERS,
     BLOCKED,
-    *RECEIVERS.values(),
-    *RECEIVERS_OF_SOME.values(),
+    *READERS.values(),
+    *READERS_OF_SOME.values(),
     POST,
     SOME_POSTS,
     WALL,
@@ -382,8 +390,8 @@ QUERIES: list[Query | Pipeline] = [
     NOTICES_AT,
     NEWS_OF,
     *ENTRIES_AFTER.values(),
-    PLACE,
+    SWEEP,
     NEWS,
-    TOLD,
+    NOTICES_WITH_POSTS,
     PEOPLE,
 ]

@@ -1,6 +1,7 @@
-"""Lists for a viewer: what was written first, then what its writers are to the viewer now, and only then what to show.
+"""Lists of posts, comments and notices for one viewer.
 
-Each page is two round trips: the entries with their posts, and the people of the screen.
+A list first reads the entries and their posts, then the viewer's current relations to the people on the screen, and
+then decides what to show. So each page takes two round trips, and nothing is shown that was hidden before the read.
 """
 
 from __future__ import annotations
@@ -16,92 +17,95 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_keys, filtered_page, page, page_from
 from squinney.social import queries, rules
 from squinney.social.documents import Comment, Notice, Post
-from squinney.social.errors import UnknownUser
-from squinney.social.members import Relations, relations
-from squinney.social.posting import visible
-from squinney.social.queries import Place
+from squinney.social.members import Relations, relations, unknown_user
+from squinney.social.posting import visible_post
+from squinney.social.queries import Position
 
 MOST_ITEMS = 100
 ORDER = [("ts", -1), ("_id", -1)]
 COMMENTS_ORDER = [("ts", 1), ("_id", 1)]
-Keep = Callable[[Document, Relations], bool]
+PostFilter = Callable[[Document, Relations], bool]
 
 
 def news(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
-    """What others let me know, newest first.
+    """Return a page of a member's news, newest first.
 
-    Once somebody is found to be set apart, or to have let the reader go, theirs are passed over by the server: who
-    posts without end must not bury what others write.
+    Posts by muted or blocked users, and by users who removed the reader from their circles, are skipped on the server
+    once such an author is found, so that one very active author cannot push all other posts off the page.
     """
     hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        found = queries.NEWS(user=me, limit=limit + 1, place=place_of(cursor), without=hidden)
+        found = queries.NEWS(user=me, limit=limit + 1, position=position_of(cursor), without=hidden)
         reader = _reader(db, found, me)
         hidden.update(reader["muted"])
-        return page_from(newest(reader)[: limit + 1], ORDER, limit=limit)
+        return page_from(_newest_first(reader)[: limit + 1], ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
-        if "by" in post and not people[post["by"]].may_reach:
+        if "by" in post and not people[post["by"]].can_be_news:
             hidden.add(post["by"])
         return "by" in post and post["by"] not in hidden and rules.is_news(me, post, people[post["by"]])
 
     return _posts(db, me, read, keep, cursor, limit)
 
 
-def newest(reader: Document) -> list[Document]:
-    """Delivered and merged posts, newest first; of a post that is gone only its place is left."""
+def _newest_first(reader: Document) -> list[Document]:
+    """Return delivered and merged posts, newest first. Of a deleted post, only its id and time are left."""
     found = {entry["_id"]["p"]: {"_id": entry["_id"]["p"], "ts": entry["_id"]["t"]} for entry in reader["entries"]}
     found.update({post["_id"]: post for post in (*reader["newest"], *reader["posts"])})
     return sorted(found.values(), key=lambda post: (post["ts"], post["_id"]), reverse=True)
 
 
 def wall(db: Db, viewer: str | None, owner: str, cursor: str | None, limit: int) -> Page[Post]:
-    """Posts by or to somebody. One's own wall leaves out what strangers wrote on it: that is `incoming`."""
+    """Return a page of the posts by or to the owner. The owner's own view omits posts by people they do not follow."""
 
     def may_see(post: Document, people: Relations) -> bool:
-        return people[owner].shows and rules.may_see(viewer, post, people[post["by"]])
+        return people[owner].is_visible and rules.may_see(viewer, post, people[post["by"]])
 
-    def is_left_out(post: Document, people: Relations) -> bool:
+    def is_omitted(post: Document, people: Relations) -> bool:
         return viewer == owner and post["by"] != owner and people[post["by"]].follows_since is None
 
-    return _list(db, queries.WALL, viewer, owner, may_see, cursor, limit, is_left_out)
+    return _owner_posts(db, queries.WALL, viewer, owner, may_see, cursor, limit, is_omitted)
 
 
 def incoming(db: Db, me: str, cursor: str | None, limit: int) -> Page[Post]:
-    """Everything addressed to me that I may see."""
+    """Return a page of the posts that are addressed to the member."""
 
     def may_see(post: Document, people: Relations) -> bool:
         return rules.may_see(me, post, people[post["by"]])
 
-    return _list(db, queries.INCOMING, me, me, may_see, cursor, limit)
+    return _owner_posts(db, queries.INCOMING, me, me, may_see, cursor, limit)
 
 
-def _list(
+def _owner_posts(
     db: Db,
     query: Query,
     viewer: str | None,
     owner: str,
-    may_see: Keep,
+    may_see: PostFilter,
     cursor: str | None,
     limit: int,
-    is_left_out: Keep = lambda post, people: False,
+    is_omitted: PostFilter = lambda post, people: False,
 ) -> Page[Post]:
-    """A list of somebody's. What the viewer is found not to see of an author is from then on passed over by the server:
-    who writes without end on a wall must not bury what others wrote there."""
+    """Return a page of the owner's list that `query` finds.
+
+    Once a post by an author is found to be hidden from the viewer, the server skips the author's hidden posts, so that
+    one very active author cannot push all other posts off the page.
+    """
     hidden: dict[str, Document] = {}
 
     def read(cursor: str | None) -> Page[Document]:
-        found = query.find(db, limit=limit + 1, owner=owner, place=place_of(cursor), hidden=list(hidden.values()))
+        position = position_of(cursor)
+        found = query.find(db, limit=limit + 1, owner=owner, position=position, hidden=list(hidden.values()))
         return page_from(list(found), ORDER, limit=limit)
 
     def keep(post: Document, people: Relations) -> bool:
         author = people[post["by"]]
-        if is_left_out(post, people) or not author.shows:
-            hidden[post["by"]] = queries.by([post["by"]])
+        if is_omitted(post, people) or not author.is_visible:
+            hidden[post["by"]] = queries.by_authors([post["by"]])
             return False
         if not may_see(post, people):
-            seen = rules.audiences_with(author)
+            seen = rules.visible_audiences(author)
             hidden[post["by"]] = {"by": post["by"], "to": {"$ne": viewer}, "circles": {"$nin": seen}}
             return False
         return True
@@ -110,19 +114,22 @@ def _list(
 
 
 def get_post(db: Db, viewer: str | None, post: str) -> Post:
-    """One post, where the viewer may see it."""
-    found = visible(db, viewer, post)
+    """Return one post that the viewer may see.
+
+    Raises: `UnknownPost`, `UnknownUser`.
+    """
+    found = visible_post(db, viewer, post)
     return _as_post(found, viewer, relations(db, viewer, _people_of([found])))
 
 
 def as_author(db: Db, post: Document) -> Post:
-    """A post as its author sees it who has just written it."""
-    return _as_post(post, post["by"], relations(db, post["by"], _people_of([post]), must_be_here=False))
+    """Return a new post as its author sees it, even if the author has left in the meantime."""
+    return _as_post(post, post["by"], relations(db, post["by"], _people_of([post]), require_member=False))
 
 
 def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: int) -> Page[Comment]:
-    """All comments of a post that the viewer may see, oldest first, but those of people who are hidden from them."""
-    visible(db, viewer, post)
+    """Return a page of a post's comments, oldest first, without comments by people who are hidden from the viewer."""
+    visible_post(db, viewer, post)
     seen: dict[str, Relations] = {}
     hidden: set[str] = set()
 
@@ -132,54 +139,55 @@ def comments(db: Db, viewer: str | None, post: str, cursor: str | None, limit: i
     def keep(found: list[Document]) -> list[Document]:
         people = relations(db, viewer, [one["by"] for one in found])
         seen.update({one["_id"]: people for one in found})
-        hidden.update(one["by"] for one in found if not people[one["by"]].shows)
-        return [one for one in found if people[one["by"]].shows]
+        hidden.update(one["by"] for one in found if not people[one["by"]].is_visible)
+        return [one for one in found if people[one["by"]].is_visible]
 
     shown = filtered_page(read, keep, COMMENTS_ORDER, cursor, limit)
     return shown.map(lambda one: _as_comment({**one, "id": one["_id"]}, seen[one["_id"]]))
 
 
 def notices(db: Db, me: str, cursor: str | None, limit: int, since: datetime | None = None) -> Page[Notice]:
-    """What I was told, or since a time, newest first, as far as I may still know it."""
+    """Return a page of a member's notices that the member may still see, newest first, and none older than `since`."""
     seen: dict[str, tuple[Relations, datetime]] = {}
     hidden: set[str] = set()
 
     def read(cursor: str | None) -> Page[Document]:
-        told = queries.TOLD(user=me, limit=limit + 1, place=place_of(cursor), since=since, without=hidden)
-        reader = _reader(db, told, me)
+        position = position_of(cursor)
+        stages = queries.NOTICES_WITH_POSTS(user=me, limit=limit + 1, position=position, since=since, without=hidden)
+        reader = _reader(db, stages, me)
         posts = {post["_id"]: post for post in reader["posts"]}
         people = relations(db, me, [one["by"] for one in (*reader["entries"], *reader["posts"])])
-        found = [_told(one, posts, reader["muted"]) for one in reader["entries"]]
-        hidden.update(one["by"] for one in found if one["muted"] or not people[one["by"]].shows)
+        found = [_with_post(one, posts, reader["muted"]) for one in reader["entries"]]
+        hidden.update(one["by"] for one in found if one["muted"] or not people[one["by"]].is_visible)
         seen.update({one["_id"]: (people, reader["seen_at"]) for one in found})
         return page_from(found, ORDER, limit=limit)
 
     def keep(found: list[Document]) -> list[Document]:
-        return [one for one in found if _may_be_told(me, one, seen[one["_id"]][0])]
+        return [one for one in found if _may_see_notice(me, one, seen[one["_id"]][0])]
 
     shown = filtered_page(read, keep, ORDER, cursor, limit)
     return shown.map(lambda one: _as_notice(one, *seen[one["_id"]]))
 
 
-def _told(entry: Document, posts: Mapping[str, Document], muted: Sequence[str]) -> Document:
+def _with_post(entry: Document, posts: Mapping[str, Document], muted: Sequence[str]) -> Document:
     about = posts.get(entry.get("post", ""))
     return {**entry, "ts": entry["_id"]["t"], "_id": entry["_id"]["n"], "about": about, "muted": entry["by"] in muted}
 
 
-def _may_be_told(me: str, notice: Document, people: Relations) -> bool:
+def _may_see_notice(me: str, notice: Document, people: Relations) -> bool:
     actor, about = people[notice["by"]], notice["about"]
-    if not actor.shows or notice["muted"]:
+    if not actor.is_visible or notice["muted"]:
         return False
     if notice["kind"] == "circled":
-        return bool(actor.in_since == notice["ts"])  # and not an earlier time that has ended
+        return bool(actor.in_circles_since == notice["ts"])  # not about an earlier membership that has ended
     return about is not None and rules.may_see(me, about, people[about["by"]])
 
 
 # ---- pages ----
 
 
-def place_of(cursor: str | None) -> Place | None:
-    """Where a list goes on.
+def position_of(cursor: str | None) -> Position | None:
+    """Return the position in a list by time that the cursor stands for.
 
     Raises: `Invalid`.
     """
@@ -191,15 +199,18 @@ def place_of(cursor: str | None) -> Place | None:
     return keys["ts"], keys["_id"]
 
 
-def limited(limit: Any) -> int:
-    """A page's size."""
+def check_page_size(limit: Any) -> int:
+    """Return `limit` if it is an integer from 1 to `MOST_ITEMS`.
+
+    Raises: `Invalid`.
+    """
     return checks.integer(limit, "limit", least=1, most=MOST_ITEMS)
 
 
 def _reader(db: Db, stages: list[Document], me: str) -> Document:
     reader = next(iter(db["social.users"].aggregate(stages)), None)
     if reader is None or reader.get("left_at"):
-        raise UnknownUser(f"there is no member {me}", user=me)
+        raise unknown_user(me)
     return reader
 
 
@@ -207,17 +218,18 @@ def _posts(
     db: Db,
     viewer: str | None,
     read: Callable[[str | None], Page[Document]],
-    keep: Keep,
+    keep: PostFilter,
     cursor: str | None,
     limit: int,
-    *others: str,
+    owner: str | None = None,
 ) -> Page[Post]:
+    """Return a page of the posts that `read` gives and `keep` accepts. A list's `owner` must be a member."""
     seen: dict[str, Relations] = {}
 
     def kept(found: list[Document]) -> list[Document]:
-        people = relations(db, viewer, [*_people_of(found), *others])
-        if others and not people[others[0]].here:
-            raise UnknownUser(f"there is no member {others[0]}", user=others[0])
+        people = relations(db, viewer, [*_people_of(found), *([owner] if owner is not None else [])])
+        if owner is not None and not people[owner].is_member:
+            raise unknown_user(owner)
         seen.update({one["_id"]: people for one in found})
         return [one for one in found if keep(one, people)]
 
@@ -226,7 +238,7 @@ def _posts(
 
 
 def _people_of(posts: Iterable[Document]) -> Sequence[str]:
-    """Everybody whose name is on a screen with these posts."""
+    """Return the ids of all members whose names these posts show."""
     people = []
     for post in posts:
         if "by" in post:
@@ -235,21 +247,21 @@ def _people_of(posts: Iterable[Document]) -> Sequence[str]:
     return people
 
 
-# ---- what a viewer gets ----
+# ---- results ----
 
 
 def _as_post(post: Document, viewer: str | None, people: Relations) -> Post:
-    shown = [one for one in post["comments"] if people[one["by"]].shows]
+    shown = [one for one in post["comments"] if people[one["by"]].is_visible]
     return {
         "id": post["_id"],
         "by": people.person(post["by"]),
         "to": people.person(post["to"]) if post["to"] else None,
-        "audience": rules.audience_of(post),
+        "audience": rules.audience_label(post),
         "circles": post["circles"] if viewer == post["by"] else [],
         "type": post["type"],
         "ts": post["ts"],
         "detail": post["detail"],
-        "mentions": [people.person(one) for one in post["mentions"] if people[one].shows],
+        "mentions": [people.person(one) for one in post["mentions"] if people[one].is_visible],
         "comments": [_as_comment(one, people) for one in shown],
         "comment_count": post["comment_count"],
     }
@@ -265,6 +277,6 @@ def _as_comment(comment: Document, people: Relations) -> Comment:
 
 
 def _as_notice(notice: Document, people: Relations, seen_at: datetime) -> Notice:
-    told: Document = {name: notice[name] for name in ("post", "text") if name in notice}
+    about: Document = {name: notice[name] for name in ("post", "text") if name in notice}
     shown = {"id": notice["_id"], "kind": notice["kind"], "by": people.person(notice["by"]), "ts": notice["ts"]}
-    return cast(Notice, {**shown, "seen": notice["ts"] <= seen_at, **told})
+    return cast(Notice, {**shown, "seen": notice["ts"] <= seen_at, **about})

@@ -1,6 +1,7 @@
-"""What can be wrong in the network's data, found and mended.
+"""Finds and repairs inconsistent data of the network.
 
-An owner's own circles and blocks are the record, and the comments; what others keep of them, and counts, follow.
+A member's own circles and blocks, and the comments, are authoritative. The other side of each edge, the last comments
+on a post, and all counts are derived from them.
 """
 
 from __future__ import annotations
@@ -16,53 +17,55 @@ from squinney.mongo.problems import Check, Problem, problems, read_findings, rep
 from squinney.mongo.queries import Pipeline, Query
 from squinney.mongo.schema import Db, Document
 from squinney.social import problem_queries, queries
-from squinney.social.graph import SWAPPED, own_part, twin
+from squinney.social.graph import MIRRORED, mirrored, owner_part
 from squinney.social.posting import last_comments
 from squinney.transactions import in_transaction
 
-TOTALS = 1 << 16
+TOTALS = 1 << 16  # the number of groups into which pairs of members are hashed
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; what is queued is no problem.
+    """Yield everything that breaks an invariant now. Work that is still queued is not a problem.
 
     Raises: `SnapshotTooOld`.
     """
     yield from problems(pinned(db), CHECKS)
 
 
-# ---- reading in parts ----
+# ---- finding ----
 
 
 def _one_sided(db: Db) -> Iterator[Document]:
-    """Pairs of people whose sides differ. To compare two documents for each pair takes long, and nearly all are alike:
-    what first sides say is added up, what second sides say is taken off, and only where something is left are pairs
-    compared."""
-    unlike = {number for number, total in enumerate(_totals(db)) if total}
-    edges = problem_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unlike else ()
-    told = set()
-    for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unlike):
+    """Yield pairs of members whose two edge documents differ.
+
+    Comparing two documents for each pair is slow, and nearly all are equal. So pairs are hashed into groups, each with
+    a checksum that is 0 if all sides are equal. Only pairs in the other groups are compared.
+    """
+    unequal = {number for number, total in enumerate(_totals(db)) if total}
+    edges = problem_queries.EVERY_EDGE.find(db, projection={"_id": 1}) if unequal else ()
+    reported = set()
+    for some in _in_batches(edge["_id"] for edge in edges if hash(_pair(edge["_id"])) % TOTALS in unequal):
         swapped = [{"owner": one.get("other"), "other": one.get("owner")} for one in some]
         for one in read_findings(db, problem_queries.ONE_SIDED, ids=[*some, *swapped]):
             pair = _pair(one["_id"])
-            if pair not in told:
-                told.add(pair)
+            if pair not in reported:
+                reported.add(pair)
                 yield one
 
 
 def _totals(db: Db) -> list[int]:
-    """What is left of each of many groups of pairs: nothing, where all sides are alike."""
+    """Return the checksum of each group: hashes of first sides are added, hashes of second sides are subtracted."""
     totals = [0] * TOTALS
     for edge in problem_queries.EVERY_EDGE.find(db):
         pair = _pair(edge["_id"])
         is_first = edge["_id"]["owner"] == pair[0]
-        said = hash(repr((pair, [edge.get(name) for name in (SWAPPED if is_first else SWAPPED.values())])))
-        totals[hash(pair) % TOTALS] += said if is_first else -said
+        content = hash(repr((pair, [edge.get(name) for name in (MIRRORED if is_first else MIRRORED.values())])))
+        totals[hash(pair) % TOTALS] += content if is_first else -content
     return totals
 
 
 def _pair(edge_id: Document) -> tuple[str, str]:
-    """The same for both sides."""
+    """Return the two members' ids in an order that is the same for both sides."""
     owner, other = str(edge_id.get("owner")), str(edge_id.get("other"))
     return min(owner, other), max(owner, other)
 
@@ -76,31 +79,31 @@ def _in_parts(check: Pipeline, every: Query) -> Callable[[Db], Iterator[Document
     return lambda db: (one for part in problem_queries.parts(db, every) for one in read_findings(db, check, part=part))
 
 
-# ---- mending ----
+# ---- repairing ----
 
 
 def repair(db: Db) -> Counter[str]:
-    """Make both sides of an edge say the same, and counts what there is to count; remove comments without a post.
+    """Make both sides of each edge equal, correct counts and last comments, and delete comments without a post.
 
-    Atomic: each finding in one transaction.
-    After a crash: run it again.
+    Atomic: each finding is repaired in one transaction.
+    After a crash: run the repair again.
     Raises: `SnapshotTooOld`, `Busy`.
     """
     return +repair_problems(pinned(db), CHECKS)
 
 
 def _set_both(db: Db, found: Document) -> int:
-    """What each of the two decided, written on both sides."""
+    """Write what each of the two members decided to both sides."""
     owner, other = found["_id"]["owner"], found["_id"]["other"]
     edges = db["social.edges"]
 
     def work(session: ClientSession) -> int:
         ids = [{"owner": owner, "other": other}, {"owner": other, "other": owner}]
-        one, two = (own_part(edges.find_one({"_id": _id}, session=session) or {"_id": _id}) for _id in ids)
+        one, two = (owner_part(edges.find_one({"_id": _id}, session=session) or {"_id": _id}) for _id in ids)
         edges.delete_many({"_id": {"$in": ids}}, session=session)
-        right = {**twin(two), **one}
+        right = {**mirrored(two), **one}
         if len(right) > 1:
-            edges.insert_many([right, twin(right)], session=session)
+            edges.insert_many([right, mirrored(right)], session=session)
         return 1
 
     return in_transaction(db, work)
@@ -130,7 +133,7 @@ CHECKS = [
     Check(
         "one-sided-edge",
         _one_sided,
-        "what {_id[owner]} says of {_id[other]} is not what the other side keeps",
+        "the edge from {_id[owner]} to {_id[other]} differs from the edge in the other direction",
         repair=_set_both,
         counted_as="edges set",
         collection="social.edges",
@@ -138,7 +141,7 @@ CHECKS = [
     Check(
         "wrong-circle-count",
         _in_parts(problem_queries.WRONG_COUNTS, problem_queries.EVERY_USER),
-        "the circles of {_id} say {circled} people, the edges {true_circled}",
+        "the circles of {_id} count {circled} people, the edges {true_circled}, or the size of one circle is wrong",
         repair=_set_counts,
         counted_as="counts set",
         collection="social.users",
@@ -146,7 +149,7 @@ CHECKS = [
     Check(
         "wrong-comments",
         _in_parts(problem_queries.WRONG_COMMENTS, problem_queries.EVERY_POST),
-        "post {_id} says {comment_count} comments, there are {count}, or it shows other ones",
+        "post {_id} counts {comment_count} comments, but there are {count}, or its last comments are wrong",
         repair=_set_comments,
         counted_as="posts set",
         collection="social.posts",
@@ -154,7 +157,7 @@ CHECKS = [
     Check(
         "lost-comment",
         _in_parts(problem_queries.LOST_COMMENTS, problem_queries.EVERY_POST),
-        "comment {_id} belongs to post {post_id}, which is gone",
+        "comment {_id} belongs to post {post_id}, which does not exist",
         repair=_remove_comment,
         counted_as="comments removed",
         collection="social.comments",

@@ -1,4 +1,4 @@
-"""The network's pure decisions: who may see what, what comes into whose news, and what is valid."""
+"""The network's pure decisions: who may see a post, which posts are news for whom, and which input is valid."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_MUTES = 1_000
 MOST_TEXT = 5_000
 MOST_COMMENT = 2_000
 MOST_MENTIONS = 10
-A_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
+MOST_PER_MINUTE = {"posts": 30, "photos": 10, "comments": 60, "circles": 120}
 PROFILE = {"about": 500, "place": 100, "link": 500}
-# Fields of each type of post: the longest text, and whether it must be there.
+# The fields of each type of post: the maximum length, and whether the field is required.
 DETAILS: dict[str, dict[str, tuple[int, bool]]] = {
     "status": {"text": (MOST_TEXT, True)},
     "photo": {"text": (MOST_TEXT, False), "file": (200, True), "alt": (200, False)},
@@ -36,9 +36,9 @@ DETAILS: dict[str, dict[str, tuple[int, bool]]] = {
 }
 MENTION = re.compile(r"(?<![\w@])@([a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
 MOST_HANDLE = 32
-# Without a width of their own: emoji are made of several with the one, names in some scripts have the other.
+# Zero-width joiners are valid inside a name: emoji sequences use one of them, some scripts the other.
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
-BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # letters to Unicode, and nothing to a reader
+BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # Unicode counts these as letters or symbols, but they render as blanks
 
 
 # ---- who may see what ----
@@ -46,87 +46,88 @@ BLANKS = "\u115f\u1160\u2800\u3164\uffa0"  # letters to Unicode, and nothing to 
 
 @dataclass(frozen=True)
 class Relation:
-    """What somebody is to a viewer now.
+    """How another member (the author) relates to a viewer now.
 
-    `my_circles`: the viewer's circles that they are in, and `follows_since` since when in any. `in_circles`: those of
-    their circles that the viewer is in, each since when, and `in_since` since when in any. `blocked`: one of the two
-    has blocked the other.
+    `my_circles` are the viewer's circles that contain the author, and `follows_since` is when the first of these began.
+    `in_circles` are the author's circles that contain the viewer, each with its start, and `in_circles_since` is when
+    the first of these began. `is_blocked` is true if either of the two has blocked the other.
     """
 
-    here: bool = False
+    is_member: bool = False
     name: str | None = None
     handle: str | None = None
     my_circles: tuple[str, ...] = ()
     follows_since: datetime | None = None
     in_circles: Mapping[str, datetime] = field(default_factory=dict)
-    in_since: datetime | None = None
-    blocked: bool = False
+    in_circles_since: datetime | None = None
+    is_blocked: bool = False
 
     @property
-    def shows(self) -> bool:
-        """Whether anything of theirs is shown to the viewer at all."""
-        return self.here and not self.blocked
+    def is_visible(self) -> bool:
+        """Whether the viewer may see this member at all."""
+        return self.is_member and not self.is_blocked
 
     @property
-    def may_reach(self) -> bool:
-        """Whether anything of theirs can be news for the viewer."""
-        return self.shows and (self.follows_since is not None or self.in_since is not None)
+    def can_be_news(self) -> bool:
+        """Whether any post of this member can be news for the viewer."""
+        return self.is_visible and (self.follows_since is not None or self.in_circles_since is not None)
 
 
 STRANGER = Relation()
 
 
 def relation_of(user: Mapping[str, Any] | None, edge: Mapping[str, Any] | None) -> Relation:
-    """Somebody's user document and the viewer's edge to them, as one."""
+    """Return the relation that a member's user document and the viewer's edge to that member describe."""
     if user is None or user.get("left_at"):
         return STRANGER
     edge = edge or {}
     return Relation(
-        here=True,
+        is_member=True,
         name=user["name"],
         handle=user["handle"],
         my_circles=tuple(one["name"] for one in edge.get("circles", ())),
         follows_since=edge.get("circled_at"),
         in_circles={one["name"]: one["at"] for one in edge.get("in_circles", ())},
-        in_since=edge.get("follower_at"),
-        blocked=bool(edge.get("blocked_at") or edge.get("blocked_by_at")),
+        in_circles_since=edge.get("follower_at"),
+        is_blocked=bool(edge.get("blocked_at") or edge.get("blocked_by_at")),
     )
 
 
 def may_see(viewer: str | None, post: Mapping[str, Any], author: Relation) -> bool:
-    """Whether the viewer, None for a visitor, may see the post now."""
-    if not author.shows:
+    """Return whether the viewer may see the post now. `viewer` None is a visitor who is not a member."""
+    if not author.is_visible:
         return False
     if PUBLIC in post["circles"] or (viewer is not None and viewer in (post["by"], post["to"])):
         return True
     if CIRCLES in post["circles"]:
-        return author.in_since is not None
+        return author.in_circles_since is not None
     return any(name in author.in_circles for name in post["circles"])
 
 
-def audiences_with(author: Relation) -> list[str]:
-    """Those audiences of an author's that the viewer is in."""
-    return [PUBLIC] if author.in_since is None else [PUBLIC, CIRCLES, *author.in_circles]
+def visible_audiences(author: Relation) -> list[str]:
+    """Return the audiences of the author's posts that include the viewer."""
+    return [PUBLIC] if author.in_circles_since is None else [PUBLIC, CIRCLES, *author.in_circles]
 
 
 def is_news(viewer: str, post: Mapping[str, Any], author: Relation) -> bool:
-    """Whether the post is news for the viewer: they may see it, and it was made after it could first reach them.
+    """Return whether the post belongs in the viewer's news: the relation that brings it must be older than the post.
 
-    That is since they follow the author, for a public post; else since the author has them in such a circle.
+    For a public post this relation is that the viewer follows the author. For all other posts, it is that the author
+    has the viewer in one of the addressed circles.
     """
-    if post["by"] == viewer or not author.shows:
+    if post["by"] == viewer or not author.is_visible:
         return False
     if PUBLIC in post["circles"]:
         since = [author.follows_since]
     elif CIRCLES in post["circles"]:
-        since = [author.in_since]
+        since = [author.in_circles_since]
     else:
         since = [author.in_circles.get(name) for name in post["circles"]]
     return any(at is not None and at <= post["ts"] for at in since)
 
 
-def audience_of(post: Mapping[str, Any]) -> str:
-    """In one word that gives away no circle's name."""
+def audience_label(post: Mapping[str, Any]) -> str:
+    """Return the kind of audience in one word, without revealing the names of circles."""
     if PUBLIC in post["circles"]:
         return "public"
     return "circles" if CIRCLES in post["circles"] else "limited"
@@ -135,13 +136,13 @@ def audience_of(post: Mapping[str, Any]) -> str:
 # ---- input ----
 
 
-def name(value: Any, field: str = "name") -> str:
-    """A person's name: something that can be seen, on one line."""
-    return _visible(value, field, MOST_NAME)
+def check_name(value: Any) -> str:
+    """Return the member's name, stripped; it must be visible characters on one line."""
+    return _visible(value, "name", MOST_NAME)
 
 
-def circle(value: Any, field: str = "circle") -> str:
-    """A circle's name. Names of the form `*...*` are ours."""
+def check_circle(value: Any, field: str = "circle") -> str:
+    """Return the circle's name, stripped. Names that begin with `*` are reserved for audiences."""
     found = _visible(value, field, MOST_CIRCLE_NAME)
     if found.startswith("*"):
         raise Invalid(f"{field} must not begin with *", field=field)
@@ -156,8 +157,8 @@ def _visible(value: Any, field: str, most: int) -> str:
     return str(value.strip())
 
 
-def audience(value: Any) -> list[str]:
-    """Whom a post is for: everybody, everybody in the author's circles, or some of those by name."""
+def check_audience(value: Any) -> list[str]:
+    """Return a post's audience: `[PUBLIC]`, `[CIRCLES]`, or the sorted names of circles."""
     if not isinstance(value, list | tuple) or not value:
         raise Invalid(f"circles must be a list: {PUBLIC}, {CIRCLES}, or names of circles", field="circles")
     if len(value) > MOST_CIRCLES:
@@ -165,21 +166,24 @@ def audience(value: Any) -> list[str]:
     for wide in (PUBLIC, CIRCLES):
         if wide in value:
             if len(value) > 1:
-                raise Invalid(f"{wide} stands alone", field="circles")
+                raise Invalid(f"circles must contain nothing else if they contain {wide}", field="circles")
             return [wide]
-    return sorted({circle(one, "circles") for one in value})
+    return sorted({check_circle(one, "circles") for one in value})
 
 
-def known_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
-    """Raises: `Invalid` where a post is for a circle that its author does not have."""
+def check_own_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
+    """Check that the author has each circle that a post is addressed to.
+
+    Raises: `Invalid`.
+    """
     mine = {PUBLIC, CIRCLES, *(one["name"] for one in user["circles"])}
     for one in wanted:
         if one not in mine:
             raise Invalid(f"you have no circle {one!r}", field="circles")
 
 
-def detail(kind: Any, value: Any) -> Document:
-    """What a post of that type says."""
+def check_detail(kind: Any, value: Any) -> Document:
+    """Return the content of a post of type `kind`, with the fields that `DETAILS` lists for this type."""
     if not isinstance(kind, str) or kind not in DETAILS:
         raise Invalid(f"type must be one of {', '.join(DETAILS)}", field="type")
     fields = DETAILS[kind]
@@ -190,17 +194,17 @@ def detail(kind: Any, value: Any) -> Document:
         if needed and not given[one].strip():
             raise Invalid(f"detail.{one} must not be blank", field=f"detail.{one}")
     if kind == "link":
-        web_address(given["url"], "detail.url")
+        _check_web_address(given["url"], "detail.url")
     return given
 
 
-def profile(value: Any) -> dict[str, str]:
-    """What a member tells of themselves."""
+def check_profile(value: Any) -> dict[str, str]:
+    """Return the given fields of a profile; each is a text, and `link` is a web address."""
     given = _fields(value, "profile", PROFILE)
     for one, text in given.items():
         checks.text(text, f"profile.{one}", most=PROFILE[one])
     if given.get("link"):
-        web_address(given["link"], "profile.link")
+        _check_web_address(given["link"], "profile.link")
     return given
 
 
@@ -213,24 +217,23 @@ def _fields(value: Any, field: str, known: Iterable[str]) -> dict[str, Any]:
     return dict(value)
 
 
-def web_address(value: str, field: str) -> str:
-    """An address that a reader may be sent to: of the web, and not of a script."""
+def _check_web_address(value: str, field: str) -> None:
+    """Check that the value is safe as a link: `http` or `https`, never `javascript` or another scheme."""
     try:
         parts = urlsplit(value)
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, value)):
         raise Invalid(f"{field} must be an address that begins with http:// or https://", field=field)
-    return value
 
 
 def handles_in(text: str) -> list[str]:
-    """Who is mentioned, each once, in their order."""
+    """Return the handles that the text mentions, each once, in order of appearance, at most `MOST_MENTIONS`."""
     return list(dict.fromkeys(MENTION.findall(text.lower())))[:MOST_MENTIONS]
 
 
 def handle_for(name: str) -> str:
-    """What is left of a name in plain letters, digits and hyphens."""
+    """Return the name reduced to ASCII letters, digits and hyphens; `member` if nothing remains."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain)[:MOST_HANDLE].strip("-") or "member"
 
@@ -238,8 +241,8 @@ def handle_for(name: str) -> str:
 # ---- limits ----
 
 
-def counted(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
-    """What to set on a user document to count one more of those in `A_MINUTE`.
+def rate_update(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
+    """Return the fields to `$set` on a user document to count one more action of this kind of `MOST_PER_MINUTE`.
 
     Raises: `TooFast`.
     """
@@ -247,14 +250,17 @@ def counted(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
     minute = timedelta(minutes=1)
     if rate is None or not rate["from"] <= now < rate["from"] + minute:
         return {f"rates.{kind}": {"from": now, "count": 1}}
-    most = A_MINUTE[kind]
+    most = MOST_PER_MINUTE[kind]
     if rate["count"] >= most:
         wait = max(1, round((rate["from"] + minute - now).total_seconds()))
         raise TooFast(f"at most {most} {kind} a minute", limit=most, retry_after_seconds=wait)
     return {f"rates.{kind}.count": rate["count"] + 1}
 
 
-def at_most(count: int, limit: int, what: str) -> None:
-    """Raises: `SocialLimit` where there are as many already."""
+def check_limit(count: int, limit: int, what: str) -> None:
+    """Check that one more is allowed when there are `count` already.
+
+    Raises: `SocialLimit`.
+    """
     if count >= limit:
         raise SocialLimit(f"at most {limit} {what}", limit=limit)

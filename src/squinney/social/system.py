@@ -1,4 +1,4 @@
-"""The social network, as everything else sees it."""
+"""`SYSTEM`: how the service, the commands and the checks use the social network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.system import Proof, System, counts_of
 SYSTEM = System(
     package="squinney.social",
     title="Social",
-    what="People who put each other into circles, and see what is written for them the moment they may.",
+    what="Members put each other into circles and write posts for everyone or for some of their circles.",
     collections=COLLECTIONS,
     queries=[*QUERIES, *problem_queries.QUERIES],
     build=lambda db, transactions: {"network": Network(db)},

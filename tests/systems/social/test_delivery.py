@@ -39,7 +39,7 @@ def says(network: Network, me: str, circles: list[str] = PUBLIC) -> str:
 
 @heavy
 @pytest.mark.timeout(900)
-def test_workers_that_are_killed_in_the_middle_lose_and_double_nothing(social_db: Db, mongod: Embedded) -> None:
+def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedded) -> None:
     """Two at once, each ended by SIGKILL, again and again."""
     size, batch, kills = (100_000, 2_000, 10) if IN_FULL else (1_000, 50, 1)
     began = time.monotonic()
@@ -78,7 +78,7 @@ def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code, mongod.uri, db.name, str(batch)])
 
 
-def test_what_is_delivered_twice_is_there_once(social_db: Db) -> None:
+def test_a_repeated_delivery_inserts_nothing_twice(social_db: Db) -> None:
     network = Network(social_db)
     crowd(network, 3)
     post = says(network, "ann")
@@ -89,7 +89,7 @@ def test_what_is_delivered_twice_is_there_once(social_db: Db) -> None:
     assert social_db["social.news"].count_documents({}) == 3
 
 
-def test_a_large_delivery_takes_turns_with_small_ones(social_db: Db) -> None:
+def test_a_large_delivery_does_not_delay_small_ones(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking())
     readers = crowd(network, 40)
     network.join("Bob", user="bob")
@@ -107,9 +107,7 @@ def test_a_large_delivery_takes_turns_with_small_ones(social_db: Db) -> None:
     assert sum(big in turn for turn in turns) >= 4
 
 
-def test_many_posts_are_delivered_with_one_insert_and_one_look_at_the_followers(
-    social_db: Db, mongod: Embedded
-) -> None:
+def test_many_posts_are_delivered_with_one_insert_and_one_aggregate(social_db: Db, mongod: Embedded) -> None:
     network = Network(social_db, clock=Ticking())
     list(network.load([(f"r{number}", f"a{number % 4}") for number in range(12)]))
     posts = {author: says(network, author) for author in ("a0", "a1", "a2", "a3", "r0")}
@@ -121,7 +119,7 @@ def test_many_posts_are_delivered_with_one_insert_and_one_look_at_the_followers(
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 8, 100])
-def test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_should(social_db: Db, batch: int) -> None:
+def test_posts_of_every_audience_reach_the_right_readers(social_db: Db, batch: int) -> None:
     """Authors with more and with fewer than a batch of receivers, some of whom came after the post."""
     network = Network(social_db, clock=Ticking())
     for one in ("a", "b", "c", "d", *(f"r{number}" for number in range(6))):
@@ -147,7 +145,7 @@ def test_posts_of_every_audience_that_are_delivered_together_reach_whom_they_sho
     }
 
 
-def test_a_post_that_cannot_be_delivered_holds_nobody_up(social_db: Db) -> None:
+def test_a_post_that_cannot_be_delivered_does_not_delay_others(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking())
     readers = crowd(network, 2)
     network.join("Bob", user="bob")
@@ -158,7 +156,7 @@ def test_a_post_that_cannot_be_delivered_holds_nobody_up(social_db: Db) -> None:
     assert [one["_id"]["p"] for one in social_db["social.news"].find()] == [post, post]
 
 
-def test_merged_posts_come_like_delivered_ones(social_db: Db) -> None:
+def test_merged_posts_appear_in_news_like_delivered_ones(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking(), merge_above=2, settle_seconds=0)
     readers = crowd(network, 4)
     network.join("Bob", user="bob")
@@ -183,7 +181,7 @@ def test_merged_posts_come_like_delivered_ones(social_db: Db) -> None:
     assert [one["id"] for one in network.news(readers[0]).items] == [merged, between, first]
 
 
-def test_who_is_loaded_as_a_follower_of_a_merged_author_has_their_posts(social_db: Db) -> None:
+def test_an_imported_follower_of_a_merged_author_sees_their_posts(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking(), merge_above=2, settle_seconds=0)
     crowd(network, 3)
     says(network, "ann")
@@ -202,7 +200,7 @@ def test_ids_that_would_have_the_same_handle_are_loaded(social_db: Db) -> None:
         assert network.find(network.get(one)["handle"]) == one
 
 
-def test_news_of_many_merged_authors_who_write_a_lot_are_read(social_db: Db) -> None:
+def test_news_with_many_long_merged_posts_can_be_read(social_db: Db) -> None:
     """All of their newest posts together would be more than a document can hold."""
     network = Network(social_db, clock=Ticking())
     authors = [f"a{number}" for number in range(40)]

@@ -1,4 +1,4 @@
-"""`Network`: people, circles, posts, and what each of them sees."""
+"""`Network`: members, circles, posts, and the lists that each member reads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from squinney.social.network.posts import Posts
 from squinney.social.tasks.worker import Worker
 
 MERGE_ABOVE = 10_000
-SETTLE_SECONDS = 90  # longer than the server lets any transaction last
+SETTLE_SECONDS = 90  # longer than the server's limit for a transaction
 
 
 class Network(People, Circles, Posts, Lists):
-    """People who put each other into circles and write to them.
+    """A social network: members put each other into circles and write posts for them.
 
-    Every read shows what its reader may see at that moment: whoever is taken out of a circle, blocked or has left sees,
-    or shows, nothing more from the moment at which that is acknowledged. News are complete when `deliver`, or the
-    worker, has done what is queued; walls are at once.
+    Every read shows only what its reader may see at that moment. When an uncircle, a block or a leave is acknowledged,
+    the posts that it hides disappear from all lists at once. Walls are always complete. News are complete after
+    `deliver`, or the worker, has processed the queue.
 
-    Every operation is one MongoDB transaction. Public posts of authors with more than `merge_above` followers are not
-    delivered, but merged into news when those are read.
+    Every operation is one MongoDB transaction. Public posts by authors with more than `merge_above` followers are not
+    delivered, but merged into the news on reading.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class Network(People, Circles, Posts, Lists):
         self._worker = Worker(self._db, self._queue, merge_above=merge_above, settle_seconds=settle_seconds)
 
     def deliver(self) -> dict[str, int]:
-        """Work off what is queued until nothing is due; returns counts of tasks. Any number may do so at once.
+        """Process queued tasks until none is due, and return counts of tasks by outcome. Calls may run concurrently.
 
-        Atomic: each entry by itself; one that is there stays.
-        After a crash: the task goes on where it was, when its time has run out.
+        Atomic: each news entry by itself; an entry that exists is left as it is.
+        After a crash: the task continues from its last position when its visibility time has expired.
         Raises: `Unavailable`.
         """
         done: Counter[str] = Counter()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from pymongo.client_session import ClientSession
+
 from squinney import checks
 from squinney.clock import Clock
 from squinney.mongo.connect import operation
@@ -13,52 +15,56 @@ from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page, page
 from squinney.social import graph, queries, rules
 from squinney.social.documents import Circled
-from squinney.social.members import member, relations
+from squinney.social.members import get_member, relations
 from squinney.social.network import loading
-from squinney.social.network.shared import change_member, check_two, do
+from squinney.social.network.shared import change_member, check_two_members
+from squinney.transactions import in_transaction
 
 LOADED_AT_ONCE = 1_000
 
 
 class Circles:
-    """Whom members follow and let see what they write, and whom they keep away."""
+    """Whom members follow and write to, and whom they block or mute."""
 
     _db: Db
     _clock: Clock
 
     @operation()
     def circle(self, me: str, other: str, circle: str) -> list[str]:
-        """Put somebody into one of my circles; returns which of mine they are in. That is to follow them, and to let
-        them see what I write to that circle.
+        """Put `other` into a circle of `me`, and return the circles of `me` that now contain `other`.
+
+        From then on, `me` follows `other`, and `other` sees what `me` writes to that circle.
 
         Atomic: both sides of the edge, the circle's count and the notice are one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownUser`, `Blocked`, `SocialLimit`, `TooFast`, `Busy`.
         """
-        name = rules.circle(circle)
-        check_two(me, other)
-        do(self._db, lambda session: graph.circle(self._db, me, other, name, self._clock, session))
+        name = rules.check_circle(circle)
+        check_two_members(me, other)
+        in_transaction(self._db, lambda session: graph.circle(self._db, me, other, name, self._clock, session))
         return self._circles_with(me, other)
 
     @operation()
     def uncircle(self, me: str, other: str, circle: str) -> list[str]:
-        """Take somebody out of one of my circles; returns in which of mine they still are.
+        """Take `other` out of a circle of `me`, and return the circles of `me` that still contain `other`.
 
         Atomic: both sides of the edge and the circle's count are one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownUser`, `Busy`.
         """
-        name = rules.circle(circle)
-        check_two(me, other)
-        do(self._db, lambda session: graph.uncircle(self._db, me, other, name, session))
+        name = rules.check_circle(circle)
+        check_two_members(me, other)
+        in_transaction(self._db, lambda session: graph.uncircle(self._db, me, other, name, session))
         return self._circles_with(me, other)
 
     def _circles_with(self, me: str, other: str) -> list[str]:
-        return graph.names_in(self._db["social.edges"].find_one(queries.EDGE(owner=me, other=other)) or {})
+        return graph.circle_names(self._db["social.edges"].find_one(queries.EDGE(owner=me, other=other)) or {})
 
     @operation(reads_only=True)
     def circles(self, me: str, *, cursor: str | None = None, limit: int = 50) -> Page[Circled]:
-        """Those in my circles, the latest first; their names and sizes are in `get(me)["circles"]`.
+        """Return the people in the circles of `me`, latest first.
+
+        `get(me)["circles"]` has the names and sizes of the circles.
 
         Raises: `UnknownUser`, `Invalid`.
         """
@@ -66,7 +72,7 @@ class Circles:
 
     @operation(reads_only=True)
     def followers(self, me: str, *, cursor: str | None = None, limit: int = 50) -> Page[Circled]:
-        """Those who have me in a circle, the latest first.
+        """Return the members who have `me` in a circle, latest first.
 
         Raises: `UnknownUser`, `Invalid`.
         """
@@ -74,7 +80,7 @@ class Circles:
 
     @operation(reads_only=True)
     def blocked(self, me: str, *, cursor: str | None = None, limit: int = 50) -> Page[Circled]:
-        """Those whom I blocked, the latest first.
+        """Return the members whom `me` has blocked, latest first.
 
         Raises: `UnknownUser`, `Invalid`.
         """
@@ -88,63 +94,64 @@ class Circles:
         items: list[Circled] = []
         for edge in found.items:
             other = people[edge["_id"]["other"]]
-            if other.here and (with_blocked or not other.blocked):
+            if other.is_member and (with_blocked or not other.is_blocked):
                 shown = {"id": edge["_id"]["other"], "name": other.name, "handle": other.handle}
-                items.append(cast(Circled, {**shown, "circles": graph.names_in(edge), "at": edge[since]}))
+                items.append(cast(Circled, {**shown, "circles": graph.circle_names(edge), "at": edge[since]}))
         return Page(items, found.next)
 
     @operation()
     def block(self, me: str, other: str) -> None:
-        """Neither sees anything of the other from now on, until the block is lifted.
+        """Hide `me` and `other` from each other until the block is lifted.
 
         Atomic: both sides of the edge are one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownUser`, `SocialLimit`, `Busy`.
         """
-        check_two(me, other)
-        do(self._db, lambda session: graph.block(self._db, me, other, self._clock(), session))
+        check_two_members(me, other)
+        in_transaction(self._db, lambda session: graph.block(self._db, me, other, self._clock(), session))
 
     @operation()
     def unblock(self, me: str, other: str) -> None:
-        """Lift my block.
+        """Lift the block of `other` by `me`.
 
         Atomic: both sides of the edge are one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownUser`, `Busy`.
         """
-        check_two(me, other)
-        do(self._db, lambda session: graph.unblock(self._db, me, other, session))
+        check_two_members(me, other)
+        in_transaction(self._db, lambda session: graph.unblock(self._db, me, other, session))
 
     @operation()
     def mute(self, me: str, other: str) -> None:
-        """Have somebody's posts in no news of mine, and no notices of theirs. They are not told.
+        """Remove posts and notices by `other` from the lists of `me`. `other` is not notified.
 
         Raises: `Invalid`, `UnknownUser`, `SocialLimit`.
         """
-        check_two(me, other)
-        user = member(self._db, me)
-        member(self._db, other)
-        rules.at_most(len(user["muted"]), rules.MOST_MUTES, "muted people")
+        check_two_members(me, other)
+        user = get_member(self._db, me)
+        get_member(self._db, other)
+        rules.check_limit(len(user["muted"]), rules.MOST_MUTES, "muted people")
         change_member(self._db, me, {"$addToSet": {"muted": other}})
 
     @operation()
     def unmute(self, me: str, other: str) -> None:
-        """Have somebody's posts in my news again.
+        """Show posts and notices by `other` in the lists of `me` again.
 
         Raises: `Invalid`, `UnknownUser`.
         """
-        check_two(me, other)
+        check_two_members(me, other)
         change_member(self._db, me, {"$pull": {"muted": other}})
 
     def load(self, pairs: Iterable[tuple[str, str]], *, circle: str = "following") -> Iterator[int]:
-        """Take over a graph: each first of a pair puts the second into a circle. Those who are no members become some.
-        Yields after each batch how many edges were new, so that a caller can show how far it is.
+        """Import a graph: the first user of each pair puts the second into a circle. Unknown users become members.
 
-        Atomic: batches of 1,000, each in one transaction.
-        After a crash: load it again; what is there is left alone.
+        Yields the number of new edges after each batch, so that a caller can show progress.
+
+        Atomic: each batch of 1,000 pairs is one transaction.
+        After a crash: load the graph again; edges that exist are left as they are.
         Raises: `Invalid`, `SocialLimit`, `Busy`.
         """
-        name = rules.circle(circle)
+        name = rules.check_circle(circle)
         batch: list[tuple[str, str]] = []
         for me, other in pairs:
             batch.append((checks.identifier(me, "me"), checks.identifier(other, "other")))
@@ -156,4 +163,8 @@ class Circles:
     def _load(self, batch: list[tuple[str, str]], circle: str) -> int:
         if not batch:
             return 0
-        return do(self._db, lambda session: loading.load(self._db, batch, circle, self._clock(), session), seconds=60)
+
+        def work(session: ClientSession) -> int:
+            return loading.load(self._db, batch, circle, self._clock(), session)
+
+        return in_transaction(self._db, work, seconds=60)

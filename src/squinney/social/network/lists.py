@@ -9,7 +9,7 @@ from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page
 from squinney.social import reading
 from squinney.social.documents import Comment, Notice, Post
-from squinney.social.members import member
+from squinney.social.members import get_member
 from squinney.social.network.shared import change_member, check_viewer
 
 LIMIT = 20
@@ -17,76 +17,78 @@ MOST_UNSEEN = 100
 
 
 class Lists:
-    """What members read."""
+    """The lists that members read."""
 
     _db: Db
     _clock: Clock
 
     @operation(reads_only=True)
     def news(self, me: str, *, cursor: str | None = None, limit: int = LIMIT) -> Page[Post]:
-        """What those wrote whom I follow, or who have me in the circles that they wrote to; newest first, made since
-        that is so.
+        """Return the news of `me`, newest first: public posts by the authors whom `me` follows, and posts to circles
+        that contain `me`. Posts from before `me` followed the author, or was in the circle, are left out.
 
         Raises: `UnknownUser`, `Invalid`.
         """
-        return reading.news(self._db, checks.identifier(me, "me"), cursor, reading.limited(limit))
+        return reading.news(self._db, checks.identifier(me, "me"), cursor, reading.check_page_size(limit))
 
     @operation(reads_only=True)
     def wall(self, viewer: str | None, owner: str, *, cursor: str | None = None, limit: int = LIMIT) -> Page[Post]:
-        """Posts by and to somebody that the viewer may see, newest first. On one's own wall, only by people whom one
-        follows. `viewer` None is a visitor who is no member.
+        """Return the posts by and to `owner` that the viewer may see, newest first. `viewer` None is a visitor who is
+        not a member. If `owner` is the viewer, posts by people whom `owner` does not follow are left out.
 
         Raises: `UnknownUser`, `Invalid`.
         """
         check_viewer(viewer)
-        return reading.wall(self._db, viewer, checks.identifier(owner, "owner"), cursor, reading.limited(limit))
+        return reading.wall(self._db, viewer, checks.identifier(owner, "owner"), cursor, reading.check_page_size(limit))
 
     @operation(reads_only=True)
     def incoming(self, me: str, *, cursor: str | None = None, limit: int = LIMIT) -> Page[Post]:
-        """Everything that is addressed to me, newest first.
+        """Return all posts that are addressed to `me`, newest first.
 
         Raises: `UnknownUser`, `Invalid`.
         """
-        return reading.incoming(self._db, checks.identifier(me, "me"), cursor, reading.limited(limit))
+        return reading.incoming(self._db, checks.identifier(me, "me"), cursor, reading.check_page_size(limit))
 
     @operation(reads_only=True)
     def get_post(self, viewer: str | None, post: str) -> Post:
-        """One post.
+        """Return one post.
 
-        Raises: `UnknownPost`, also where it is not for this viewer; `UnknownUser`.
+        Raises: `UnknownPost`, also if the viewer may not see the post; `UnknownUser`.
         """
         check_viewer(viewer)
         return reading.get_post(self._db, viewer, checks.identifier(post, "post"))
 
     @operation(reads_only=True)
     def comments(self, viewer: str | None, post: str, *, cursor: str | None = None, limit: int = 50) -> Page[Comment]:
-        """A post's comments, oldest first.
+        """Return a post's comments, oldest first.
 
         Raises: `UnknownPost`, `UnknownUser`, `Invalid`.
         """
         check_viewer(viewer)
-        return reading.comments(self._db, viewer, checks.identifier(post, "post"), cursor, reading.limited(limit))
+        size = reading.check_page_size(limit)
+        return reading.comments(self._db, viewer, checks.identifier(post, "post"), cursor, size)
 
     @operation(reads_only=True)
     def notices(self, me: str, *, cursor: str | None = None, limit: int = LIMIT) -> Page[Notice]:
-        """What I was told: comments on my posts, mentions, posts on my wall, and who follows me; newest first.
+        """Return the notices of `me`, newest first: comments, mentions, posts on the wall of `me`, and new followers.
 
         Raises: `UnknownUser`, `Invalid`.
         """
-        return reading.notices(self._db, checks.identifier(me, "me"), cursor, reading.limited(limit))
+        return reading.notices(self._db, checks.identifier(me, "me"), cursor, reading.check_page_size(limit))
 
     @operation(reads_only=True)
     def unseen(self, me: str) -> int:
-        """How many notices came since I last looked; 100 stands for that many or more.
+        """Return the number of notices since the last `see_notices`, at most 100.
 
         Raises: `UnknownUser`.
         """
-        since = member(self._db, checks.identifier(me, "me"))["seen_at"]  # every page asks: it reads no old ones
+        # Every page shows this number, so it must not read notices that were seen before.
+        since = get_member(self._db, checks.identifier(me, "me"))["seen_at"]
         found = reading.notices(self._db, me, None, MOST_UNSEEN, since)
         return sum(not notice["seen"] for notice in found.items)
 
     def see_notices(self, me: str) -> None:
-        """Have everything that I was told until now count as seen.
+        """Mark all notices of `me` until now as seen.
 
         Raises: `UnknownUser`.
         """

@@ -1,4 +1,4 @@
-"""Takes over a graph: many pairs at once, in few and large writes."""
+"""Imports a graph: adds many pairs at once, with few and large writes."""
 
 from __future__ import annotations
 
@@ -13,61 +13,67 @@ from pymongo.client_session import ClientSession
 from squinney.errors import Invalid
 from squinney.mongo.schema import Db, Document
 from squinney.social import queries, rules
-from squinney.social.graph import counted, names_in, put_in, twin
+from squinney.social.graph import circle_names, mirrored, resized, with_circle
 from squinney.social.members import new_member
 
 Ends = tuple[str, str]  # owner and other
 CHANGED = ("circles", "circled", "merged")
+LONGEST_ID = 50
 
 
 def load(db: Db, pairs: Sequence[Ends], circle: str, now: datetime, session: ClientSession) -> int:
-    """Let each first of a pair put the second into a circle, making members of those who are none; how many are new."""
+    """Put the second user of each pair into a circle of the first, and return the number of new edges.
+
+    Users who are not members yet become members.
+
+    Raises: `SocialLimit`.
+    """
     users = _members(db, set(chain.from_iterable(pairs)), session)
     edges = _edges(db, [pair for pair in pairs if users.keys() >= set(pair)], session)
-    fresh = _fresh(db, _new(pairs, users), now, session)
+    added = _new_members(db, [one for one in chain.from_iterable(pairs) if one not in users], now, session)
     known, old = set(edges), set(users)
-    users.update(fresh)
+    users.update(added)
     touched: set[Ends] = set()
     new = 0
     for me, other in dict.fromkeys(pairs):
         edge = edges.get((me, other), {"_id": {"owner": me, "other": other}})
-        if me == other or circle in names_in(edge):
+        if me == other or circle in circle_names(edge):
             continue
         _count(users[me], users[other], circle, is_first="circled_at" not in edge)
-        edge = put_in(edge, circle, now)
-        edges[me, other], edges[other, me] = edge, twin(edge)
+        edge = with_circle(edge, circle, now)
+        edges[me, other], edges[other, me] = edge, mirrored(edge)
         touched |= {(me, other), (other, me)}
         new += 1
-    _insert(db, list(fresh.values()), [edges[ends] for ends in touched - known], session)
-    _change(db, {ends: edges[ends] for ends in touched & known}, session)
+    _insert(db, list(added.values()), [edges[ends] for ends in touched - known], session)
+    _replace_edges(db, {ends: edges[ends] for ends in touched & known}, session)
     _set_counts(db, [users[me] for me in old & {me for me, _ in touched}], session)
     return new
 
 
 def _count(user: Document, other: Document, circle: str, *, is_first: bool) -> None:
-    """One more in a circle of the user's.
+    """Count one more member in a circle of the user.
 
     Raises: `SocialLimit`.
     """
     if is_first:
-        rules.at_most(user["circled"], rules.MOST_CIRCLED, "people in circles")
-    user["circles"] = counted(user["circles"], circle, 1)
+        rules.check_limit(user["circled"], rules.MOST_CIRCLED, "people in circles")
+    user["circles"] = resized(user["circles"], circle, 1)
     user["circled"] += int(is_first)
     if "merging" in other and other["_id"] not in user["merged"]:
         user["merged"].append(other["_id"])
 
 
-def _fresh(db: Db, ids: Iterable[str], now: datetime, session: ClientSession) -> dict[str, Document]:
-    """New members, each with a handle of their own, also where ids differ only in what a handle leaves out."""
+def _new_members(db: Db, ids: Iterable[str], now: datetime, session: ClientSession) -> dict[str, Document]:
+    """Return user documents for these ids, each with a unique handle, even if two ids give the same handle."""
     wanted = {one: f"m-{rules.handle_for(one)}" for one in ids}
     found = queries.SOME_HANDLES.find(db, handles=sorted(set(wanted.values())), session=session) if wanted else ()
     taken = {one["_id"] for one in found}
-    fresh = {}
+    added = {}
     for one, handle in wanted.items():
         free = handle if handle not in taken else f"{handle[:20]}-{secrets.token_hex(8)}"
-        fresh[one] = new_member(one, f"Member {one}", free, now)
+        added[one] = new_member(one, f"Member {one}", free, now)
         taken.add(free)
-    return fresh
+    return added
 
 
 # ---- reading ----
@@ -79,12 +85,8 @@ def _members(db: Db, ids: Iterable[str], session: ClientSession) -> dict[str, Do
     return {one["_id"]: one for one in found}
 
 
-def _new(pairs: Iterable[Ends], users: dict[str, Document]) -> list[str]:
-    return [one for one in dict.fromkeys(chain.from_iterable(pairs)) if one not in users]
-
-
 def _edges(db: Db, pairs: Sequence[Ends], session: ClientSession) -> dict[Ends, Document]:
-    """The edges of those pairs, both ways round: of people who were there before, since nobody else has any."""
+    """Return the stored edges of these pairs, in both directions. New members have no edges yet."""
     wanted = sorted({*pairs, *((other, me) for me, other in pairs)})
     if not wanted:
         return {}
@@ -103,7 +105,7 @@ def _insert(db: Db, members: list[Document], edges: list[Document], session: Cli
             db[f"social.{name}"].insert_many(documents, session=session)
 
 
-def _change(db: Db, edges: dict[Ends, Document], session: ClientSession) -> None:
+def _replace_edges(db: Db, edges: dict[Ends, Document], session: ClientSession) -> None:
     writes = [ReplaceOne(queries.EDGE(owner=owner, other=other), edge) for (owner, other), edge in edges.items()]
     if writes:
         db["social.edges"].bulk_write(writes, session=session)
@@ -115,14 +117,15 @@ def _set_counts(db: Db, users: list[Document], session: ClientSession) -> None:
         db["social.users"].bulk_write(writes, session=session)
 
 
-def parsed(line: str, number: int) -> Ends | None:
-    """The pair on a line of an edge list; None on one that is empty or a comment.
+def parse_pair(line: str, number: int) -> Ends | None:
+    """Return the pair of ids on a line of an edge list, or None for an empty line or a comment.
 
     Raises: `Invalid`.
     """
     words = line.split()
     if not words or words[0].startswith("#"):
         return None
-    if len(words) < 2 or any(len(word) > 50 or not word.isprintable() for word in words[:2]):
-        raise Invalid(f"line {number} is no pair of ids", field="file", line=number)
+    if len(words) < 2 or any(len(word) > LONGEST_ID or not word.isprintable() for word in words[:2]):
+        message = f"line {number} must begin with two ids of at most {LONGEST_ID} printable characters"
+        raise Invalid(message, field="file", line=number, limit=LONGEST_ID)
     return words[0], words[1]

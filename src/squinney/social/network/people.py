@@ -1,4 +1,4 @@
-"""Joining and leaving, names and profiles."""
+"""Joining and leaving, names and profiles, export and erasure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from squinney.patterns.queue import Queue
 from squinney.social import graph, members, queries, rules
 from squinney.social.documents import Listed, Profile, User
 from squinney.social.errors import UnknownUser
-from squinney.social.members import member, relations
+from squinney.social.members import get_member, relations, unknown_user
 from squinney.social.network.export import everything_of
-from squinney.social.network.shared import change_member, check_viewer, do
+from squinney.social.network.shared import change_member, check_viewer
+from squinney.transactions import in_transaction
 
 FOLLOWERS_COUNTED = 10_000
 JOIN_TRIES = 5
 
 
 class People:
-    """What members do with themselves, and what others see of them."""
+    """Members' accounts, and what other members see of them."""
 
     _db: Db
     _clock: Clock
@@ -35,34 +36,36 @@ class People:
 
     @operation()
     def join(self, name: str, *, user: str | None = None) -> User:
-        """Become a member, under an id of one's own if `user` gives one. The handle for mentions follows the name.
+        """Create a member, with the id `user` or a new one. The handle for mentions is derived from the name.
 
         Atomic: the member and the handle are one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `AlreadyJoined`.
         """
-        name = rules.name(name)
+        name = rules.check_name(name)
         user = new_id() if user is None else checks.identifier(user, "user")
         for attempt in range(JOIN_TRIES):
             try:
-                made = do(self._db, lambda session: members.join(self._db, user, name, self._clock(), session))
+                made = in_transaction(
+                    self._db, lambda session: members.join(self._db, user, name, self._clock(), session)
+                )
                 break
-            except DuplicateKeyError:  # another took the handle at the same moment
+            except DuplicateKeyError:  # a concurrent call took the handle
                 if attempt == JOIN_TRIES - 1:
                     raise
         return members.as_user(made)
 
     @operation(reads_only=True)
     def get(self, me: str) -> User:
-        """A member, as they see themselves.
+        """Return a member's own account.
 
         Raises: `UnknownUser`.
         """
-        return members.as_user(member(self._db, checks.identifier(me, "me")))
+        return members.as_user(get_member(self._db, checks.identifier(me, "me")))
 
     @operation(reads_only=True)
     def find(self, handle: str) -> str:
-        """The id of the member with that handle.
+        """Return the id of the member with this handle.
 
         Raises: `UnknownUser`.
         """
@@ -74,27 +77,28 @@ class People:
 
     @operation(reads_only=True)
     def members(self, viewer: str | None, *, cursor: str | None = None, limit: int = 50) -> Page[Listed]:
-        """Everybody, the newest first, but those who are hidden from the viewer.
+        """Return all members who are visible to the viewer, newest first.
 
         Raises: `UnknownUser`, `Invalid`.
         """
         check_viewer(viewer)
         found = page(self._db, queries.MEMBERS, cursor=cursor, limit=limit)
         people = relations(self._db, viewer, [one["_id"] for one in found.items])
-        shown = [one for one in found.items if people[one["_id"]].shows]
+        shown = [one for one in found.items if people[one["_id"]].is_visible]
         return Page([_listed(one, people[one["_id"]]) for one in shown], found.next)
 
     @operation(reads_only=True)
     def profile(self, viewer: str | None, user: str) -> Profile:
-        """Somebody's profile, as a viewer sees it; None is a visitor who is no member.
+        """Return a member's profile as the viewer sees it. `viewer` None is a visitor who is not a member.
 
-        Raises: `UnknownUser`, also where they have blocked the viewer.
+        Raises: `UnknownUser`, also if the member has blocked the viewer; `Invalid`.
         """
-        found = member(self._db, checks.identifier(user, "user"))
-        edge = self._db["social.edges"].find_one(queries.EDGE(owner=viewer or "", other=user)) or {}
+        check_viewer(viewer)
+        found = get_member(self._db, checks.identifier(user, "user"))
+        edge = self._db["social.edges"].find_one(queries.EDGE(owner=viewer or members.VISITOR, other=user)) or {}
         if "blocked_by_at" in edge:
-            raise UnknownUser(f"there is no member {user}", user=user)
-        mine = member(self._db, viewer) if viewer is not None else {}
+            raise unknown_user(user)
+        mine = get_member(self._db, viewer) if viewer is not None else {}
         followers = self._db["social.edges"].count_documents(queries.FOLLOWERS(owner=user), limit=FOLLOWERS_COUNTED)
         return {
             "id": user,
@@ -105,39 +109,40 @@ class People:
             "link": found["profile"].get("link", ""),
             "joined_at": found["joined_at"],
             "followers": followers,
-            "circled": graph.names_in(edge),
+            "circled": graph.circle_names(edge),
             "follows_you": "follower_at" in edge,
             "muted": user in mine.get("muted", ()),
             "blocked": "blocked_at" in edge,
         }
 
     def edit_profile(self, me: str, profile: Mapping[str, Any]) -> User:
-        """Say something about oneself: `about`, `place` and `link`.
+        """Replace the member's profile: `about`, `place` and `link`.
 
         Raises: `Invalid`, `UnknownUser`.
         """
-        return change_member(self._db, me, {"$set": {"profile": rules.profile(profile)}})
+        return change_member(self._db, me, {"$set": {"profile": rules.check_profile(profile)}})
 
     def rename(self, me: str, name: str) -> User:
-        """Take another name. It is stored once, so that every post and comment shows it from now on.
+        """Change the member's name. The name is stored once, so all posts and comments show the new one at once.
 
         Raises: `Invalid`, `UnknownUser`.
         """
-        return change_member(self._db, me, {"$set": {"name": rules.name(name)}})
+        return change_member(self._db, me, {"$set": {"name": rules.check_name(name)}})
 
     @operation()
     def leave(self, me: str) -> None:
-        """Leave: from now on nobody sees anything of this member. What was written is kept until `erase`; the worker
-        takes them out of everybody's circles, so that counts are of those who are here.
+        """Leave the network: from then on, nobody sees anything of this member. Posts are kept until `erase`.
+
+        The worker then takes the member out of all circles, so that counts include current members only.
 
         Atomic: leaving and the worker's task are one transaction.
-        After a crash: it happened or it did not; the worker goes on where it was.
+        After a crash: the transaction was committed or not; the worker continues its task.
         Raises: `UnknownUser`.
         """
-        self._leave(me, {"do": "part", "user": me}, {"left_at": None})
+        self._leave(me, {"do": "disconnect", "user": me}, {"left_at": None})
 
     def export(self, me: str) -> Iterator[dict[str, Any]]:
-        """Everything that is kept of a person, one document after the other, each with what it is in `what`.
+        """Yield all stored documents about a member, each with its type in `what`.
 
         Raises: `UnknownUser`.
         """
@@ -147,24 +152,24 @@ class People:
 
     @operation()
     def erase(self, me: str) -> None:
-        """Leave, and have everything removed: posts with their comments, comments, edges, notices, the member.
+        """Leave the network, and delete the member's posts with their comments, comments, edges, notices and account.
 
-        Atomic: leaving and the worker's task are one transaction; nothing is seen from then on.
-        After a crash: it happened or it did not; the worker goes on where it was.
+        Atomic: leaving and the worker's task are one transaction; from then on, nothing of the member is visible.
+        After a crash: the transaction was committed or not; the worker continues its task.
         Raises: `UnknownUser`.
         """
         self._leave(me, {"do": "erase", "user": me}, {})
 
-    def _leave(self, me: str, task: Document, only: Document) -> None:
-        where = {**queries.USER(user=checks.identifier(me, "me")), **only}
+    def _leave(self, me: str, task: Document, condition: Document) -> None:
+        where = {**queries.USER(user=checks.identifier(me, "me")), **condition}
 
         def work(session: ClientSession) -> None:
             change = {"$set": {"left_at": self._clock()}}
             if not self._db["social.users"].update_one(where, change, session=session).matched_count:
-                raise UnknownUser(f"there is no member {me}", user=me)
+                raise unknown_user(me)
             self._queue.put(task, key=f"{task['do']}-{me}", session=session)
 
-        do(self._db, work)
+        in_transaction(self._db, work)
 
 
 def _listed(user: Document, relation: rules.Relation) -> Listed:

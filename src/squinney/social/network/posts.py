@@ -1,4 +1,4 @@
-"""Posts and comments, written and removed."""
+"""Writing and deleting posts and comments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.queue import Queue
 from squinney.social import posting, reading, rules
 from squinney.social.documents import Post
-from squinney.social.members import member
-from squinney.social.network.shared import SECONDS, check_two, do
-from squinney.transactions import Key, once
+from squinney.social.members import get_member
+from squinney.social.network.shared import check_two_members
+from squinney.transactions import Key, in_transaction, once
 
 
 class Posts:
-    """What members write."""
+    """Members' posts and comments."""
 
     _db: Db
     _clock: Clock
@@ -38,18 +38,19 @@ class Posts:
         *,
         key: str | Key | None = None,
     ) -> Post:
-        """Write a post for `["*public*"]`, `["*circles*"]` (everybody in mine) or circles by name; `to` puts it on
-        somebody's wall. With a `key` it happens once.
+        """Write a post for `["*public*"]`, for `["*circles*"]` (everyone in the circles of `me`), or for named circles.
 
-        Atomic: the post, its delivery's task, its notices and the count of this minute are one transaction.
-        After a crash: it happened or it did not; the worker delivers it.
+        `to` puts the post on that member's wall. With the same `key`, only one post is written.
+
+        Atomic: the post, its delivery task, its notices and the count of this minute are one transaction.
+        After a crash: the transaction was committed or not; the worker delivers the post.
         Raises: `Invalid`, `UnknownUser`, `Blocked`, `TooFast`, `Busy`; with a key also `KeyReused`.
         """
         checks.identifier(me, "me")
-        checked = rules.detail(type, detail)
-        circles = rules.audience(circles)
+        checked = rules.check_detail(type, detail)
+        circles = rules.check_audience(circles)
         if to is not None:
-            check_two(me, to, "to")
+            check_two_members(me, to, "to")
 
         written: dict[str, Document] = {}
 
@@ -59,32 +60,34 @@ class Posts:
             return cast(str, made["_id"])
 
         arguments = {"me": me, "type": type, "detail": checked, "circles": circles, "to": to}
-        made = once(self._db, "social.post", work, key=key, seconds=SECONDS, arguments=arguments)
-        if made in written:  # not by asking again: whoever leaves meanwhile has written it all the same
+        made = once(self._db, "social.post", work, key=key, arguments=arguments)
+        if made in written:  # do not read the post again: it was written even if its author has left since
             return reading.as_author(self._db, written[made])
         return reading.get_post(self._db, me, made)
 
     @operation()
     def count_photo(self, me: str) -> None:
-        """Count a photo for a post to come, before anybody looks at it: to decode one costs far more than a post.
+        """Count a photo against the limit per minute before it is decoded, because decoding costs more than a post.
 
         Atomic: one transaction.
-        After a crash: it happened or it did not.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownUser`, `TooFast`, `Busy`.
         """
         checks.identifier(me, "me")
 
         def work(session: ClientSession) -> None:
-            posting.count(self._db, member(self._db, me, session), "photos", self._clock(), session)
+            posting.count_action(self._db, get_member(self._db, me, session), "photos", self._clock(), session)
 
-        do(self._db, work)
+        in_transaction(self._db, work)
 
     @operation()
     def comment(self, me: str, post: str, text: str, *, key: str | Key | None = None) -> str:
-        """Write below a post that one may see; returns the comment's id. With a `key` it happens once.
+        """Comment on a post that `me` may see, and return the comment's id.
 
-        Atomic: the comment, the last three and the count on the post, and the notices are one transaction.
-        After a crash: it happened or it did not.
+        With the same `key`, only one comment is written.
+
+        Atomic: the comment, the last three comments and the count on the post, and the notices are one transaction.
+        After a crash: the transaction was committed or not.
         Raises: `Invalid`, `UnknownPost`, `UnknownUser`, `TooFast`, `Busy`; with a key also `KeyReused`.
         """
         checks.identifier(me, "me")
@@ -96,31 +99,28 @@ class Posts:
         def work(session: ClientSession) -> str:
             return cast(str, posting.write_comment(self._db, me, post, text, self._clock, session)["_id"])
 
-        return once(
-            self._db, "social.comment", work, key=key, seconds=SECONDS, arguments={"me": me, "post": post, "text": text}
-        )
+        return once(self._db, "social.comment", work, key=key, arguments={"me": me, "post": post, "text": text})
 
     @operation()
     def delete_post(self, me: str, post: str) -> None:
-        """Remove a post of mine, or one that is addressed to me. Nobody sees it from now on; the worker removes its
-        comments.
+        """Delete a post by `me` or addressed to `me`. The post is invisible at once; the worker deletes its comments.
 
-        Atomic: the post and the worker's task are one transaction.
-        After a crash: it happened or it did not.
+        Atomic: the deletion and the worker's task are one transaction.
+        After a crash: the transaction was committed or not.
         Raises: `UnknownPost`, `UnknownUser`, `Busy`.
         """
         checks.identifier(me, "me")
         checks.identifier(post, "post")
-        do(self._db, lambda session: posting.delete_post(self._db, self._queue, me, post, session))
+        in_transaction(self._db, lambda session: posting.delete_post(self._db, self._queue, me, post, session))
 
     @operation()
     def delete_comment(self, me: str, comment: str) -> None:
-        """Remove a comment of mine, or one below a post of mine.
+        """Delete a comment by `me`, or a comment on a post by `me`.
 
-        Atomic: the comment, its notices, and the last three and the count on the post are one transaction.
-        After a crash: it happened or it did not.
+        Atomic: the comment, its notices, and the last three comments and the count on the post are one transaction.
+        After a crash: the transaction was committed or not.
         Raises: `UnknownPost`, `UnknownUser`, `Busy`.
         """
         checks.identifier(me, "me")
         checks.identifier(comment, "comment")
-        do(self._db, lambda session: posting.delete_comment(self._db, me, comment, session))
+        in_transaction(self._db, lambda session: posting.delete_comment(self._db, me, comment, session))

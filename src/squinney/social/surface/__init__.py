@@ -1,1 +1,1 @@
-"""The social network for callers: HTTP routes, pages and commands."""
+"""HTTP routes, pages and commands of the social network."""

@@ -1,4 +1,4 @@
-"""The social network over HTTP, for trusted servers: a request says in whose name it acts."""
+"""HTTP routes of the social network, for trusted servers: each request names the member for whom it acts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ router = APIRouter(prefix="/api/social", tags=["social"], route_class=LastPartRo
 Network = Annotated[SocialNetwork, Depends(service("social", "network", SocialNetwork))]
 Limit = Annotated[int, Query(ge=1, le=100)]
 Viewer = Annotated[
-    str | None, Query(min_length=1, max_length=200, description="Who looks; without one, a visitor who is no member")
+    str | None,
+    Query(min_length=1, max_length=200, description="The member who reads; by default, a visitor who is not a member"),
 ]
-Me = Annotated[str, Query(min_length=1, max_length=200, description="In whose name")]
+Me = Annotated[str, Query(min_length=1, max_length=200, description="The member for whom the request acts")]
 
 
 # ---- people ----
@@ -54,13 +55,13 @@ Me = Annotated[str, Query(min_length=1, max_length=200, description="In whose na
 
 @router.post("/members", status_code=201, response_model=UserModel, responses=responses(AlreadyJoined, Busy))
 def join(network: Network, body: NewMember) -> Any:
-    """Become a member."""
+    """Create a member."""
     return network.join(body.name, user=body.user)
 
 
 @router.get("/members/{me:path}/export", responses=responses(UnknownUser), response_class=Response)
 def export(network: Network, me: str) -> Response:
-    """Everything that is kept of a person, a JSON document on each line."""
+    """Export all stored documents about a member, one JSON document per line."""
     return StreamingResponse(_lines(network.export(me)), media_type="application/x-ndjson")
 
 
@@ -70,25 +71,25 @@ def _lines(documents: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 @router.put("/members/{me:path}/name", response_model=UserModel, responses=responses(UnknownUser))
 def rename(network: Network, me: str, body: NewName) -> Any:
-    """Take another name."""
+    """Change a member's name."""
     return network.rename(me, body.name)
 
 
 @router.put("/members/{me:path}/profile", response_model=UserModel, responses=responses(UnknownUser))
 def edit_profile(network: Network, me: str, body: NewProfile) -> Any:
-    """Say something about oneself."""
+    """Replace a member's profile."""
     return network.edit_profile(me, body.model_dump(exclude_unset=True))
 
 
 @router.get("/members/{user:path}/profile", response_model=ProfileModel, responses=responses(UnknownUser))
 def get_profile(network: Network, user: str, viewer: Viewer = None) -> Any:
-    """Somebody, as a viewer sees them."""
+    """Return a member's profile, as the viewer sees it."""
     return network.profile(viewer, user)
 
 
 @router.get("/handles/{handle}", response_model=PersonModel, responses=responses(UnknownUser))
 def find(network: Network, handle: str) -> Any:
-    """Who has that handle."""
+    """Return the member with this handle."""
     return network.profile(None, network.find(handle))
 
 
@@ -101,59 +102,59 @@ def find(network: Network, handle: str) -> Any:
     responses=responses(UnknownUser, Blocked, SocialLimit, TooFast, Busy),
 )
 def circle(network: Network, me: str, body: InCircle) -> Any:
-    """Put somebody into one of my circles."""
+    """Put another member into a circle, and return the circles that now contain them."""
     return {"circles": network.circle(me, body.other, body.circle)}
 
 
 @router.post("/members/{me:path}/uncircle", response_model=Circles, responses=responses(UnknownUser, Busy))
 def uncircle(network: Network, me: str, body: InCircle) -> Any:
-    """Take somebody out of one of my circles."""
+    """Take another member out of a circle, and return the circles that still contain them."""
     return {"circles": network.uncircle(me, body.other, body.circle)}
 
 
 @router.post("/members/{me:path}/block", response_model=Done, responses=responses(UnknownUser, SocialLimit, Busy))
 def block(network: Network, me: str, body: Other) -> Any:
-    """Neither sees anything of the other from now on."""
+    """Block another member: both are hidden from each other."""
     network.block(me, body.other)
     return {}
 
 
 @router.post("/members/{me:path}/unblock", response_model=Done, responses=responses(UnknownUser, Busy))
 def unblock(network: Network, me: str, body: Other) -> Any:
-    """Lift my block."""
+    """Lift the block of another member."""
     network.unblock(me, body.other)
     return {}
 
 
 @router.post("/members/{me:path}/mute", response_model=Done, responses=responses(UnknownUser, SocialLimit))
 def mute(network: Network, me: str, body: Other) -> Any:
-    """Have nothing of somebody's in my news."""
+    """Mute another member: their posts and notices are left out of the lists."""
     network.mute(me, body.other)
     return {}
 
 
 @router.post("/members/{me:path}/unmute", response_model=Done, responses=responses(UnknownUser))
 def unmute(network: Network, me: str, body: Other) -> Any:
-    """Have somebody's posts in my news again."""
+    """Unmute another member."""
     network.unmute(me, body.other)
     return {}
 
 
 @router.get("/members/{me:path}/circles", response_model=People, responses=responses(UnknownUser))
 def list_circled(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Those in my circles, the latest first."""
+    """List the people in a member's circles, latest first."""
     return signed_page(network.circles(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/followers", response_model=People, responses=responses(UnknownUser))
 def list_followers(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Those who have me in a circle, the latest first."""
+    """List a member's followers, latest first."""
     return signed_page(network.followers(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/blocked", response_model=People, responses=responses(UnknownUser))
 def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Those whom I blocked, the latest first."""
+    """List the people whom a member has blocked, latest first."""
     return signed_page(network.blocked(me, cursor=cursor, limit=limit), signed)
 
 
@@ -162,13 +163,13 @@ def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = No
 
 @router.get("/members/{me:path}/news", response_model=Posts, responses=responses(UnknownUser))
 def read_news(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
-    """What others let me know, newest first."""
+    """List a member's news, newest first."""
     return signed_page(network.news(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/incoming", response_model=Posts, responses=responses(UnknownUser))
 def read_incoming(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
-    """Everything that is addressed to me, newest first."""
+    """List the posts that are addressed to a member, newest first."""
     return signed_page(network.incoming(me, cursor=cursor, limit=limit), signed)
 
 
@@ -176,41 +177,41 @@ def read_incoming(network: Network, signed: Signing, me: str, cursor: Cursor = N
 def read_wall(
     network: Network, signed: Signing, owner: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 20
 ) -> Any:
-    """Posts by and to somebody that the viewer may see, newest first."""
+    """List the posts by and to a member that the viewer may see, newest first."""
     return signed_page(network.wall(viewer, owner, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/notices", response_model=Notices, responses=responses(UnknownUser))
 def read_notices(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
-    """What I was told, newest first."""
+    """List a member's notices, newest first."""
     return signed_page(network.notices(me, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/members/{me:path}/unseen", response_model=Unseen, responses=responses(UnknownUser))
 def count_unseen(network: Network, me: str) -> Any:
-    """How many notices came since I last looked."""
+    """Count the notices that a member has not seen yet."""
     return {"unseen": network.unseen(me)}
 
 
 @router.post("/members/{me:path}/seen", response_model=Done, responses=responses(UnknownUser))
 def see_notices(network: Network, me: str) -> Any:
-    """Have all notices count as seen."""
+    """Mark all notices of a member as seen."""
     network.see_notices(me)
     return {}
 
 
-# ---- one member: after the lists, for ids may have slashes ----
+# ---- one member; after the lists, because ids may contain slashes ----
 
 
 @router.get("/members/{me:path}", response_model=UserModel, responses=responses(UnknownUser))
 def get_member(network: Network, me: str) -> Any:
-    """A member, as they see themselves."""
+    """Return a member's own account."""
     return network.get(me)
 
 
 @router.delete("/members/{me:path}", response_model=Done, responses=responses(UnknownUser))
 def leave(network: Network, me: str, erase: bool = False) -> Any:
-    """Leave; with `erase` everything of theirs is removed."""
+    """Remove a member from the network; with `erase`, also delete everything about them."""
     (network.erase if erase else network.leave)(me)
     return {}
 
@@ -231,13 +232,13 @@ def write_post(network: Network, body: NewPost, key: IdempotencyKey) -> Any:
 
 @router.get("/posts/{post}", response_model=PostModel, responses=responses(UnknownPost, UnknownUser))
 def get_post(network: Network, post: str, viewer: Viewer = None) -> Any:
-    """One post."""
+    """Return one post."""
     return network.get_post(viewer, post)
 
 
 @router.delete("/posts/{post}", response_model=Done, responses=responses(UnknownPost, UnknownUser, Busy))
 def delete_post(network: Network, post: str, me: Me) -> Any:
-    """Remove a post of mine, or one that is addressed to me."""
+    """Delete a post by the member, or addressed to the member."""
     network.delete_post(me, post)
     return {}
 
@@ -249,7 +250,7 @@ def delete_post(network: Network, post: str, me: Me) -> Any:
     responses=responses(UnknownPost, UnknownUser, TooFast, Busy, KeyReused),
 )
 def write_comment(network: Network, post: str, body: NewComment, key: IdempotencyKey) -> Any:
-    """Write below a post."""
+    """Comment on a post."""
     return {"id": network.comment(body.me, post, body.text, key=key)}
 
 
@@ -257,12 +258,12 @@ def write_comment(network: Network, post: str, body: NewComment, key: Idempotenc
 def read_comments(
     network: Network, signed: Signing, post: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
-    """A post's comments, oldest first."""
+    """List a post's comments, oldest first."""
     return signed_page(network.comments(viewer, post, cursor=cursor, limit=limit), signed)
 
 
 @router.delete("/comments/{comment}", response_model=Done, responses=responses(UnknownPost, UnknownUser, Busy))
 def delete_comment(network: Network, comment: str, me: Me) -> Any:
-    """Remove a comment of mine, or one below a post of mine."""
+    """Delete a comment by the member, or on a post by the member."""
     network.delete_comment(me, comment)
     return {}

@@ -1,4 +1,4 @@
-"""`squinney social`: take over a graph, write, read and count from the command line."""
+"""`squinney social`: import a graph, write a post, read news and show counts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,17 @@ def _network(systems: Assembled) -> Network:
 def load_graph(
     context: typer.Context,
     file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="Two ids on each line; may be gzipped. # is a comment.")
+        Path,
+        typer.Argument(
+            exists=True, dir_okay=False, help="Two ids per line, plain or gzipped. Lines with # are comments."
+        ),
     ],
-    circle: Annotated[str, typer.Option(help="The circle into which the second of each pair comes.")] = "following",
-    prefix: Annotated[str, typer.Option(help="Put before every id, so that graphs do not meet.")] = "",
+    circle: Annotated[
+        str, typer.Option(help="The circle of the first id that the second id is put into.")
+    ] = "following",
+    prefix: Annotated[str, typer.Option(help="Added before every id, to keep several graphs separate.")] = "",
 ) -> None:
-    """Take over an edge list: the first of each pair follows the second. It can be loaded again."""
+    """Import an edge list: the first of each pair follows the second. Loading a file again changes nothing."""
     pairs = [(prefix + me, prefix + other) for me, other in _pairs(file)]
     with ready(context) as systems, Progress(console=console, transient=True) as progress:
         task = progress.add_task("edges", total=len(pairs))
@@ -50,7 +55,7 @@ def _pairs(file: Path) -> Iterator[tuple[str, str]]:
     try:
         with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
             for number, line in enumerate(lines, 1):
-                pair = loading.parsed(line, number)
+                pair = loading.parse_pair(line, number)
                 if pair:
                     yield pair
     except (OSError, UnicodeDecodeError) as error:
@@ -60,13 +65,15 @@ def _pairs(file: Path) -> Iterator[tuple[str, str]]:
 @app.command()
 def post(
     context: typer.Context,
-    me: Annotated[str, typer.Argument(help="Whose post it is: a member's id.")],
+    me: Annotated[str, typer.Argument(help="The author: a member's id.")],
     text: str,
-    circle: Annotated[list[str] | None, typer.Option(help="Whom it is for; may be given again.")] = None,
-    to: Annotated[str | None, typer.Option(help="On whose wall.")] = None,
+    circle: Annotated[
+        list[str] | None, typer.Option(help="A circle of the author that may see the post; repeat for several.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The member on whose wall the post is written.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a status, public unless circles are named."""
+    """Write a status post: public, unless circles are named."""
     with ready(context) as systems:
         made = _network(systems).post(me, "status", {"text": text}, circle or ["*public*"], to)
         _network(systems).deliver()
@@ -84,13 +91,13 @@ def feed(
     cursor: Cursor = None,
     as_json: Json = False,
 ) -> None:
-    """A member's news, newest first."""
+    """Show a member's news, newest first."""
     with ready(context) as systems:
         page = _network(systems).news(me, cursor=cursor, limit=limit)
     if as_json:
         print_json({"items": page.items, "next": page.next})
         return
-    table = Table("when", "who", "what", "comments")
+    table = Table("time", "author", "post", "comments")
     for one in page.items:
         text = one["detail"].get("text") or one["detail"].get("url") or one["detail"].get("place", "")
         table.add_row(f"{one['ts']:%Y-%m-%d %H:%M}", one["by"]["name"], text, str(one["comment_count"]))
@@ -101,7 +108,7 @@ def feed(
 
 @app.command()
 def stats(context: typer.Context, as_json: Json = False) -> None:
-    """How many members, posts and deliveries there are."""
+    """Show the numbers of members, posts and deliveries."""
     with ready(context) as systems:
         counts = SYSTEM.figures(systems.db)
     if as_json:

@@ -1,4 +1,4 @@
-"""What the social network's routes take and give."""
+"""Request and response models of the social network's routes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class _Strict(BaseModel):
 
 
 class NewMember(_Strict):
-    """What joining takes; `user` is an id of one's own."""
+    """A new member. `user` is the id; by default, a new one is made."""
 
     name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Ann"])
     user: Id | None = None
 
 
 class NewName(_Strict):
-    """Another name."""
+    """A member's new name."""
 
     name: str = Field(min_length=1, max_length=rules.MOST_NAME, examples=["Anne"])
 
 
 class NewProfile(_Strict):
-    """What a member tells of themselves."""
+    """A member's new profile."""
 
     about: str = Field("", max_length=rules.PROFILE["about"])
     place: str = Field("", max_length=rules.PROFILE["place"])
@@ -40,20 +40,20 @@ class NewProfile(_Strict):
 
 
 class Other(_Strict):
-    """Somebody."""
+    """Another member."""
 
     other: Id
 
 
 class InCircle(_Strict):
-    """Somebody and a circle."""
+    """Another member, and a circle of the member who acts."""
 
     other: Id
     circle: CircleName = Field(examples=["friends"])
 
 
 class NewPost(_Strict):
-    """What a post takes: whose it is, its type with its detail, and whom it is for."""
+    """A new post: its author, type, content and audience."""
 
     me: Id
     type: str = Field(max_length=20, examples=["status"])
@@ -63,14 +63,14 @@ class NewPost(_Strict):
 
 
 class NewComment(_Strict):
-    """What a comment takes."""
+    """A new comment."""
 
     me: Id
     text: str = Field(min_length=1, max_length=rules.MOST_COMMENT)
 
 
 class CircleModel(BaseModel):
-    """A circle of one's own."""
+    """One of a member's own circles, and the number of people in it."""
 
     name: str
     count: int
@@ -88,24 +88,24 @@ Notices = page_of(answer(Notice))
 
 
 class Circles(BaseModel):
-    """In which of one's own circles somebody is."""
+    """The member's circles that contain the other member."""
 
     circles: list[str]
 
 
 class Made(BaseModel):
-    """What was made."""
+    """The id of the new document."""
 
     id: str
 
 
 class Unseen(BaseModel):
-    """How many notices came since the member last looked; 100 stands for more."""
+    """The number of notices that the member has not seen; 100 means 100 or more."""
 
     unseen: int
 
 
 class Done(BaseModel):
-    """It is done."""
+    """The action succeeded."""
 
     done: bool = True

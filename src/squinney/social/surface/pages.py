@@ -1,4 +1,4 @@
-"""What the pages of the social network have in common: who looks, and the pages that several routes show."""
+"""Shared by the pages of the social network: the visitor, rendering, and pages that several routes show."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ COLOURS = 6
 
 
 class PhotoStore(Protocol):
-    """Where photos of posts are kept: by another system, which the service brings along."""
+    """The interface of the system that stores the photos of posts. The service provides it."""
 
     def keep(self, stream: Any, author_id: str, name: str) -> str:
-        """Store a photo; returns its id."""
+        """Store a photo and return its id."""
 
     def answer(self, request: Request, photo: str, author_id: str) -> Response:
-        """The photo, if that author's."""
+        """Return the photo, if it is by this author."""
 
     def forget(self, photo: str, author_id: str) -> None:
-        """Remove the photo, if that author's."""
+        """Delete the photo, if it is by this author."""
 
 
 def photo_store(request: Request) -> PhotoStore | None:
     return cast(PhotoStore | None, getattr(request.app.state, "post_photos", None))
 
 
-# ---- who looks ----
+# ---- the visitor ----
 
 
 def person_id(request: Request) -> str | None:
@@ -49,7 +49,7 @@ def person_id(request: Request) -> str | None:
 
 
 def member_of(request: Request, network: SocialNetwork) -> User | None:
-    """The visitor, where they have joined."""
+    """Return the visitor's account, or None if the visitor is not a member."""
     person = person_id(request)
     if person is None:
         return None
@@ -59,26 +59,30 @@ def member_of(request: Request, network: SocialNetwork) -> User | None:
         return None
 
 
-def to_join() -> Response:
-    """Where those go who are signed in and no members."""
+def redirect_to_join() -> Response:
+    """Redirect a signed-in visitor who is not a member to the page with the join button."""
     return RedirectResponse("/social", status_code=303)
 
 
-def me_of(request: Request) -> str:
+def signed_in_id(request: Request) -> str:
+    """Return the id of the signed-in person.
+
+    Raises: `SignInNeeded`.
+    """
     person = person_id(request)
     if person is None:
         raise SignInNeeded("sign in first")
     return person
 
 
-def page_of(
-    request: Request, network: SocialNetwork, template: str, me: User | None, *, counts: bool = True, **values: Any
+def render_page(
+    request: Request, network: SocialNetwork, template: str, me: User | None, *, with_unseen: bool = True, **values: Any
 ) -> Response:
     return render(
         request,
         f"social/{template}.html",
         me=me,
-        unseen=network.unseen(me["id"]) if me and counts else 0,
+        unseen=network.unseen(me["id"]) if me and with_unseen else 0,
         linked=linked,
         face=face,
         most_text=rules.MOST_TEXT,
@@ -88,7 +92,7 @@ def page_of(
 
 
 def linked(text: str, people: list[Person]) -> Markup:
-    """A text with links where it mentions members; everything else is only text."""
+    """Return the text as HTML: mentions of these people become links, everything else is escaped."""
     handles = {one["handle"] for one in people}
     found, end = Markup(), 0
     for mention in rules.MENTION.finditer(text.lower()) if len(text.lower()) == len(text) else ():
@@ -100,17 +104,17 @@ def linked(text: str, people: list[Person]) -> Markup:
 
 
 def face(person: Person) -> Markup:
-    """A round sign with one or two letters, in a colour of the person's own."""
+    """Return an avatar: a circle with the person's initials, in a colour chosen by the person's id."""
     words = (person["name"] or "?").split()
     letters = "".join(word[0] for word in (words[0], *words[1:][-1:])).upper()
     colour = sum(person["id"].encode()) % COLOURS
     return Markup('<span class="face face-{}" aria-hidden="true">{}</span>').format(colour, letters)
 
 
-def back(request: Request, there: str = "/social") -> Response:
-    """Where the form was, if that was one of these pages."""
+def redirect_back(request: Request) -> Response:
+    """Redirect to the page that had the form, if it was a page of the social network, else to `/social`."""
     referer = request.headers.get("referer", "").partition(f"://{request.headers.get('host')}/")[2]
-    return RedirectResponse(f"/{referer}" if referer.startswith("social") else there, status_code=303)
+    return RedirectResponse(f"/{referer}" if referer.startswith("social") else "/social", status_code=303)
 
 
 # ---- pages that several routes show ----
@@ -119,13 +123,13 @@ def back(request: Request, there: str = "/social") -> Response:
 def feed(
     request: Request, network: SocialNetwork, me: User, what: str, cursor: str | None = None, **values: Any
 ) -> Response:
-    """One of a member's own lists of posts, with the form to write."""
+    """Render one of the member's own lists of posts, with the form for a new post."""
     page = posts_of(network, me["id"], what, cursor)
-    return page_of(request, network, "feed", me, what=what, page=page, is_first=cursor is None, **values)
+    return render_page(request, network, "feed", me, what=what, page=page, is_first=cursor is None, **values)
 
 
 def posts_of(network: SocialNetwork, me: str, what: str, cursor: str | None = None) -> Page[Post]:
-    """A page of one of those lists."""
+    """Return a page of the member's news, wall or incoming posts."""
     if what == "wall":
         return network.wall(me, me, cursor=cursor)
     return (network.news if what == "news" else network.incoming)(me, cursor=cursor)
@@ -134,13 +138,13 @@ def posts_of(network: SocialNetwork, me: str, what: str, cursor: str | None = No
 def person_page(
     request: Request, network: SocialNetwork, handle: str, cursor: str | None = None, **values: Any
 ) -> Response:
-    """Somebody's profile and wall."""
+    """Render a member's profile and wall."""
     me = member_of(request, network)
     viewer = me["id"] if me else None
     user = network.find(handle)
     try:
         profile = network.profile(viewer, user)
-    except UnknownUser as error:  # the same words for all: that they block the viewer is theirs to know
+    except UnknownUser as error:  # the same message as for an unknown handle, so that a block stays secret
         raise UnknownUser(f"there is no member @{handle}", handle=handle) from error
     page = network.wall(viewer, user, cursor=cursor)
-    return page_of(request, network, "person", me, person=profile, page=page, what="person", **values)
+    return render_page(request, network, "person", me, person=profile, page=page, what="person", **values)

@@ -18,14 +18,14 @@ from squinney.social.surface.pages import (
     Cursor,
     Network,
     feed,
-    me_of,
     member_of,
-    page_of,
     person_id,
     person_page,
     photo_store,
     posts_of,
-    to_join,
+    redirect_to_join,
+    render_page,
+    signed_in_id,
 )
 
 router = APIRouter(prefix="/social")
@@ -36,10 +36,10 @@ LISTS = ("news", "wall", "incoming")
 
 @router.get("", response_class=HTMLResponse)
 def show_news(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """A member's news, with the form to write; others are told what this is, and how to join."""
+    """Show a member's news and the form for a new post; show everyone else the welcome page."""
     me = member_of(request, network)
     if me is None:
-        return page_of(
+        return render_page(
             request,
             network,
             "welcome",
@@ -52,96 +52,98 @@ def show_news(request: Request, network: Network, cursor: Cursor = None) -> Resp
 
 @router.get("/wall", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_wall(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """One's own wall."""
+    """Show the member's own wall."""
     return _own_list(request, network, "wall", cursor)
 
 
 @router.get("/incoming", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_incoming(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """What is addressed to oneself."""
+    """Show the posts that are addressed to the member."""
     return _own_list(request, network, "incoming", cursor)
 
 
 def _own_list(request: Request, network: SocialNetwork, what: str, cursor: str | None) -> Response:
     me = member_of(request, network)
-    return to_join() if me is None else feed(request, network, me, what, cursor)
+    return redirect_to_join() if me is None else feed(request, network, me, what, cursor)
 
 
 @router.get("/live/{what}", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_live(request: Request, network: Network, what: str) -> Response:
-    """The first screen of a list as it is now: our script puts it in place of the one that is shown."""
+    """Return the current first screen of a list as an HTML fragment; the page's script replaces the old one with it."""
     if what not in LISTS:
-        raise Invalid(f"there are {', '.join(LISTS)}", field="what")
-    me = network.get(me_of(request))
-    return page_of(request, network, "posts", me, counts=False, page=posts_of(network, me["id"], what), what=what)
+        raise Invalid(f"what must be one of {', '.join(LISTS)}", field="what")
+    me = network.get(signed_in_id(request))
+    return render_page(
+        request, network, "posts", me, with_unseen=False, page=posts_of(network, me["id"], what), what=what
+    )
 
 
 @router.get("/notices", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_notices(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """What one was told."""
+    """Show the member's notices."""
     me = member_of(request, network)
     if me is None:
-        return to_join()
-    return page_of(request, network, "notices", me, page=network.notices(me["id"], cursor=cursor))
+        return redirect_to_join()
+    return render_page(request, network, "notices", me, page=network.notices(me["id"], cursor=cursor))
 
 
 @router.get("/people", response_class=HTMLResponse)
 def show_people(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """Who is there, the newest first."""
+    """List all members, newest first."""
     me = member_of(request, network)
-    return page_of(request, network, "people", me, page=network.members(me and me["id"], cursor=cursor))
+    return render_page(request, network, "people", me, page=network.members(me and me["id"], cursor=cursor))
 
 
 @router.get("/people/{handle}", response_class=HTMLResponse)
 def show_person(request: Request, network: Network, handle: str, cursor: Cursor = None) -> Response:
-    """Somebody's profile and wall: to visitors what is public."""
+    """Show a member's profile and wall; visitors see public posts only."""
     return person_page(request, network, handle, cursor)
 
 
 @router.get("/posts/{post}", response_class=HTMLResponse)
 def show_post(request: Request, network: Network, post: str, cursor: Cursor = None) -> Response:
-    """One post with its comments."""
+    """Show one post with its comments."""
     me = member_of(request, network)
     viewer = me["id"] if me else None
     found = network.get_post(viewer, post)
     comments = network.comments(viewer, post, cursor=cursor)
-    return page_of(request, network, "post", me, post=found, comments=comments)
+    return render_page(request, network, "post", me, post=found, comments=comments)
 
 
 @router.get("/circles", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_circles(request: Request, network: Network, cursor: Cursor = None) -> Response:
-    """Those in one's circles, followers, and whom one has blocked."""
+    """Show the people in the member's circles, the followers, and the people whom the member has blocked."""
     me = member_of(request, network)
     if me is None:
-        return to_join()
+        return redirect_to_join()
     page = network.circles(me["id"], cursor=cursor)
     followers, blocked = network.followers(me["id"]), network.blocked(me["id"])
-    return page_of(request, network, "circles", me, page=page, followers=followers, blocked=blocked)
+    return render_page(request, network, "circles", me, page=page, followers=followers, blocked=blocked)
 
 
 @router.get("/me", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_me(request: Request, network: Network) -> Response:
-    """One's own name and profile, and the ways out."""
+    """Show the forms for the member's name and profile, the export, and leaving."""
     me = member_of(request, network)
-    return to_join() if me is None else page_of(request, network, "me", me)
+    return redirect_to_join() if me is None else render_page(request, network, "me", me)
 
 
 @router.get("/export", dependencies=[needs("member")])
 def export(request: Request, network: Network) -> Response:
-    """Everything that is kept of oneself, a JSON document on each line."""
-    lines = (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in network.export(me_of(request)))
+    """Download all stored documents about the member, one JSON document per line."""
+    lines = (json.dumps(one, default=str, ensure_ascii=False) + "\n" for one in network.export(signed_in_id(request)))
     headers = {"Content-Disposition": 'attachment; filename="social.ndjson"', "Cache-Control": "no-store"}
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/photos/{post}")
 def show_photo(request: Request, network: Network, post: str) -> Response:
-    """The photo of a post that the visitor may see now."""
+    """Return the photo of a post that the visitor may see now."""
     me = member_of(request, network)
     found = network.get_post(me["id"] if me else None, post)
     store = photo_store(request)
     if store is None or found["type"] != "photo":
-        raise UnknownPost(f"there is no photo of post {post}", post=post)
+        raise UnknownPost(f"post {post} has no photo", post=post)
     return store.answer(request, found["detail"]["file"], found["by"]["id"])
 
 

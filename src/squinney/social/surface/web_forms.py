@@ -1,4 +1,4 @@
-"""The social network's forms: what members change on its pages."""
+"""The forms on the social network's pages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from squinney.social import Network as SocialNetwork
 from squinney.social.surface.pages import (
     Network,
     Text,
-    back,
     feed,
-    me_of,
     member_of,
-    page_of,
     person_page,
     photo_store,
+    redirect_back,
+    render_page,
+    signed_in_id,
 )
 
 router = APIRouter()
@@ -37,21 +37,23 @@ NEW_CIRCLE = "Friends"
 
 @router.post("/join")
 def join(request: Request, network: Network) -> Response:
-    """Become a member under the name of one's account."""
-    me = me_of(request)
+    """Join under the name of the visitor's account."""
+    me = signed_in_id(request)
     person = visitor_of(request).person
     try:
         network.join((person and (person["name"] or person["login"])) or "Member", user=me)
-        visitor_of(request).flash("You have joined. Put some people into a circle to get their news.")
+        visitor_of(request).flash("You have joined. Put some people into a circle to see their posts in your news.")
     except AlreadyJoined:
-        if member_of(request, network) is None:  # else they pressed the button twice
-            visitor_of(request).flash("You have left before, and what you wrote is still being kept or removed.", "bad")
+        if member_of(request, network) is None:  # otherwise the button was pressed twice
+            visitor_of(request).flash(
+                "You have left before, and what you wrote is still stored or being deleted.", "bad"
+            )
     return RedirectResponse("/social/people", status_code=303)
 
 
 @dataclass(frozen=True)
 class _Form:
-    """What the form for a post says; `photo` where there is one, and somebody who keeps it."""
+    """The fields of the form for a post. `photo` is None without a photo, or without a system that stores photos."""
 
     text: str
     audience: str
@@ -72,34 +74,36 @@ async def write_post(
     photo: Photo = None,
     alt: Text = "",
 ) -> Response:
-    """Write a post, on one's own wall or somebody's."""
-    is_kept = photo is not None and photo.filename and photo_store(request) is not None
-    form = _Form(_one_newline(text), audience, to or None, link, alt, photo.file if photo and is_kept else None)
+    """Write a post, optionally on another member's wall."""
+    has_photo = photo is not None and photo.filename and photo_store(request) is not None
+    form = _Form(_normalized(text), audience, to or None, link, alt, photo.file if photo and has_photo else None)
     if form.photo is None:
         return await run_in_threadpool(_write, request, network, form)
     try:
         return await PHOTOS.run(partial(_write, request, network, form))
-    except Unavailable as error:  # too many came before
+    except Unavailable as error:  # too many photos are waiting
         return await run_in_threadpool(_refused, request, network, form, error)
 
 
 def _write(request: Request, network: SocialNetwork, form: _Form) -> Response:
-    me = network.get(me_of(request))
+    me = network.get(signed_in_id(request))
     detail: dict[str, str] = {}
     try:
         kind, detail = _detail(request, network, me, form)
         network.post(me["id"], kind, detail, [form.audience], form.to)
     except SquinneyError as error:
-        if not isinstance(error, Unavailable):  # then the post may be there all the same
+        if not isinstance(error, Unavailable):  # in that case the post may have been written
             _forget_photo(request, detail, me["id"])
         return _refused(request, network, form, error)
-    visitor_of(request).flash("Written.")
-    return back(request) if form.to else RedirectResponse("/social/wall", status_code=303)  # where one sees it
+    visitor_of(request).flash("Your post was saved.")
+    return (
+        redirect_back(request) if form.to else RedirectResponse("/social/wall", status_code=303)
+    )  # the page that shows the post
 
 
 def _refused(request: Request, network: SocialNetwork, form: _Form, error: SquinneyError) -> Response:
-    """The page with the form, what was typed, and why."""
-    me = network.get(me_of(request))
+    """Render the page with the form again, with the error and the values that were typed."""
+    me = network.get(signed_in_id(request))
     typed = {"text": form.text, "audience": form.audience, "link": form.link}
     if form.to is None:
         return feed(request, network, me, "news", error=error, typed=typed)
@@ -107,7 +111,7 @@ def _refused(request: Request, network: SocialNetwork, form: _Form, error: Squin
 
 
 def _detail(request: Request, network: SocialNetwork, me: User, form: _Form) -> tuple[str, dict[str, str]]:
-    """What sort of post the form makes."""
+    """Return the type and the content of the post, and store its photo if there is one."""
     store = photo_store(request)
     if form.photo is None or store is None:
         said = {"text": form.text}
@@ -115,7 +119,7 @@ def _detail(request: Request, network: SocialNetwork, me: User, form: _Form) -> 
     if form.link:
         raise Invalid("a post has a link or a photo, not both", field="link")
     said = {"text": form.text, "alt": form.alt}
-    rules.detail("photo", {**said, "file": "still to come"})
+    rules.check_detail("photo", {**said, "file": "not stored yet"})
     network.count_photo(me["id"])
     return "photo", {**said, "file": store.keep(form.photo, me["id"], me["name"])}
 
@@ -127,100 +131,100 @@ def _forget_photo(request: Request, detail: Mapping[str, str], author: str) -> N
 
 @router.post("/posts/{post}/comments", response_class=HTMLResponse)
 def write_comment(request: Request, network: Network, post: str, text: Text = "") -> Response:
-    """Write below a post."""
-    return _do(request, lambda me: network.comment(me, post, _one_newline(text)))
+    """Comment on a post."""
+    return _run(request, lambda me: network.comment(me, post, _normalized(text)))
 
 
 @router.post("/posts/{post}/delete", response_class=HTMLResponse)
 def delete_post(request: Request, network: Network, post: str) -> Response:
-    """Remove a post of one's own, or to oneself, and its photo. A crash in between leaves the photo to a job."""
+    """Delete a post by or to the member, and its photo. After a crash in between, a job deletes the photo."""
 
     def act(me: str) -> None:
         found = network.get_post(me, post)
         network.delete_post(me, post)
         _forget_photo(request, found["detail"], found["by"]["id"])
 
-    _do(request, act)
+    _run(request, act)
     here = request.headers.get("referer", "")
-    return RedirectResponse("/social/wall", status_code=303) if "/posts/" in here else back(request)
+    return RedirectResponse("/social/wall", status_code=303) if "/posts/" in here else redirect_back(request)
 
 
 @router.post("/comments/{comment}/delete", response_class=HTMLResponse)
 def delete_comment(request: Request, network: Network, comment: str) -> Response:
-    """Remove a comment."""
-    return _do(request, lambda me: network.delete_comment(me, comment))
+    """Delete a comment."""
+    return _run(request, lambda me: network.delete_comment(me, comment))
 
 
 @router.post("/circle", response_class=HTMLResponse)
 def circle(request: Request, network: Network, other: Text, circle: Text = "", new: Text = "") -> Response:
-    """Put somebody into a circle that there is, or into a new one."""
-    return _do(request, lambda me: network.circle(me, other, new.strip() or circle or NEW_CIRCLE))
+    """Put another member into an existing circle, or into a new one."""
+    return _run(request, lambda me: network.circle(me, other, new.strip() or circle or NEW_CIRCLE))
 
 
 @router.post("/uncircle", response_class=HTMLResponse)
 def uncircle(request: Request, network: Network, other: Text, circle: Text) -> Response:
-    """Take somebody out of a circle."""
-    return _do(request, lambda me: network.uncircle(me, other, circle))
+    """Take another member out of a circle."""
+    return _run(request, lambda me: network.uncircle(me, other, circle))
 
 
 @router.post("/{what}/{other:path}", response_class=HTMLResponse)
-def set_apart(request: Request, network: Network, what: str, other: str) -> Response:
-    """Block, unblock, mute or unmute somebody."""
-    ways: dict[str, Callable[[str, str], None]] = {
+def block_or_mute(request: Request, network: Network, what: str, other: str) -> Response:
+    """Block, unblock, mute or unmute another member."""
+    actions: dict[str, Callable[[str, str], None]] = {
         "block": network.block,
         "unblock": network.unblock,
         "mute": network.mute,
         "unmute": network.unmute,
     }
-    if what not in ways:
-        raise Invalid(f"it must be one of {', '.join(ways)}", field="what")
-    return _do(request, lambda me: ways[what](me, other))
+    if what not in actions:
+        raise Invalid(f"what must be one of {', '.join(actions)}", field="what")
+    return _run(request, lambda me: actions[what](me, other))
 
 
 @router.post("/profile", response_class=HTMLResponse)
 def edit_profile(
     request: Request, network: Network, name: Text = "", about: Text = "", place: Text = "", link: Text = ""
 ) -> Response:
-    """Take another name, and say something about oneself."""
-    me = network.get(me_of(request))
+    """Change the member's name and profile."""
+    me = network.get(signed_in_id(request))
     try:
-        given = rules.profile({"about": about.replace("\r\n", "\n"), "place": place, "link": link})
+        given = rules.check_profile({"about": about.replace("\r\n", "\n"), "place": place, "link": link})
         network.rename(me["id"], name)
         network.edit_profile(me["id"], given)
     except SquinneyError as error:
         typed = {"name": name, "about": about, "place": place, "link": link}
-        return page_of(request, network, "me", me, error=error, typed=typed)
+        return render_page(request, network, "me", me, error=error, typed=typed)
     visitor_of(request).flash("Saved.")
     return RedirectResponse("/social/me", status_code=303)
 
 
 @router.post("/seen", response_class=HTMLResponse)
 def see_notices(request: Request, network: Network) -> Response:
-    """Have all notices count as seen."""
-    return _do(request, network.see_notices)
+    """Mark all notices as seen."""
+    return _run(request, network.see_notices)
 
 
 @router.post("/erase", response_class=HTMLResponse)
 def erase(request: Request, network: Network, sure: Text = "") -> Response:
-    """Leave, and have everything removed: posts by the worker, and photos by a job once their posts are gone."""
+    """Leave the network. The worker deletes everything about the member; a job deletes the photos of deleted posts."""
     if sure != "yes":
-        raise Invalid("say that you are sure", field="sure")
-    network.erase(me_of(request))
-    visitor_of(request).flash("You have left, and everything you wrote here is being removed.")
+        raise Invalid("check the box to confirm that you want to leave", field="sure")
+    network.erase(signed_in_id(request))
+    visitor_of(request).flash("You have left, and everything you wrote here is being deleted.")
     return RedirectResponse("/social", status_code=303)
 
 
-def _one_newline(text: str) -> str:
-    """As typed: browsers send two characters at the end of a line."""
+def _normalized(text: str) -> str:
+    """Return the text with plain newlines, because browsers send two characters at the end of a line."""
     return text.replace("\r\n", "\n").strip()
 
 
-def _do(request: Request, act: Callable[[str], object]) -> Response:
-    """What a small form asks for; where it is refused, the page that it was on says why."""
+def _run(request: Request, act: Callable[[str], object]) -> Response:
+    """Run the action of a small form, and redirect to its page; an error is shown there."""
     try:
-        act(me_of(request))
+        act(signed_in_id(request))
     except SignInNeeded:
         raise
     except SquinneyError as error:
         visitor_of(request).flash(error.message, "bad")
-    return back(request)
+    return redirect_back(request)

@@ -1,1 +1,1 @@
-"""What the worker does: deliveries, erasures and sweeps."""
+"""Background work: deliveries, erasures and sweeps."""

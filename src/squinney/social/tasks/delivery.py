@@ -1,4 +1,4 @@
-"""Brings posts into the news of those whom they are for, many posts at once."""
+"""Delivers posts: inserts an entry into the news of each reader, for many posts at once."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ from squinney.social import queries
 from squinney.social.documents import CIRCLES, PUBLIC
 
 START, FAR = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-# So many, and then it is the others' turn: nobody waits for an account with a million followers. Fewer would wait for
-# the journal more often than for the entries.
+# A post to a million followers is delivered in chunks of this size, so that other posts need not wait for all of it.
+# With smaller chunks, waiting for the journal would take longer than inserting the entries.
 BATCH = 10_000
-LEAST_SHARE = 0.1  # of a batch, for each of many posts: a hundred large ones at once must not fill the memory
+LEAST_SHARE = 0.1  # of a batch, for each of many posts; a hundred large posts at once must still fit into memory
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The next receivers of a post, how many it will then have reached, and what is left of its task."""
+class Chunk:
+    """The next readers of a post: `delivered` counts all readers so far, and `rest` is the task for the others."""
 
     task: Task
-    post: Document = field(default_factory=lambda: {"circles": []})  # of one that is gone nothing is left to do
+    post: Document = field(default_factory=lambda: {"circles": []})  # the default stands for a deleted post
     readers: Sequence[str] = ()
     delivered: int = 0
     rest: Document | None = None
 
 
-def turns_of(db: Db, tasks: Sequence[Task]) -> list[Turn]:
-    """For each task the next ones whom its post has to reach. Most are read together: those of posts to all followers,
-    or to all circles, whose lists are short."""
+def next_chunks(db: Db, tasks: Sequence[Task]) -> list[Chunk]:
+    """Return the next chunk of each task's post.
+
+    The readers of posts to all followers, or to all circles, are read together for all authors with short lists.
+    """
     posts = _posts(db, tasks)
     begun = [(task, posts[task["body"]["post"]]) for task in tasks if task["body"]["post"] in posts]
-    lists = _short_lists(db, [post for task, post in begun if _takes_all(task, post)])
+    lists = _short_lists(db, [post for task, post in begun if _is_whole_list(task, post)])
     share = int(max(BATCH / max(len(tasks), 1), BATCH * LEAST_SHARE, 1))
-    turns = [Turn(task) for task in tasks if task["body"]["post"] not in posts]
+    chunks = [Chunk(task) for task in tasks if task["body"]["post"] not in posts]
     for task, post in begun:
-        short = lists.get((_receiving(post), post["by"])) if _takes_all(task, post) else None
+        short = lists.get((_reader_kind(post), post["by"])) if _is_whole_list(task, post) else None
         if short is not None and short["latest"] <= post["ts"]:
-            turns.append(Turn(task, post, short["readers"], len(short["readers"])))
+            chunks.append(Chunk(task, post, short["readers"], len(short["readers"])))
         else:
-            turns.append(_next_turn(db, task, post, share))
-    return turns
+            chunks.append(_next_chunk(db, task, post, share))
+    return chunks
 
 
-def _takes_all(task: Task, post: Document) -> bool:
-    """Whether it is for all followers, or all in circles, and has reached none of them yet."""
-    return "place" not in task["body"] and post["circles"][0] in (PUBLIC, CIRCLES)
+def _is_whole_list(task: Task, post: Document) -> bool:
+    """Return whether the post still has to reach all followers, or all people in circles, of its author."""
+    return "position" not in task["body"] and post["circles"][0] in (PUBLIC, CIRCLES)
 
 
 def _posts(db: Db, tasks: Sequence[Task]) -> dict[str, Document]:
@@ -63,62 +65,62 @@ def _posts(db: Db, tasks: Sequence[Task]) -> dict[str, Document]:
     return {post["_id"]: post for post in queries.SOME_POSTS.find(db, posts=wanted, projection=fields)}
 
 
-def _receiving(post: Document) -> str:
-    """Which of the author's people a post reaches: those who follow, or those in circles."""
+def _reader_kind(post: Document) -> str:
+    """Return which people of the author the post is for: a key of `queries.READERS`."""
     return "followers" if PUBLIC in post["circles"] else "circled"
 
 
 def _short_lists(db: Db, posts: Sequence[Document]) -> dict[tuple[str, str], Document]:
-    """All the receivers of these authors, and since when the latest of them is one; who has many is left out."""
+    """Return all readers of each author, and when the latest became one. Authors with long lists are left out."""
     found: dict[tuple[str, str], Document] = {}
-    for what, query in queries.RECEIVERS_OF_SOME.items():
-        owners = {post["by"] for post in posts if _receiving(post) == what}
+    for kind, query in queries.READERS_OF_SOME.items():
+        owners = {post["by"] for post in posts if _reader_kind(post) == kind}
         if not owners:
             continue
         lists = {one["_id"]: one for one in db[query.collection].aggregate(query(owners=sorted(owners), limit=BATCH))}
-        if sum(len(one["readers"]) for one in lists.values()) == BATCH:
+        if sum(len(one["readers"]) for one in lists.values()) == BATCH:  # the last list may be cut off
             del lists[max(lists)]
             owners = {owner for owner in owners if owner <= max(lists, default="")}
         nobody = {"readers": [], "latest": START}
-        found.update({(what, owner): lists.get(owner, nobody) for owner in owners})
+        found.update({(kind, owner): lists.get(owner, nobody) for owner in owners})
     return found
 
 
-def _next_turn(db: Db, task: Task, post: Document, share: int) -> Turn:
+def _next_chunk(db: Db, task: Task, post: Document, share: int) -> Chunk:
     body = task["body"]
     named = None if post["circles"][0] in (PUBLIC, CIRCLES) else post["circles"]
-    query = queries.RECEIVERS[_receiving(post)]
-    related = {"owner": post["by"], "until": post["ts"], "circles": named}
-    readers, place = _next(db, query, body.get("place"), share, **related)
+    query = queries.READERS[_reader_kind(post)]
+    arguments = {"owner": post["by"], "until": post["ts"], "circles": named}
+    readers, position = _next_readers(db, query, body.get("position"), share, **arguments)
     delivered = body.get("delivered", 0) + len(readers)
-    rest = None if place is None else {**body, "place": place, "delivered": delivered}
-    return Turn(task, post, readers, delivered, rest)
+    rest = None if position is None else {**body, "position": position, "delivered": delivered}
+    return Chunk(task, post, readers, delivered, rest)
 
 
-def _next(
-    db: Db, query: Pipeline, place: Document | None, limit: int, **arguments: Any
+def _next_readers(
+    db: Db, query: Pipeline, position: Document | None, limit: int, **arguments: Any
 ) -> tuple[list[str], Document | None]:
-    """People behind a place, longest related first, and the place behind these; None where there are no more."""
-    behind = (place["at"], place["other"]) if place else None
-    found = next(db[query.collection].aggregate(query(limit=limit, place=behind, **arguments)), None)
+    """Return readers after the position, longest related first, and the position of the last; None at the end."""
+    after = (position["at"], position["other"]) if position else None
+    found = next(db[query.collection].aggregate(query(limit=limit, position=after, **arguments)), None)
     if found is None:
         return [], None
     readers: list[str] = found["readers"]
     return readers, {"at": found["at"], "other": readers[-1]} if len(readers) == limit else None
 
 
-def followers_from(db: Db, author: str, place: Document | None) -> tuple[list[str], Document | None]:
-    """A batch of somebody's followers behind a place, and the place behind these."""
-    return _next(db, queries.RECEIVERS["followers"], place, BATCH, owner=author, until=FAR)
+def next_followers(db: Db, author: str, position: Document | None) -> tuple[list[str], Document | None]:
+    """Return a batch of the author's followers after the position, and the position of the last; None at the end."""
+    return _next_readers(db, queries.READERS["followers"], position, BATCH, owner=author, until=FAR)
 
 
-def in_batches(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
-    """The turns in groups that have about a batch of readers."""
-    some: list[Turn] = []
+def in_batches(chunks: Sequence[Chunk]) -> Iterator[list[Chunk]]:
+    """Yield the chunks in groups of about `BATCH` readers."""
+    some: list[Chunk] = []
     readers = 0
-    for turn in turns:
-        some.append(turn)
-        readers += len(turn.readers)
+    for chunk in chunks:
+        some.append(chunk)
+        readers += len(chunk.readers)
         if readers >= BATCH:
             yield some
             some, readers = [], 0
@@ -126,21 +128,21 @@ def in_batches(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
         yield some
 
 
-def insert_entries(db: Db, turns: Sequence[Turn]) -> None:
-    """One entry for each reader of each post; those that are there already stay."""
-    by_time = sorted((turn for turn in turns if turn.readers), key=lambda turn: (turn.post["ts"], turn.post["_id"]))
-    # In the order in which they are stored: the server needs less than half as long.
-    places = sorted((reader, number) for number, turn in enumerate(by_time) for reader in turn.readers)
-    said = [(turn.post["ts"], turn.post["_id"], turn.post["by"]) for turn in by_time]
+def insert_entries(db: Db, chunks: Sequence[Chunk]) -> None:
+    """Insert one news entry per post and reader. Entries that exist are left as they are."""
+    by_time = sorted((chunk for chunk in chunks if chunk.readers), key=lambda one: (one.post["ts"], one.post["_id"]))
+    # In storage order: the server inserts such entries in less than half the time.
+    in_order = sorted((reader, number) for number, chunk in enumerate(by_time) for reader in chunk.readers)
+    posts = [(chunk.post["ts"], chunk.post["_id"], chunk.post["by"]) for chunk in by_time]
     entries = []
-    for reader, number in places:
-        at, post, author = said[number]
+    for reader, number in in_order:
+        at, post, author = posts[number]
         entries.append({"_id": {"u": reader, "t": at, "p": post}, "b": author})
     insert_new(db, "social.news", entries)
 
 
 def insert_new(db: Db, collection: str, new: Sequence[Document]) -> None:
-    """Insert those documents whose ids are not there yet."""
+    """Insert the documents whose ids do not exist yet."""
     if not new:
         return
     try:

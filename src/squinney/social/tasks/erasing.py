@@ -1,4 +1,4 @@
-"""Removes what is kept of a person, or only what is between them and others."""
+"""Erases a member who has left, or only disconnects the member from all others."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pymongo.client_session import ClientSession
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.queue import Queue
 from squinney.social import queries
-from squinney.social.graph import sever
+from squinney.social.graph import disconnect
 from squinney.social.posting import remove_comment, remove_post
 from squinney.transactions import in_transaction
 
 
 def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
-    """Remove up to so many documents of each kind, and the member last; whether there is more to do.
+    """Delete up to `most` documents of each kind, and at the end the member; return whether there is more to do.
 
-    Who is here has come back after all was removed, and this comes late.
+    A user who has joined again after the erasure keeps everything: this task is a late repeat.
     """
-    if is_here(db, user):
+    if is_member(db, user):
         return False
     posts = list(queries.POSTS_BY.find(db, user=user, limit=most))
     for post in posts:
@@ -25,30 +25,30 @@ def erase_some(db: Db, queue: Queue, user: str, most: int) -> bool:
     comments = list(queries.COMMENTS_BY.find(db, user=user, limit=most))
     for comment in comments:
         _erase_comment(db, comment)
-    more_edges = part_some(db, user, most)
+    more_edges = disconnect_some(db, user, most)
     for name, query in (("social.news", queries.NEWS_OF), ("social.notices", queries.NOTICES)):
         db[name].delete_many(query(user=user))
     if more_edges or max(len(posts), len(comments)) == most:
         return True
-    gone = {**queries.USER(user=user), "left_at": {"$ne": None}}
-    member = db["social.users"].find_one(gone, {"handle": 1})
+    has_left = {**queries.USER(user=user), "left_at": {"$ne": None}}
+    member = db["social.users"].find_one(has_left, {"handle": 1})
     if member is not None:
         db["social.handles"].delete_one({**queries.HANDLE(handle=member["handle"]), "user": user})
-        db["social.users"].delete_one(gone)
+        db["social.users"].delete_one(has_left)
     return False
 
 
-def is_here(db: Db, user: str, session: ClientSession | None = None) -> bool:
-    """Whether they are a member now."""
+def is_member(db: Db, user: str, session: ClientSession | None = None) -> bool:
+    """Return whether the user is a member now."""
     return db["social.users"].find_one({**queries.USER(user=user), "left_at": None}, session=session) is not None
 
 
-def part_some(db: Db, user: str, most: int) -> bool:
-    """Take somebody who has left out of others' circles, and those out of theirs; whether there is more to do."""
+def disconnect_some(db: Db, user: str, most: int) -> bool:
+    """Delete up to `most` edges of a user who has left, in both directions; return whether there is more to do."""
     edges = list(queries.EDGES_OF.find(db, owner=user, limit=most, projection={"_id": 1}))
     for edge in edges:
         _erase_edge(db, user, edge["_id"]["other"])
-    return len(edges) == most and not is_here(db, user)
+    return len(edges) == most and not is_member(db, user)
 
 
 def _erase_post(db: Db, queue: Queue, post: Document) -> None:
@@ -74,7 +74,7 @@ def _erase_comment(db: Db, comment: Document) -> None:
 
 def _erase_edge(db: Db, user: str, other: str) -> None:
     def work(session: ClientSession) -> None:
-        if not is_here(db, user, session):
-            sever(db, user, other, session)
+        if not is_member(db, user, session):
+            disconnect(db, user, other, session)
 
     in_transaction(db, work)

@@ -1,4 +1,4 @@
-"""Photos of posts are kept elsewhere. What is left of those whose posts are gone is removed from there."""
+"""Deletes photos whose posts no longer exist. Another system stores the photos."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from squinney.mongo.schema import Db
 from squinney.patterns.paging import Page
 from squinney.social import queries
 
-KEPT = timedelta(hours=1)  # a photo is kept a moment before its post is written
+KEPT = timedelta(hours=1)  # a photo is stored shortly before its post is written
 
 
 class PhotoStore(Protocol):
-    """Where the photos are: in another system, which is brought along."""
+    """The interface of the system that stores photos, as this job needs it."""
 
     def list(self, *, cursor: str | None = None) -> Page[Any]:
-        """Photos with an `_id` and a `metadata` with `created` and the `author`."""
+        """Return photos, each with an `_id` and a `metadata` with `created` and `author`."""
 
     def forget(self, photo: str, author_id: str) -> None:
-        """Remove a photo of that author's."""
+        """Delete a photo by this author."""
 
 
 def forget_lost_photos(db: Db, store: PhotoStore, *, clock: Clock = utcnow) -> dict[str, int]:
-    """Remove the photos that no post of their author's shows: a crash came between the two, the post was deleted over
-    HTTP, or its author was erased.
+    """Delete photos that are an hour old and that no post by their author shows.
+
+    They remain when a process crashes between storing the photo and writing the post, when a post is deleted over HTTP,
+    and when its author is erased.
 
     Atomic: each photo by itself.
-    After a crash: the next run goes on.
+    After a crash: the next run continues.
     Raises: `Unavailable`.
     """
     old = clock() - KEPT

@@ -1,4 +1,4 @@
-"""Removes entries that can never be shown again: of posts that are gone, and from before the present relation."""
+"""Removes entries that can never be shown again: of deleted posts, or older than the current relation."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from pymongo import DeleteOne
 
 from squinney.mongo.schema import Db, Document
 from squinney.social import queries, rules
+from squinney.social.posting import ANY_MEMBER
 
 BATCH = 1_000
-FIRST = {"u": ""}  # before every entry; a clustered collection finds nothing behind MinKey
+FIRST = {"u": ""}  # sorts before every entry; a clustered collection finds nothing after MinKey
 
 
 def sweep(db: Db, what: str, *, batches: int) -> int:
-    """Look at the next batches of `news` or `notices`, from where the last sweep came to; how many were removed.
+    """Check the next batches of `news` or `notices`, from the last sweep's position; return how many were removed.
 
-    Atomic: each entry by itself; none that is removed could be shown, now or later.
-    After a crash: the place is that of a batch before; looking twice does no harm.
+    Atomic: each entry by itself; a removed entry could never be shown again.
+    After a crash: the last batch is checked once more, which does no harm.
     """
     collection = db[f"social.{what}"]
     removed = 0
     for _ in range(batches):
-        place = db["social.places"].find_one(queries.PLACE(sweep=what)) or {}
-        entries = list(queries.ENTRIES_AFTER[what].find(db, after=place.get("after", FIRST), limit=BATCH))
+        last = db["social.sweeps"].find_one(queries.SWEEP(sweep=what)) or {}
+        entries = list(queries.ENTRIES_AFTER[what].find(db, after=last.get("after", FIRST), limit=BATCH))
         useless = _useless_news(db, entries) if what == "news" else _useless_notices(db, entries)
         if useless:
-            # One by one: for a list of ids the server reads the whole of a clustered collection.
+            # One delete per id: for an `$in` the server would scan the whole clustered collection.
             deletes = [DeleteOne({"_id": one}) for one in useless]
             removed += collection.bulk_write(deletes, ordered=False).deleted_count
         more = len(entries) == BATCH
         after = entries[-1]["_id"] if more else FIRST
-        db["social.places"].update_one(queries.PLACE(sweep=what), {"$set": {"after": after}}, upsert=True)
+        db["social.sweeps"].update_one(queries.SWEEP(sweep=what), {"$set": {"after": after}}, upsert=True)
         if not more:
             break
     return removed
@@ -45,10 +46,9 @@ def _useless_news(db: Db, entries: Sequence[Document]) -> list[Any]:
     useless = []
     for entry in entries:
         reader, post = entry["_id"]["u"], posts.get(entry["_id"]["p"])
-        # As if nobody had left or blocked anybody: a block may be lifted.
+        # Ignore blocks and members who have left: a block can be lifted.
         edge = {**edges.get((reader, entry["b"]), {}), "blocked_at": None, "blocked_by_at": None}
-        relation = rules.relation_of({"name": "", "handle": ""}, edge)
-        if post is None or not rules.is_news(reader, post, relation):
+        if post is None or not rules.is_news(reader, post, rules.relation_of(ANY_MEMBER, edge)):
             useless.append(entry["_id"])
     return useless
 

@@ -1,7 +1,7 @@
-"""What the worker does: delivers posts, removes what a deletion left, erases people, and begins to merge an author.
+"""Handles the network's tasks: delivers posts, deletes leftovers, erases members, and starts to merge authors' posts.
 
-Every task may be done twice, or by two at once: a delivery that is there is a duplicate key, and what is removed is
-gone. A task keeps its place by being put again, so that after a crash it goes on where it was.
+Every task may run twice, or in two processes at once: a delivered entry is a duplicate key, and deletes are idempotent.
+A task saves its position by being put into the queue again, so that it continues from there after a crash.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from squinney.patterns.queue import Queue, Task
 from squinney.social import queries
 from squinney.social.documents import PUBLIC
 from squinney.social.tasks import delivery
-from squinney.social.tasks.delivery import Turn
-from squinney.social.tasks.erasing import erase_some, part_some
+from squinney.social.tasks.delivery import Chunk
+from squinney.social.tasks.erasing import disconnect_some, erase_some
 
-# Most posts have few receivers: together they wait for the journal once, and not once each.
+# Most posts have few readers: delivered together, they wait for the journal once instead of once per post.
 TAKEN_AT_ONCE = 250
-CLEARED_A_TURN = 10_000
-ERASED_A_TURN = 100  # each is a transaction of its own
+CLEARED_AT_ONCE = 10_000
+ERASED_AT_ONCE = 100  # each is one transaction
 
 
 class Worker:
@@ -33,105 +33,107 @@ class Worker:
         self._settle_seconds = settle_seconds
 
     def work(self) -> Counter[str]:
-        """Take some tasks and do one turn of each: deliveries together, and then the others."""
+        """Take some tasks and do one step of each, and return counts by outcome. Deliveries run together and first."""
         tasks = self._queue.take_some(TAKEN_AT_ONCE)
         deliveries = [task for task in tasks if task["body"]["do"] == "deliver"]
-        return self._deliver(deliveries) + self._alone(task for task in tasks if task not in deliveries)
+        return self._deliver(deliveries) + self._handle_each(task for task in tasks if task not in deliveries)
 
-    def _alone(self, tasks: Iterable[Task]) -> Counter[str]:
-        return Counter(self._queue.handle(self.handle, task) for task in tasks)
+    def _handle_each(self, tasks: Iterable[Task]) -> Counter[str]:
+        return Counter(self._queue.handle(self._handle, task) for task in tasks)
 
-    def handle(self, task: Task) -> None:
-        """Do one turn of a task; where there is more to do it is put again."""
+    def _handle(self, task: Task) -> None:
         body = task["body"]
         if body["do"] == "deliver":
-            self._insert(delivery.turns_of(self._db, [task]))
-        else:
-            do = {"clear": self._clear, "merge": self._merge, "erase": self._erase, "part": self._part}[body["do"]]
-            self._put_again(task, do(body))
+            self._insert(delivery.next_chunks(self._db, [task]))
+            return
+        steps = {"clear": self._clear, "merge": self._merge, "erase": self._erase, "disconnect": self._disconnect}
+        self._put_again(task, steps[body["do"]](body))
 
     def _put_again(self, task: Task, rest: Document | None) -> None:
         if rest is not None:
-            # While it is handed out, this renews what it says and lets it run again.
+            # The task is handed out now, so this replaces its body and makes it run once more.
             self._queue.put(rest, key=task["_id"].removeprefix(f"{self._queue.name}/"))
 
     # ---- posts ----
 
     def _deliver(self, tasks: Sequence[Task]) -> Counter[str]:
-        """What goes wrong together is tried one by one, where it fails its own task only."""
+        """Deliver a chunk of each post together. If that fails, deliver one by one, so that one task fails alone."""
         try:
-            turns = delivery.turns_of(self._db, tasks)
+            chunks = delivery.next_chunks(self._db, tasks)
         except Exception:
-            return self._alone(tasks)
+            return self._handle_each(tasks)
         counts: Counter[str] = Counter()
-        for some in delivery.in_batches(turns):
+        for some in delivery.in_batches(chunks):
             counts += self._deliver_batch(some)
         return counts
 
-    def _deliver_batch(self, turns: Sequence[Turn]) -> Counter[str]:
-        tasks = [turn.task for turn in turns]
+    def _deliver_batch(self, chunks: Sequence[Chunk]) -> Counter[str]:
+        tasks = [chunk.task for chunk in chunks]
         try:
-            self._insert(turns)
+            self._insert(chunks)
         except Exception:
-            return self._alone(tasks)
+            return self._handle_each(tasks)
         done = self._queue.done_all(tasks)
         return +Counter({"done": done, "late": len(tasks) - done})
 
-    def _insert(self, turns: Sequence[Turn]) -> None:
-        """Insert the entries, and only then note how far each post has come."""
-        delivery.insert_entries(self._db, turns)
-        for turn in turns:
-            self._put_again(turn.task, turn.rest)
-            if turn.rest is None and turn.delivered > self._merge_above and PUBLIC in turn.post["circles"]:
-                self._begin_merging(turn.post["by"])
+    def _insert(self, chunks: Sequence[Chunk]) -> None:
+        """Insert the entries, and save the position of each task only afterwards."""
+        delivery.insert_entries(self._db, chunks)
+        for chunk in chunks:
+            self._put_again(chunk.task, chunk.rest)
+            if chunk.rest is None and chunk.delivered > self._merge_above and PUBLIC in chunk.post["circles"]:
+                self._begin_merging(chunk.post["by"])
 
     # ---- merging instead of delivering ----
 
     def _begin_merging(self, author: str) -> None:
-        """Two steps: who follows from now on notes the author; when those are done that had begun before, so do the
-        followers there are. Only then are posts merged."""
-        begun = self._db["social.users"].update_one(
-            {**queries.USER(user=author), "merging": {"$exists": False}}, {"$set": {"merging": False}}
-        )
-        user = self._db["social.users"].find_one(queries.USER(user=author), {"merging": 1})
-        if begun.modified_count or (user and user.get("merging") is False):
+        """Start to merge the author's posts into their followers' news on reading.
+
+        From now on, new followers add the author to their `merged` list. After `settle_seconds`, when transactions
+        that began before have ended, `_merge` adds the author for all other followers. Then posts are merged.
+        """
+        where = queries.USER(user=author)
+        unmarked = {**where, "merging": {"$exists": False}}
+        self._db["social.users"].update_one(unmarked, {"$set": {"merging": False}})
+        user = self._db["social.users"].find_one(where, {"merging": 1})
+        if user and user.get("merging") is False:
             body = {"do": "merge", "author": author}
             self._queue.put(body, key=f"merge-{author}", delay_seconds=self._settle_seconds)
 
     def _merge(self, body: Document) -> Document | None:
         author = body["author"]
-        readers, place = delivery.followers_from(self._db, author, body.get("place"))
+        readers, position = delivery.next_followers(self._db, author, body.get("position"))
         if readers:
             self._db["social.users"].update_many(queries.SOME_USERS(users=readers), {"$addToSet": {"merged": author}})
-        if place is not None:
-            return {**body, "place": place}
+        if position is not None:
+            return {**body, "position": position}
         self._db["social.users"].update_one(queries.USER(user=author), {"$set": {"merging": True}})
         return None
 
-    # ---- removing ----
+    # ---- deleting ----
 
     def _clear(self, body: Document) -> Document | None:
-        """Remove the comments of a post that is gone."""
-        found = list(queries.COMMENTS.find(self._db, post=body["post"], limit=CLEARED_A_TURN, projection={"_id": 1}))
+        """Delete the comments of a deleted post."""
+        found = list(queries.COMMENTS.find(self._db, post=body["post"], limit=CLEARED_AT_ONCE, projection={"_id": 1}))
         ids = [one["_id"] for one in found]
         if ids:
             self._db["social.comments"].delete_many({"post_id": body["post"], "_id": {"$in": ids}})
-        return body if len(found) == CLEARED_A_TURN else None
+        return body if len(found) == CLEARED_AT_ONCE else None
 
     def _erase(self, body: Document) -> Document | None:
-        if erase_some(self._db, self._queue, body["user"], ERASED_A_TURN):
+        if erase_some(self._db, self._queue, body["user"], ERASED_AT_ONCE):
             return body
-        self._part_later(body["user"])
+        self._disconnect_later(body["user"])
         return None
 
-    def _part(self, body: Document) -> Document | None:
-        if part_some(self._db, body["user"], ERASED_A_TURN):
+    def _disconnect(self, body: Document) -> Document | None:
+        if disconnect_some(self._db, body["user"], ERASED_AT_ONCE):
             return body
         if not body.get("last"):
-            self._part_later(body["user"])
+            self._disconnect_later(body["user"])
         return None
 
-    def _part_later(self, user: str) -> None:
-        """Once more, when those are done who had begun to circle them before they left."""
-        body = {"do": "part", "user": user, "last": True}
-        self._queue.put(body, key=f"part-last-{user}", delay_seconds=self._settle_seconds)
+    def _disconnect_later(self, user: str) -> None:
+        """Disconnect once more, after transactions have ended that began to circle the user before they left."""
+        body = {"do": "disconnect", "user": user, "last": True}
+        self._queue.put(body, key=f"disconnect-last-{user}", delay_seconds=self._settle_seconds)

@@ -1,4 +1,4 @@
-// New posts arrive, and what one may no longer see goes: the server draws the list, this puts it in place of the old one.
+// Refresh the list: the server renders it as the member may see it now, and this script replaces the old one.
 const SECONDS = 2;
 const list = document.querySelector("[data-live]");
 let shown = null;
@@ -14,11 +14,11 @@ async function refresh() {
     const response = await fetch(list.dataset.live, { cache: "no-store" });
     if (!response.ok) return;
     const text = await response.text();
-    // Somebody may have begun to write while the answer was on its way.
+    // The member may have begun to write while the request was running.
     if (text !== shown && !isWriting()) list.innerHTML = text;
     shown = text;
   } catch {
-    // The server is away for a moment; the next round tries again.
+    // The server cannot be reached; the next round tries again.
   }
 }
 
@@ -30,7 +30,7 @@ if (list) {
   setTimeout(next, SECONDS * 1000);
 }
 
-// A person dropped onto a circle goes into it: the form beside the circles is sent. The fields below do the same by keyboard.
+// Dropping a person onto a circle submits the form around the circles. The fields below do the same by keyboard.
 const drops = document.querySelector("[data-drops]");
 
 if (drops) {

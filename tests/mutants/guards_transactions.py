@@ -97,8 +97,8 @@ STEPS = [
     ),
     _native(
         "a native step that changes nothing writes",
-        'if verb == "update" and not errors and answer["nModified"]',
-        'if verb == "none" and answer["nModified"]',
+        'if verb == "update" and not errors and reply["nModified"]',
+        'if verb == "none" and reply["nModified"]',
         _GUARDS + "test_a_native_run_that_only_guards_meets_who_changes_it",
     ),
     _step(
@@ -191,7 +191,7 @@ TWO_PHASE = [
     ),
     _recovery(
         "tombstones are swept one day",
-        "        _remember_tombs(db, record, tombs_for_seconds)\n",
+        "        _schedule_sweep(db, record, tombs_for_seconds)\n",
         "        pass\n",
         "test_a_late_writer_is_stopped",
     ),
@@ -251,13 +251,13 @@ TWO_PHASE = [
     ),
     _run(
         "what cannot be undone at once is left to recover",
-        "        _if_possible(recovery.roll_back, db, record)\n        if not",
+        "        _try_to_settle(recovery.roll_back, db, record)\n        if not",
         "        recovery.roll_back(db, record)\n        if not",
         "test_what_cannot_be_undone_at_once_is_left_to_recover",
     ),
     _run(
         "what the server would refuse is refused before the decision",
-        "    _establish(db, record)\n\n\ndef _prepare_one",
+        "    _rehearse_finish(db, record)\n\n\ndef _prepare_one",
         "\n\ndef _prepare_one",
         "tests/patterns/test_modes_agree.py::test_random_plans_do_the_same_in_both_modes",
     ),
@@ -266,13 +266,13 @@ TWO_PHASE = [
 AROUND = [
     _native(
         "a step that matched nothing refuses the run",
-        'if answer["n"] < len(writes) or answer.get("writeErrors"):',
-        'if answer.get("writeErrors"):',
+        'if reply["n"] < len(writes) or reply.get("writeErrors"):',
+        'if reply.get("writeErrors"):',
         "test_a_refusal_leaves_everything",
     ),
     _native(
         "a write error refuses the run",
-        'if answer["n"] < len(writes) or answer.get("writeErrors"):',
+        'if reply["n"] < len(writes) or reply.get("writeErrors"):',
         "if False:",
         "test_the_same_id_twice_is_refused",
     ),
@@ -326,13 +326,13 @@ AROUND = [
     ),
     _keyed(
         "work under a key happens once",
-        "        if earlier := records.earlier_outcome(db, found, session):\n            return cast(T, earlier.result)\n",
+        "        if earlier := records.earlier_outcome(db, key_record, session):\n            return cast(T, earlier.result)\n",
         "",
         "test_a_transaction_of_ones_own_happens_once_per_key",
     ),
     _verdict(
         "an undecided insert may yet go away",
-        "        raise step.taken(db[step.name].find_one(step.document_filter) if step.insert is None else None)\n    if (stub",
+        "        raise step.duplicate(db[step.name].find_one(step.document_filter) if step.insert is None else None)\n    if (stub",
         "        pass\n    if (stub",
         "test_the_same_id_twice_is_refused",
     ),
@@ -368,7 +368,7 @@ AROUND = [
     ),
     _constraint(
         "a value that becomes unique by a nested condition is native",
-        '*looked_at(index.get("partialFilterExpression", {}))',
+        '*guarded_paths(index.get("partialFilterExpression", {}))',
         '*index.get("partialFilterExpression", {})',
         _NATIVE,
     ),
@@ -392,8 +392,8 @@ AROUND = [
     ),
     _escrow(
         "nobody is found by a number that others change",
-        "looked_at({**asked, **step.route})",
-        "looked_at(asked)",
+        "guarded_paths({**other, **step.route})",
+        "guarded_paths(other)",
         "tests/unit/test_steps.py::test_any_other_shape_has_its_document_to_itself",
     ),
     _attempt(
@@ -491,8 +491,8 @@ TOGETHER = [
     ),
     _group(
         "who leads and dies leaves nobody waiting",
-        "        for other in others:\n            other.told.set()\n",
-        "        if run.group.done:\n            for other in others:\n                other.told.set()\n",
+        "        for other in others:\n            other.notified.set()\n",
+        "        if run.group.done:\n            for other in others:\n                other.notified.set()\n",
         "test_who_leads_and_dies_leaves_nobody_waiting",
     ),
     _group(
@@ -527,7 +527,7 @@ TOGETHER = [
     ),
     _native(
         "a record that the server refuses is an error of ours",
-        'if _sent(db, records.NAME, "update", list(writes), session, "the key\'s record")',
+        'if _send_checked(db, records.NAME, "update", list(writes), session, "the key\'s record")',
         'if send(db, records.NAME, "update", list(writes), session)',
         "tests/patterns/test_transactions_together.py::test_a_record_that_the_server_refuses_is_an_error_of_ours",
     ),

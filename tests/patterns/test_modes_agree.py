@@ -164,9 +164,9 @@ def test_no_driver_error_comes_through(boxes: Db) -> None:
 
 
 def test_a_refusal_without_an_error_of_its_own_names_step_and_document(boxes: Db) -> None:
-    with pytest.raises(SquinneyError, match="boxes 9 is not there"):
+    with pytest.raises(SquinneyError, match="boxes 9 does not exist"):
         Transactions(boxes).run("grow", [change(9, size=1)])
-    with pytest.raises(SquinneyError, match=r"boxes 1 is not as the step asks: \{'beans': 0\}"):
+    with pytest.raises(SquinneyError, match=r"boxes 1 does not match the guard \{'beans': 0\}"):
         Transactions(boxes).run("grow", [Step("boxes", 1, guard={"beans": 0})])
 
 

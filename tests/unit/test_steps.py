@@ -49,13 +49,13 @@ def test_a_step_that_makes_no_sense_is_refused_at_once(wrong: dict[str, Any]) ->
 @pytest.mark.parametrize("id_", [{"$gt": ""}, re.compile("."), Regex(".")], ids=repr)
 def test_an_id_is_never_a_condition_that_finds_some_other_document(id_: Any) -> None:
     for step in ({"id": id_}, {"id": 1, "route": {"a": id_}}, {"id": 1, "route": {"$and": [{"a": 1}]}}):
-        with pytest.raises(ValueError, match="a value, not a condition"):
+        with pytest.raises(ValueError, match="must be a value, not a condition"):
             Step("things", **step)
 
 
 @pytest.mark.parametrize("name", ["", "a$b", "a..b", ".a", "a\0", "system.views", "a" * 200])
 def test_a_name_that_the_driver_would_refuse_later_is_refused_at_once(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a collection"):
+    with pytest.raises(ValueError, match="not a valid collection name"):
         Step(name, 1)
 
 
@@ -98,27 +98,27 @@ def test_the_escrow_shape_may_be_shared(fields: dict[str, Any]) -> None:
     [
         ({"guard": {"used": {"$gte": 1}}, "take": {"$inc": {"used": -1}}}, "shared takes raise it"),
         ({"guard": {"beans": {"$lt": 9}}, "take": {"$inc": {"beans": 1}}}, "shared takes lower it"),
-        ({"guard": {"beans": {"$gte": 10}}, "take": {"$inc": {"beans": -1}}}, "asks for what is taken"),
-        ({"take": {"$inc": {"beans": -1}}}, "asks for what is taken"),
-        ({"take": {"$inc": {"used": 1}}}, "keeps a limit"),
-        ({"guard": {"used": {"$lt": 9, "$gt": 1}}, "take": {"$inc": {"used": 1}}}, "keeps a limit"),
-        ({"guard": {"used": {"$lt": "9"}}, "take": {"$inc": {"used": 1}}}, "keeps a limit"),
-        ({"guard": {"beans": {"$gte": 3}}, "take": {"$inc": {"beans": -3}}, "route": {"beans": 9}}, "looks at beans"),
-        ({"guard": {"beans": {"$gte": 1}}, "give": {"$inc": {"seen": 1}}}, "looks at beans"),
+        ({"guard": {"beans": {"$gte": 10}}, "take": {"$inc": {"beans": -1}}}, "must require the amount"),
+        ({"take": {"$inc": {"beans": -1}}}, "must require the amount"),
+        ({"take": {"$inc": {"used": 1}}}, "must be a limit"),
+        ({"guard": {"used": {"$lt": 9, "$gt": 1}}, "take": {"$inc": {"used": 1}}}, "must be a limit"),
+        ({"guard": {"used": {"$lt": "9"}}, "take": {"$inc": {"used": 1}}}, "must be a limit"),
+        ({"guard": {"beans": {"$gte": 3}}, "take": {"$inc": {"beans": -3}}, "route": {"beans": 9}}, "reads beans"),
+        ({"guard": {"beans": {"$gte": 1}}, "give": {"$inc": {"seen": 1}}}, "reads beans"),
         ({"guard": {"$expr": {"$gt": ["$beans", 1]}}}, "the whole document"),
-        ({"guard": {"$or": [{"a": 1}, {"used": 1}]}}, "looks at used"),
-        ({"guard": {"seen": 0}}, "looks at seen"),
-        ({"guard": {"beans": {"$lte": 99}}, "give": {"$inc": {"beans": 3}}}, "looks at beans"),
+        ({"guard": {"$or": [{"a": 1}, {"used": 1}]}}, "reads used"),
+        ({"guard": {"seen": 0}}, "reads seen"),
+        ({"guard": {"beans": {"$lte": 99}}, "give": {"$inc": {"beans": 3}}}, "reads beans"),
         ({"give": {"$inc": {"beans": -3}}}, "shared gives raise it"),
         ({"give": {"$inc": {"used": 3}}}, "shared gives lower it"),
-        ({"take": {"$inc": {"seen": 3}}}, "takes nothing"),
+        ({"take": {"$inc": {"seen": 3}}}, "but not take from it"),
         ({"give": {"$inc": {"other": 3}}}, "whose direction is declared"),
         ({"give": {"$set": {"beans": 3}}}, "and nothing else"),
         ({"give": {"$inc": {"beans": 0.5}}}, "a whole number"),
         ({"give": {"$inc": {"beans": True}}}, "a whole number"),
         ({"give": {"$inc": {"beans": Decimal128("1")}}}, "a whole number"),
-        ({"guard": {"beans": {"$gte": 9}}, "give": {"$inc": {"beans": 3}}, "may_overshoot": True}, "looks at beans"),
-        ({"guard": {"seen": {"$lte": 9}}, "give": {"$inc": {"seen": 3}}, "may_overshoot": True}, "looks at seen"),
+        ({"guard": {"beans": {"$gte": 9}}, "give": {"$inc": {"beans": 3}}, "may_overshoot": True}, "reads beans"),
+        ({"guard": {"seen": {"$lte": 9}}, "give": {"$inc": {"seen": 3}}, "may_overshoot": True}, "reads seen"),
         ({"insert": {"beans": 1}}, "cannot be shared"),
         ({"delete": True}, "cannot be shared"),
         (
@@ -134,7 +134,7 @@ def test_any_other_shape_has_its_document_to_itself(fields: dict[str, Any], why:
 
 
 def test_a_shared_step_needs_its_collection() -> None:
-    with pytest.raises(ValueError, match="is given its Collection"):
+    with pytest.raises(ValueError, match="needs its Collection"):
         Step("rooms", 1, give={"$inc": {"beans": 1}}, shared=True)
     with pytest.raises(ValueError, match="only a shared step may overshoot"):
         Step(ROOMS, 1, give={"$inc": {"beans": 1}}, may_overshoot=True)

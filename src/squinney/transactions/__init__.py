@@ -1,4 +1,4 @@
-"""Operations over several documents, as guarded steps, run natively or by a two-phase protocol."""
+"""Multi-document operations as guarded steps, run as a native transaction or by a two-phase protocol."""
 
 from squinney.transactions.attempts import Tries, in_transaction
 from squinney.transactions.errors import (

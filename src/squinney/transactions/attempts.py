@@ -1,4 +1,4 @@
-"""One MongoDB transaction: an attempt, its commit, and the pause before the next."""
+"""Single MongoDB transactions: an attempt, its commit, and the pause before the next attempt."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 SNAPSHOT = ReadConcern("snapshot")
 ABORT_SECONDS = 1
-SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for undoing what it holds and saying so
+SHARE_FOR_WAITING = 0.8  # of an operation's time; the rest is for releasing its documents and raising the error
 
 
 def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float = 30) -> T:
-    """Do `work` in one transaction, again while the server asks for it and time is left.
+    """Run `work` in one transaction; retry while the server asks for it and time is left.
 
-    For what guarded steps cannot say: an update of many documents, or a decision by what was read.
+    For what guarded steps cannot express: an update of many documents, or a decision based on documents just read.
 
     Atomic: the transaction's commit.
-    After a crash: nothing.
-    Raises: what `work` raises; `Busy`; `Unavailable`, where `outcome_unknown` says that the commit got no answer.
+    After a crash: nothing remains.
+    Raises: whatever `work` raises; `Busy`; `Unavailable`, whose `outcome_unknown` is true if the commit got no reply.
     """
     with operation(seconds), db.client.start_session() as session:
         tries = Tries(seconds_left() * SHARE_FOR_WAITING)
@@ -49,14 +49,14 @@ def in_transaction(db: Db, work: Callable[[ClientSession], T], *, seconds: float
 
 
 def may_try_again(error: PyMongoError) -> bool:
-    """Whether the transaction met another, or a server that went away or ended it, and nothing of it happened."""
+    """Return whether a transaction may be retried: it had a conflict or lost the server, and nothing was written."""
     if error.timeout:
         return False
     return error.has_error_label("TransientTransactionError") or ended_by_the_server(error)
 
 
 def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
-    """Begin, do the work, and commit; what `work` raises aborts it."""
+    """Start a transaction, run `work` and commit; an exception in `work` aborts the transaction."""
     session.start_transaction(SNAPSHOT, MAJORITY_WRITE, ReadPreference.PRIMARY)
     try:
         result = work(session)
@@ -67,29 +67,29 @@ def attempt(session: ClientSession, work: Callable[[ClientSession], T]) -> T:
     return result
 
 
-class _TakenBack(Exception):
-    """The rehearsal went well, and ends."""
+class _RehearsalDone(Exception):
+    """Aborts the transaction of a successful rehearsal."""
 
 
 def rehearse(db: Db, work: Callable[[ClientSession], object]) -> None:
-    """As `in_transaction`, but take the work back: whether the server would do it."""
+    """Run `work` as `in_transaction` does, but abort the transaction: this shows whether the server accepts it."""
 
-    def and_take_back(session: ClientSession) -> None:
+    def work_and_abort(session: ClientSession) -> None:
         work(session)
-        raise _TakenBack
+        raise _RehearsalDone
 
-    with suppress(_TakenBack):
-        in_transaction(db, and_take_back)
+    with suppress(_RehearsalDone):
+        in_transaction(db, work_and_abort)
 
 
 def _abort(session: ClientSession) -> None:
-    """In a context of its own, in which our time is not over: else the server would hold the documents for a minute."""
+    """Abort with a time limit of its own: without an abort the server would hold the documents for a minute."""
     with pymongo.timeout(ABORT_SECONDS):
         session.abort_transaction()
 
 
 def _commit(session: ClientSession) -> None:
-    """Commit, and ask again while the answer is unknown; `pymongo.timeout` around us ends it."""
+    """Commit, and repeat the commit while its outcome is unknown; the caller's `pymongo.timeout` ends this."""
     while True:
         try:
             session.commit_transaction()
@@ -103,7 +103,7 @@ def _commit(session: ClientSession) -> None:
 
 
 class Tries:
-    """For repeating what others were in the way of, up to a time: call `pause` between two tries."""
+    """Retries, up to a time, of what other operations block: call `pause` between two tries."""
 
     def __init__(self, seconds: float, *, what: str = "the documents") -> None:
         self._until = time.monotonic() + seconds
@@ -111,9 +111,9 @@ class Tries:
         self._number = 0
 
     def pause(self, cause: Exception | None = None) -> None:
-        """Wait, a little longer each time, at random, so that contenders part.
+        """Sleep for a random time that grows with each call, so that competing operations spread out.
 
-        Raises: `Busy` where no time is left; the cause, where it was the server.
+        Raises: `Busy` if no time is left; the cause itself if that is a failure of the server.
         """
         if time.monotonic() >= self._until:
             if isinstance(cause, ConnectionFailure) or (isinstance(cause, PyMongoError) and ended_by_the_server(cause)):

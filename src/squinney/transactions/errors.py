@@ -1,4 +1,4 @@
-"""What a run of guarded steps can answer besides its outcome."""
+"""The errors of a run of guarded steps, besides those that its steps name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ class Busy(Conflict):
 class Stale(Conflict):
     """The plan was made from a document that has changed since.
 
-    A step refused with it makes `run` build the steps anew, where they were given as a callable.
+    If `run` was given a callable, it calls it again to build new steps.
     """
 
 
 class StillRunning(Conflict):
-    """The same idempotency key is at work elsewhere."""
+    """An operation with the same idempotency key is still running."""
 
 
 class KeyReused(Conflict):
-    """The same idempotency key came with other arguments."""
+    """The idempotency key was already used with other arguments."""
 
 
 class AlreadyExists(Conflict):
@@ -33,4 +33,4 @@ class TimedOut(Unavailable):
 
 
 class WriteRefused(Invalid):
-    """The server refuses what a step writes: a validator, a size, an operator that does not fit the value."""
+    """The server rejects what a step writes: because of a validator, the size, or an operator that does not fit."""

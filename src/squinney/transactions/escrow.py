@@ -1,11 +1,11 @@
-"""The shape in which steps may share a document: nobody can spend what is undecided, and no guard can be outrun.
+"""The shape in which steps may share a document, so that no run spends undecided amounts or passes an outdated guard.
 
-A number is declared with its collection as a "floor" (a balance, a stock: takes lower it, gives raise it, and a guard
-asks for no more and no less than is taken), a "ceiling" (places taken: takes raise it up to a limit, gives lower it),
-or "free" (a count that gives change and no guard looks at). Takes count at once and gives only when they are decided:
-so every undecided run makes the guards of others harder to pass, never easier, however it ends. Shared takes of one
-ceiling go together only while they keep the same limit; with two limits, one could pass only before the other on one
-document and only after it on the next.
+A collection declares each number as a "floor" (a balance or stock: takes lower it, gives raise it, and the guard
+requires exactly the amount that is taken), a "ceiling" (seats in use: takes raise it up to a limit, gives lower it), or
+"free" (a counter that gives change and no guard reads). Takes are applied at once and gives only after the decision. So
+every undecided run makes the guards of other runs harder to pass, never easier, whichever way it ends. Shared takes of
+one ceiling run concurrently only if they have the same limit. With two limits, a run could have to come before another
+on one document and after it on the next.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from squinney.mongo.schema import Direction
 if TYPE_CHECKING:
     from squinney.transactions.steps import Step
 
-LARGEST = 2**62  # a number that is given to is no larger: above it is room for thousands of gives under way
+LARGEST = 2**62  # the largest number that a give may raise: it leaves room for thousands of concurrent gives
 _NO_ARRAY = {"$not": {"$type": "array"}}
-LARGEST_SHARED = 2**50  # of a give that goes beside others in two phases; a larger one goes alone
+LARGEST_SHARED = 2**50  # the largest amount of a shared step in two phases; a larger one runs natively
 
 
 def shape_of(step: Step, declared: Mapping[str, Direction]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What a shared step adds to its guard, and the limit it keeps, if it takes from a ceiling.
+    """Return the conditions that a shared step adds to its guard, and the limit if it takes from a ceiling.
 
-    Raises: `ValueError` with the reason, where it is none in which steps may go beside each other.
+    Raises: `ValueError` with the reason, if the step does not have a shape that can be shared.
     """
     if not declared:
         raise ValueError(
-            "a shared step is given its Collection, which declares the direction of the numbers it changes: "
+            "a shared step needs its Collection, which declares the direction of the numbers it changes: "
             'Collection("accounts", escrow={"balance": "floor"}), Step(ACCOUNTS, ...)'
         )
     taken, given = _amounts(step.take, declared), _amounts(step.give, declared)
     if step.undo is not None and _amounts(step.undo, declared) != {path: -n for path, n in taken.items()}:
-        raise ValueError("the undo of a shared take is the take with the signs changed")
+        raise ValueError("the undo of a shared take must be the take with the signs changed")
     limits = [limit for path, n in taken.items() if (limit := _limit(step, path, n, declared[path]))]
     if len(limits) > 1:
-        raise ValueError("a shared step takes from one ceiling at the most")
+        raise ValueError("a shared step may take from one ceiling at most")
     for path, amount in given.items():
         _require_sign(path, amount, declared[path], raises=declared[path] == "floor")
     _require_nothing_else_guarded(step, taken, given, declared)
@@ -50,19 +50,20 @@ def shape_of(step: Step, declared: Mapping[str, Direction]) -> tuple[dict[str, A
 
 def _amounts(update: Mapping[str, Any] | None, declared: Mapping[str, Direction]) -> dict[str, Any]:
     if set(update or {}) - {"$inc"}:
-        raise ValueError("a shared step changes numbers by $inc, and nothing else")
+        raise ValueError("a shared step must change numbers by $inc, and nothing else")
     amounts = dict((update or {}).get("$inc", {}))
     for path, amount in amounts.items():
         if path not in declared:
-            raise ValueError(f"a shared step changes only numbers whose direction is declared; {path} is none")
+            raise ValueError(f"{path}: a shared step may change only numbers whose direction is declared")
         if isinstance(amount, bool) or not isinstance(amount, int):
-            raise ValueError(f"{path}: a shared step changes it by a whole number")
+            raise ValueError(f"{path}: a shared step must change it by a whole number")
     return amounts
 
 
 def _countable(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given to is a number, and neither an array of numbers nor within one: a comparison would take each of
-    these for a number.
+    """Return conditions that each number given to is a number, and neither an array nor inside one.
+
+    A comparison alone would also match an array that contains such a number.
     """
     numbers: dict[str, Any] = {}
     for path in given:
@@ -74,18 +75,18 @@ def _countable(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _limit(step: Step, path: str, amount: Any, direction: Direction) -> dict[str, Any] | None:
-    """Refuse a take that its guard does not cover; the limit, where it is a ceiling."""
+    """Reject a take that its guard does not cover; return the limit of a ceiling."""
     if direction == "free":
-        raise ValueError(f"{path} is declared free: a shared step gives to it, and takes nothing from it")
+        raise ValueError(f"{path} is declared free: a shared step may give to it, but not take from it")
     _require_sign(path, amount, direction, raises=direction == "ceiling")
     bound = step.guard.get(path)
     if direction == "floor":
         if bound != {"$gte": -amount}:
-            raise ValueError(f'{path}: the guard of a shared take asks for what is taken: {{"$gte": {-amount}}}')
+            raise ValueError(f'{path}: the guard of a shared take must require the amount: {{"$gte": {-amount}}}')
         return None
     operator, most = next(iter(bound.items())) if isinstance(bound, Mapping) and len(bound) == 1 else ("", None)
     if operator not in ("$lt", "$lte") or not isinstance(most, int | float):
-        raise ValueError(f'{path}: the guard of a shared take keeps a limit: {{"$lt": number}} or {{"$lte": number}}')
+        raise ValueError(f'{path}: the guard of a shared take must be a limit: {{"$lt": number}} or {{"$lte": number}}')
     return {"path": path, operator: most + amount}
 
 
@@ -102,47 +103,47 @@ def _require_nothing_else_guarded(
         *taken,
         *(path for path in given if step.may_overshoot and _overshot(step.guard.get(path), declared[path])),
     }
-    asked = {name: value for name, value in step.guard.items() if name not in allowed}
-    for path in looked_at({**asked, **step.route}):
-        if any(meet(path, number) for number in declared):
+    other = {name: value for name, value in step.guard.items() if name not in allowed}
+    for path in guarded_paths({**other, **step.route}):
+        if any(paths_overlap(path, number) for number in declared):
             raise ValueError(
-                f"the guard of a shared step looks at {path or 'the whole document'}, which others may be changing: "
-                "it must take what it asks for, or have the document to itself"
+                f"the guard of a shared step reads {path or 'the whole document'}, which concurrent steps may change: "
+                "take the amount that the guard requires, or do not share the step"
             )
 
 
 def _overshot(bound: Any, direction: Direction) -> bool:
-    """Whether it is a limit on the side to which gives go."""
+    """Return whether the condition is a limit in the direction of gives."""
     sides = {"floor": {"$lt", "$lte"}, "ceiling": {"$gt", "$gte"}, "free": set[str]()}
     return isinstance(bound, Mapping) and sides[direction].issuperset(bound)
 
 
-def looked_at(guard: Mapping[str, Any]) -> Iterator[str]:
-    """What the guard looks at. The empty path, of an `$expr` for instance, is the whole document."""
+def guarded_paths(guard: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that a filter reads. The empty path, for example of an `$expr`, is the whole document."""
     for name, value in guard.items():
         if name in ("$and", "$or", "$nor"):
-            yield from (path for part in value for path in looked_at(part))
+            yield from (path for part in value for path in guarded_paths(part))
         else:
             yield "" if name.startswith("$") else name
 
 
-def meet(one: str, other: str) -> bool:
-    """Whether one path leads to or through the other; a place in an array may be any place."""
+def paths_overlap(one: str, other: str) -> bool:
+    """Return whether one path leads to or through the other; an array index matches any index."""
     if "." not in one and "." not in other:
         return one in ("", other)
     return not one or all(name == its for name, its in zip(_names(one), _names(other), strict=False))
 
 
 def _names(path: str) -> list[str]:
-    """Without places in arrays: what is in an array is found without them, too."""
+    """Return the path's field names without array indexes, because a path may also omit these."""
     return [name for name in path.split(".") if not name.isdigit() and not name.startswith("$")]
 
 
 # ---- numbers ----
 
 
-def added(first: Any, second: Any) -> Any:
-    """The sum; a Decimal128 where either is one."""
+def add(first: Any, second: Any) -> Any:
+    """Return the sum, as a Decimal128 if either number is one."""
     if isinstance(first, Decimal128) or isinstance(second, Decimal128):
         with localcontext(create_decimal128_context()):  # Python's own has fewer digits
             return Decimal128(Decimal(str(first)) + Decimal(str(second)))

@@ -1,13 +1,13 @@
-"""Group commit: native runs that wait for each other in one process go out as one MongoDB transaction.
+"""Group commit: native runs that wait for each other in one process share one MongoDB transaction.
 
-A few transactions are in flight at a time. A run that finds few others in flight, and its documents in none of them,
-goes at once and alone. Others queue. When a transaction ends, or as many wait as are in flight, the first in the queue
-sends all that can go with it: every run's steps in the order of the queue, one commit for all. Steps touch one document
-each, and in each collection they happen in that order, so the outcome is that of the runs one after the other, and a
-run may rest on what the one before it did.
+At most a few transactions are in flight at a time. A run starts at once and alone if few other runs are in flight and
+none of them has its documents. Other runs queue. When a transaction ends, or as many runs wait as are in flight, the
+first run in the queue sends all runs that can go with it: the steps of every run in the order of the queue, and one
+commit for all. Each step touches one document, and in each collection the steps are applied in that order. So the
+outcome is that of the runs one after the other, and a run may depend on what the run before it did.
 
-It is a courtesy only. What is right is decided by guards and transactions: whatever fails in a group is tried again by
-each run alone, whoever has waited for long goes ahead, and other processes need not know of it.
+Grouping only saves work. Guards and transactions ensure correctness: if a group fails, each of its runs is retried
+alone. A run that has waited for long goes ahead. Other processes are not involved.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from squinney.transactions import attempts
 SLOTS = 3  # transactions in flight at a time; measured, see docs/decisions/group-commit.md
 MOST_WRITES = 100
 MOST_BYTES = 500_000
-LEAST_SECONDS = 2.0  # of its own time; who has less left goes alone, for a group lasts no longer than each of its runs
-COMPANY_SECONDS = 0.1  # how long a run waits for others to come, where it could go; several times what a group takes
+LEAST_SECONDS = 2.0  # a run with less time left goes alone, because a group has the time of its most urgent run
+COMPANY_SECONDS = 0.1  # how long a run that could start waits for others to join; several times what a group takes
 LONGEST_WAIT_SECONDS = 5.0
-SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for doing it
+SHARE_FOR_WAITING = 0.5  # of the time that is left; the rest is for the transaction
 
 Write = tuple[str, str, Document]  # collection, verb, and an element of the command
 
 
-class Apart(Exception):
-    """The group did not go through, and nothing of it happened: the run is to be tried alone."""
+class GroupFailed(Exception):
+    """The group failed and nothing was written: the run must be retried alone."""
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """What one run writes, and where; the key's record apart."""
+    """One run: the record of its key, its other writes, and the documents that these touch."""
 
     record: Document | None
     writes: Sequence[Write]
@@ -57,12 +57,12 @@ class Run:
     ends_at: float = 0
     size: int = 0
     group: Group | None = None
-    told: Event = field(init=False)  # to one that waits: that it leads its group, or that its group ended
+    notified: Event = field(init=False)  # set when a waiting run leads its group, or when its group has ended
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Runs in one transaction, of which the first sends it."""
+    """Runs that share one transaction; the first of them sends it."""
 
     runs: list[Run]
     writes: int = 0
@@ -73,16 +73,16 @@ class Group:
 
     @property
     def documents(self) -> set[Any]:
-        """Those of all its runs."""
+        """The documents of all its runs."""
         return set().union(*(run.documents for run in self.runs))
 
     @property
     def seconds_left(self) -> float:
-        """It lasts no longer than any of its runs may; never 0, which the driver takes for no limit."""
+        """The time of its most urgent run; never 0, which to the driver means no limit."""
         return max(0.001, min(run.ends_at for run in self.runs) - time.monotonic())
 
     def has_room_for(self, run: Run) -> bool:
-        """Whether the run can go with the others."""
+        """Return whether the run can join the group."""
         if not self.runs:
             return True
         soon = time.monotonic() + LEAST_SECONDS
@@ -91,7 +91,7 @@ class Group:
         return self.writes + len(run.writes) <= MOST_WRITES and self.size + run.size <= MOST_BYTES
 
     def add(self, run: Run) -> None:
-        """One more."""
+        """Add a run to the group."""
         self.runs.append(run)
         self.writes += len(run.writes)
         self.size += run.size
@@ -112,10 +112,10 @@ class Queue:
         self._waiting: list[Run] = []
 
     def commit(self, run: Run, send: Send) -> None:
-        """Send the run's writes in a transaction and commit it, alone or with others.
+        """Send the run's writes in a transaction and commit it, alone or in a group.
 
-        Raises: `Apart`; what `send` and the commit raise; `Unavailable` where another sent the commit and no answer
-        came.
+        Raises: `GroupFailed`; whatever `send` and the commit raise; `Unavailable` if the group's leader sent the commit
+        and got no reply.
         """
         run.group, run.came_at = None, time.monotonic()
         run.ends_at = run.came_at + seconds_left()
@@ -128,26 +128,28 @@ class Queue:
             if group.runs[0] is run:
                 self._lead(group, send)
             else:
-                _tell(group)
+                _raise_error_of(group)
         finally:
             self._leave(run)
 
     def _enter(self, run: Run) -> None:
-        """Come back when the run leads its group, or its group ended, or it has waited long enough."""
+        """Return when the run leads its group, when its group has ended, or when it has waited long enough."""
         with self._lock:
             if self._may_start([run]) and not self._waiting and self._in_flight.isdisjoint(run.documents):
                 self._start(Group([run]))
                 return
-        run.told = Event()
+        run.notified = Event()
         run.size = sum(len(bson.encode(write, codec_options=self._db.codec_options)) for _, _, write in run.writes)
         with self._lock:
             self._waiting.append(run)
-            self._start_those_who_can()
+            self._start_groups()
         self._wait(run)
 
     def _may_start(self, waiting: Sequence[Run]) -> bool:
-        """Whether a transaction is to start for them. Beside many runs in flight, a few wait a moment for more to come:
-        a transaction takes the server and the driver as long as several runs in it.
+        """Return whether a transaction should start for the waiting runs.
+
+        While many runs are in flight, a few waiting runs wait a moment for more to join: one transaction costs the
+        server and the driver as much as several runs in it.
         """
         if not self._free or not waiting:
             return False
@@ -155,10 +157,10 @@ class Queue:
             return True
         return waiting[0].came_at + COMPANY_SECONDS <= time.monotonic()
 
-    def _start_those_who_can(self) -> None:
-        while self._may_start(self._waiting) and (group := self._next()).runs:
+    def _start_groups(self) -> None:
+        while self._may_start(self._waiting) and (group := self._next_group()).runs:
             self._start(group)
-            group.runs[0].told.set()
+            group.runs[0].notified.set()
 
     def _start(self, group: Group) -> None:
         for run in group.runs:
@@ -167,9 +169,10 @@ class Queue:
         self._runs_in_flight += len(group.runs)
         self._in_flight |= group.documents
 
-    def _next(self) -> Group:
-        """Take from the queue those that go together next. Who must stay holds back those who come after it to the
-        same documents, so that nobody waits for ever.
+    def _next_group(self) -> Group:
+        """Remove the runs of the next group from the queue.
+
+        A run that must stay also keeps later runs on the same documents in the queue, so that they never overtake it.
         """
         group = Group([])
         stay: list[Run] = []
@@ -184,22 +187,24 @@ class Queue:
         return group
 
     def _wait(self, run: Run) -> None:
-        """Until it leads or its group ended, for company a moment only: one slow group is not to hold up all others; or
-        so long that it goes ahead by itself.
+        """Wait until the run leads its group or its group has ended, or until the longest wait is over.
+
+        After a moment it starts waiting groups itself, so that one slow group does not delay all others. After the
+        longest wait it leaves the queue, and goes ahead alone.
         """
         longest = max(0.0, min(LONGEST_WAIT_SECONDS, seconds_left() * SHARE_FOR_WAITING))
-        if run.told.wait(min(COMPANY_SECONDS, longest)):
+        if run.notified.wait(min(COMPANY_SECONDS, longest)):
             return
         with self._lock:
-            self._start_those_who_can()
-        if run.told.wait(max(0.0, longest - COMPANY_SECONDS)):
+            self._start_groups()
+        if run.notified.wait(max(0.0, longest - COMPANY_SECONDS)):
             return
         with self._lock:
             if run.group is None:
                 self._waiting.remove(run)
                 return
-        if not run.told.wait(max(0.0, seconds_left())):
-            raise Unavailable("the commit of a group got no answer in time", outcome_unknown=True)
+        if not run.notified.wait(max(0.0, seconds_left())):
+            raise Unavailable("the commit of a group got no reply in time", outcome_unknown=True)
 
     def _lead(self, group: Group, send: Send) -> None:
         def send_all(session: ClientSession) -> None:
@@ -214,10 +219,10 @@ class Queue:
             group.error = error
             if len(group.runs) == 1 or group.commit_sent:
                 raise
-            _tell(group)
+            _raise_error_of(group)
 
     def _leave(self, run: Run) -> None:
-        """However it ended, by an interrupt too: nobody is left waiting for it."""
+        """Release the run's slot and notify its group, however the run ended, even by an interrupt."""
         with self._lock:
             if run.group is None:
                 self._waiting = [other for other in self._waiting if other is not run]
@@ -228,33 +233,33 @@ class Queue:
             self._free += 1
             self._runs_in_flight -= len(run.group.runs)
             self._in_flight -= run.group.documents
-            self._start_those_who_can()
+            self._start_groups()
         for other in others:
-            other.told.set()
+            other.notified.set()
 
 
-def _tell(group: Group) -> None:
-    """Raise what the end of the group is to each of its runs, if it is not done."""
+def _raise_error_of(group: Group) -> None:
+    """Raise the error that each run of the group gets; return if the group was committed."""
     error = group.error
     if group.done:
         return
     if isinstance(error, PyMongoError) and attempts.may_try_again(error):
         raise error
     if group.commit_sent:
-        raise Unavailable("the commit was sent with others', but no answer came", outcome_unknown=True) from error
-    raise Apart from error
+        raise Unavailable("the commit of the group was sent, but no reply came", outcome_unknown=True) from error
+    raise GroupFailed from error
 
 
 def may_group() -> bool:
-    """The explorer says no, whose operations are like processes of their own."""
+    """Return True. The explorer replaces this function, because its operations stand for separate processes."""
     return True
 
 
 _QUEUES: WeakValueDictionary[tuple[int, str], Queue] = WeakValueDictionary()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_QUEUES.clear)  # a lock that another thread held would be held for ever
+    os.register_at_fork(after_in_child=_QUEUES.clear)  # a lock held by another thread would stay locked in the child
 
 
 def queue_of(db: Db) -> Queue:
-    """The queue of the database in this process, by this client; there is one while somebody uses it."""
+    """Return the queue of this client and database in this process; it exists while a run uses it."""
     return _QUEUES.setdefault((id(db.client), db.name), Queue(db))

@@ -1,4 +1,4 @@
-"""One native transaction per idempotency key, for what guarded steps cannot say."""
+"""One native transaction per idempotency key, for what guarded steps cannot express."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ def once(
     arguments: Mapping[str, Any],
     seconds: float = 30,
 ) -> T:
-    """As `in_transaction`, once per `key` where one is given: a repeat with the same `arguments` gets
-    what `work` returned first.
+    """Run `work` as `in_transaction` does, but only once per `key`, if there is one.
 
-    Atomic: the transaction's commit, with the key's record in it. Of two at once, the server turns one away, which
-    finds the other's record when it is tried again.
-    After a crash: nothing.
-    Raises: as `in_transaction`; `KeyReused`; `WriteRefused` where the server refuses the key's record.
+    A repeat with the same key and `arguments` returns what `work` returned first.
+
+    Atomic: the transaction's commit, which includes the key's record. Of two concurrent calls the server aborts one,
+    whose retry finds the other's record.
+    After a crash: nothing remains.
+    Raises: as `in_transaction`; `KeyReused`; `WriteRefused` if the server rejects the key's record.
     """
     db = pinned(db)
-    found = records.key_record(kind, key, arguments)
-    if found is None:
+    key_record = records.key_record(kind, key, arguments)
+    if key_record is None:
         return in_transaction(db, work, seconds=seconds)
 
     def keyed(session: ClientSession) -> T:
-        if earlier := records.earlier_outcome(db, found, session):
+        if earlier := records.earlier_outcome(db, key_record, session):
             return cast(T, earlier.result)
         result = work(session)
-        record = records.finished(kind, ObjectId(), found, result, records.KEEP_KEYS_SECONDS)
+        record = records.finished(kind, ObjectId(), key_record, result, records.KEEP_KEYS_SECONDS)
         native.insert_records(db, [record], session)
         return result
 

@@ -1,7 +1,7 @@
-"""Markers, locks and stubs whose run has no record any more: nobody will ever finish or undo them.
+"""Markers, locks and stubs whose run has no record any more, so that no process can finish or undo the run.
 
-The protocol leaves none. A damaged or partly restored `transactions` collection does, and so can a server that stood
-still in the midst of an insert until long after its deadline.
+The protocol leaves none. They come from a damaged or partly restored `transactions` collection, or from a server that
+was suspended during an insert until long after its deadline.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MARKED: Document = {"$or": [{"txns.0": {"$exists": True}}, {"txn_lock": {"$ne": 
 
 
 def find_orphans(db: Db, collections: Iterable[str]) -> Iterator[Problem]:
-    """`orphan-marker` and `orphan-stub`, in the named collections; reads each of them whole."""
+    """Yield the problems `orphan-marker` and `orphan-stub` of the named collections; scans each collection."""
     db = pinned(db)
     for name in collections:
         for document in list(db[name].find(MARKED, {"txns": 1, "txn_lock": 1, "txn_stub": 1})):
@@ -33,23 +33,23 @@ def _orphans_of(db: Db, name: str, document: Document) -> Iterator[Problem]:
             is_stub = document.get("txn_stub") == txn
             yield Problem(
                 "orphan-stub" if is_stub else "orphan-marker",
-                f"{name} {document['_id']} is {'a stub' if is_stub else 'marked'} of {txn}, which is no transaction",
+                f"{name} {document['_id']} is {'a stub of' if is_stub else 'marked by'} {txn}, which has no record",
                 documents={name: document["_id"], NAME: txn},
                 repairable=True,
             )
 
 
 def _is_orphan(db: Db, name: str, document_id: Any, txn: Any) -> bool:
-    """Asks for the record after the marker was read, and for the marker again: a run that ends just now is none."""
+    """Return whether the marker has no record and still exists: a run may have ended since the marker was read."""
     if open_run(db, txn) is not None:
         return False
     return db[name].find_one({"_id": document_id, "$or": [{"txns": txn}, {"txn_lock": txn}]}, {"_id": 1}) is not None
 
 
 def drop_orphans(db: Db, collections: Iterable[str]) -> Counter[str]:
-    """Remove orphan stubs, and orphan markers from their documents, as they are: what they took is not given back.
+    """Delete orphan stubs and remove orphan markers from their documents; amounts they took are not given back.
 
-    Atomic: each document by itself. A run without a record cannot come back, so there is no race to lose.
+    Atomic: each document by itself. A run without a record cannot continue, so there is no race.
     After a crash: run it again.
     """
     db = pinned(db)

@@ -36,7 +36,7 @@ COLLECTIONS = [
         indexes=[
             Index([("state", 1), ("due_at", 1)], why="what recover() has to do"),
             Index([("txn", 1)], partial={"due_at": {"$exists": True}}, why="whether a marker's run is still open"),
-            Index([("expires_at", 1)], expire_after_seconds=0, why="forgets keys of finished runs"),
+            Index([("expires_at", 1)], expire_after_seconds=0, why="deletes the keys of finished runs"),
         ],
         shard_key={"_id": "hashed"},
     )
@@ -57,23 +57,23 @@ OPEN = Query(
     where=lambda txn: {"txn": txn, "due_at": {"$exists": True}},
     example={"txn": "t"},
     routing="broadcast",
-    reason="only where a marker is in the way: whether its run is still open",
+    reason="runs only if a marker blocks a step, to see whether its run is still open",
 )
 QUERIES: list[Query | Pipeline] = [DUE, OPEN]
 
 
-# A date that Python has no value for is a number: a record that cannot be read would end every `recover()`.
+# A date outside Python's range is read as a number: a record that cannot be read would end every `recover()`.
 ANY_DATE = CODEC.with_options(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 
 
 def pinned_any_date(db: Db) -> Db:
-    """As `pinned`, and able to read whatever date a step or a document holds."""
+    """Return the database as `pinned` does, but able to read any date in a step or document."""
     return pinned(db).with_options(codec_options=ANY_DATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run: its id, the plan's result, and whether it was an earlier run's."""
+    """The outcome of a run: its id, the plan's result, and whether both are those of an earlier run."""
 
     id: Any
     result: Any
@@ -82,14 +82,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key: what is done with it happens once. `scope` keeps one caller's keys from another's."""
+    """An idempotency key: an operation with it happens once. `scope` separates the keys of different callers."""
 
     text: str
     scope: str = ""
 
     @classmethod
     def of(cls, given: str | Key | None) -> Key | None:
-        """The key as given, checked; a plain string has the empty scope.
+        """Return the checked key; a plain string gets the empty scope.
 
         Raises: `Invalid`.
         """
@@ -103,14 +103,14 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """The id of a key's record, and the fingerprint of the arguments that the key stands for."""
+    """The id of a key's record, and the fingerprint of the key's arguments."""
 
     id: str
     fingerprint: str
 
 
 def key_record(kind: str, given: str | Key | None, arguments: Mapping[str, Any] | None) -> KeyRecord | None:
-    """Where the key of an operation of that kind is recorded; None without a key.
+    """Return the id and fingerprint under which the key of an operation is recorded; None without a key.
 
     Raises: `Invalid`.
     """
@@ -118,7 +118,7 @@ def key_record(kind: str, given: str | Key | None, arguments: Mapping[str, Any] 
     if key is None:
         return None
     if arguments is None:
-        raise ValueError("a key needs the arguments it stands for")
+        raise ValueError("a key needs arguments, so that a repeat can be compared")
     return KeyRecord("key:" + _digest([key.scope, kind, key.text]), _digest(arguments))
 
 
@@ -127,9 +127,9 @@ def _digest(value: Any) -> str:
 
 
 def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any, keep_seconds: float) -> Document:
-    """What writes the record of a keyed operation that one native transaction does.
+    """Return the write that records a keyed operation inside its native transaction.
 
-    An upsert that cannot match: an insert could not tell the server's time, by which the record expires.
+    It is an upsert that cannot match: a plain insert could not use the server's time, by which the record expires.
     """
     record = {
         "_id": key.id,
@@ -146,15 +146,15 @@ def finished(kind: str, txn: ObjectId, key: KeyRecord, result: Any, keep_seconds
 
 
 def open_run(db: Db, txn: Any) -> Document | None:
-    """The record of the run that a marker names; None once it is settled, or where it never was.
+    """Return the record of the run that a marker names, or None if the run is settled or never existed.
 
-    Asked by a field that never changes: in an index over states a record moves, and a scan may miss it.
+    The query uses a field that never changes: in an index over states a record moves, and a scan may miss it.
     """
     return next(OPEN.find(pinned_any_date(db), txn=txn, limit=1), None)
 
 
 def replay(record: Document, key: KeyRecord) -> Outcome:
-    """What a repeat with the key is answered.
+    """Return the outcome for a repeat with the key.
 
     Raises: `KeyReused`, `StillRunning`.
     """
@@ -166,7 +166,7 @@ def replay(record: Document, key: KeyRecord) -> Outcome:
 
 
 def earlier_outcome(db: Db, key: KeyRecord | None, session: ClientSession | None = None) -> Outcome | None:
-    """What the key's first run answered; None without one, or while its record is not yet visible to a majority.
+    """Return the outcome of the key's first run; None without one, or while a majority does not have its record.
 
     Raises: `KeyReused`, `StillRunning`.
     """

@@ -1,6 +1,7 @@
-"""What becomes of a two-phase run once it is decided, or was left: finished or undone, from its stored record alone.
+"""Finishing or undoing a two-phase run from its stored record alone.
 
-Whoever ran it does this, and where that process died, `Transactions.recover()`: any number of times, anywhere.
+The process that started the run does this. If it died, `Transactions.recover()` does, in any process. Every function
+here may be repeated any number of times.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from squinney.transactions import records, steps
 
 
 def finish(db: Db, record: Document, keep_keys_seconds: float) -> None:
-    """Give what is still to be given, then close the record. Any number of times, anywhere."""
+    """Apply the remaining changes of a decided run, then close its record."""
     give(db, record)
     _close(db, record, keep_keys_seconds)
 
 
 def give(db: Db, record: Document, session: ClientSession | None = None) -> None:
-    """Let every step do what is left to do and let go of its document, in one update."""
+    """Apply the rest of every step and release its document, in one update per document."""
     _for_each_collection(db, record, _finish_request, session=session)
 
 
@@ -37,7 +38,7 @@ def _finish_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOn
 
 
 def _held(stored: Mapping[str, Any], txn: Any) -> Document:
-    """The document while the run has its marker there, or its stub: so a repeat matches nothing."""
+    """Return a filter that matches while the document has the run's marker or is its stub: a repeat matches nothing."""
     return {**stored["filter"], "txn_stub" if stored["verb"] == "insert" else "txns": txn}
 
 
@@ -58,28 +59,28 @@ def _close(db: Db, record: Document, keep_keys_seconds: float) -> None:
 
 
 def roll_back(db: Db, record: Document, *, tombs_for_seconds: float = 0) -> None:
-    """Undo what was taken, then free the key. Any number of times, anywhere.
+    """Undo the takes of a run, then free its key.
 
-    `tombs_for_seconds` leaves tombstones first, against a writer that may still be on its way: whoever rolls back its
-    own run knows that there is none.
+    With `tombs_for_seconds` it first sets tombstones against writes that may still arrive. A process that rolls back
+    its own run knows that there are none.
     """
     where = {"_id": record["_id"], "txn": record["txn"]}
     undecided = {**where, "state": {"$in": ["new", "rollback"]}}
-    since = {"$cond": [{"$eq": ["$state", "rollback"]}, "$due_at", "$$NOW"]}  # find_stuck() tells how long it lasts
+    since = {"$cond": [{"$eq": ["$state", "rollback"]}, "$due_at", "$$NOW"]}  # find_stuck() needs its beginning
     if not db[records.NAME].update_one(undecided, [{"$set": {"state": "rollback", "due_at": since}}]).matched_count:
         return
     if tombs_for_seconds:
-        # Where the server refuses a tombstone, by a validator, it refuses the marker too: nobody can come late there.
+        # If a validator rejects the tombstone, it rejects the marker too, so that no late write can succeed there.
         _for_each_collection(db, record, _tomb_request, may_be_refused=True)
     _for_each_collection(db, record, _undo_request)
     if tombs_for_seconds:
-        _remember_tombs(db, record, tombs_for_seconds)
+        _schedule_sweep(db, record, tombs_for_seconds)
     db[records.NAME].delete_one({**where, "state": "rollback"})
 
 
 def _tomb_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | None:
     if stored["verb"] == "insert":
-        return None  # there may be no document to carry it; the server's clock keeps late inserts out, or the sweep
+        return None  # there may be no document yet; the server's clock stops late inserts, and the sweep deletes them
     return UpdateOne(dict(stored["filter"]), {"$addToSet": {"tombs": txn}})
 
 
@@ -89,15 +90,15 @@ def _undo_request(stored: Mapping[str, Any], txn: Any) -> UpdateOne | DeleteOne:
     return UpdateOne(_held(stored, txn), steps.merge(stored.get("undo", {}), _release(stored, txn)))
 
 
-def _remember_tombs(db: Db, record: Document, seconds: float) -> None:
-    """A record of its own, since the key may be used again at once."""
+def _schedule_sweep(db: Db, record: Document, seconds: float) -> None:
+    """Insert a separate record for the tombstones, since the key may be used again at once."""
     due_at = record["deadline"] + timedelta(seconds=seconds)
     tombs = {**record, "_id": {"tombs": record["txn"]}, "state": "tombs", "due_at": due_at}
     db[records.NAME].replace_one({"_id": tombs["_id"]}, tombs, upsert=True)
 
 
 def sweep_tombs(db: Db, record: Document) -> None:
-    """Remove tombstones that no writer can be late enough to meet, and stubs that came late all the same."""
+    """Remove tombstones for which no write can arrive any more, and stubs that were inserted late nevertheless."""
     _for_each_collection(db, record, _sweep_request)
     db[records.NAME].delete_one({"_id": record["_id"], "state": "tombs"})
 
@@ -116,9 +117,9 @@ def _for_each_collection(
     may_be_refused: bool = False,
     session: ClientSession | None = None,
 ) -> None:
-    """One unordered batch per collection: after the decision no step depends on another.
+    """Send one unordered batch per collection: after the decision no step depends on another.
 
-    Inserted documents come first, so that a document without a marker agrees with what was inserted beside it.
+    Inserts come first, so that a document without a marker agrees with the documents that its run inserted.
     """
     by_collection: dict[tuple[bool, str], list[Any]] = {}
     for stored in record["steps"]:

@@ -1,4 +1,4 @@
-"""`Transactions`: runs plans of guarded steps, and recovers what others left unfinished."""
+"""`Transactions`: runs plans of guarded steps, and recovers runs that crashed processes left unfinished."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ STUCK_AFTER_SECONDS = 60
 
 
 class Transactions:
-    """Runs operations that span documents, so that they happen whole or not at all.
+    """Runs multi-document operations, each completely or not at all.
 
-    `mode` "native" is one MongoDB transaction; "two-phase" the book's protocol, for hot documents and very large
-    operations; "auto" is native unless a run asks otherwise. Processes in different modes may work on the same
-    documents. Steps that change or hand on a unique value are one MongoDB transaction in every mode.
-    `timeout_seconds` bounds a run; `margin_seconds` is what `recover()` waits beyond a run's deadline, for clocks that
-    differ between servers.
+    The mode "native" uses one MongoDB transaction. "two-phase" uses the book's protocol, for hot documents and very
+    large operations. "auto" is native unless a run prefers two-phase. Processes in different modes may change the same
+    documents. Steps that change or pass on a unique value use one MongoDB transaction in every mode.
+
+    `timeout_seconds` limits a run. `recover()` waits for `margin_seconds` after a run's deadline, since clocks differ
+    between servers, and keeps tombstones for `tombs_for_seconds`.
     """
 
     def __init__(
@@ -69,31 +70,30 @@ class Transactions:
         arguments: Mapping[str, Any] | None = None,
         prefer: Literal["native", "two-phase"] = "native",
     ) -> Outcome:
-        """Do all steps or none.
+        """Run all steps or none.
 
-        `steps` may be a callable that builds them anew: it is called again where a step is refused with `Stale`.
-        With a `key`, which belongs to its scope and to `kind`, the operation happens once: a repeat with the same
-        `arguments` gets the first outcome, also where the callable refuses by now. `prefer` is the mode that "auto"
-        takes.
+        `steps` may be a callable that builds the steps: it is called again if a step is refused with `Stale`. With a
+        `key`, which belongs to its scope and to `kind`, the operation happens once: a repeat with the same `arguments`
+        returns the first outcome, even if the callable now raises an error. `prefer` is the mode that "auto" uses.
 
-        Atomic: native: the transaction's commit. Two-phase: the update that flips the record from new to commit.
-        After a crash: native: nothing. Two-phase: markers and takes, until `recover()` finishes or undoes them.
-        Raises: the refusing step's error; `WriteRefused`; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`;
-        `Unavailable`, where `outcome_unknown` says that a repeat with the key must settle it.
+        Atomic: native: the transaction's commit. Two-phase: the update that changes the record from new to commit.
+        After a crash: native: nothing remains. Two-phase: markers and takes, until `recover()` finishes or undoes them.
+        Raises: the error of the step that refuses; `WriteRefused`; `Busy`; `KeyReused`; `StillRunning`; `TimedOut`;
+        `Unavailable`: if `outcome_unknown` is true, a repeat with the key returns the outcome.
         """
-        found = records.key_record(kind, key, arguments)
+        record = records.key_record(kind, key, arguments)
         mode = prefer if self._mode == "auto" else self._mode
         with operation(self._timeout_seconds):
             until = time.monotonic() + seconds_left() * attempts.SHARE_FOR_WAITING
             while True:
                 try:
-                    return self._once(kind, steps, found, mode, until)
+                    return self._attempt(kind, steps, record, mode, until)
                 except Stale:
                     if not callable(steps) or time.monotonic() >= until:
                         raise
                     time.sleep(random.uniform(0, 0.02))
 
-    def _once(
+    def _attempt(
         self, kind: str, steps: Steps | Callable[[], Steps], key: records.KeyRecord | None, mode: str, until: float
     ) -> Outcome:
         try:
@@ -109,10 +109,10 @@ class Transactions:
         return run(self._db, kind, plan, key, until=until, keep_keys_seconds=self._keep_keys_seconds)
 
     def recover(self, *, batch: int = 100) -> Counter[str]:
-        """Finish or undo what crashed processes left, as far as it is due; returns counts by outcome.
+        """Finish or undo the due runs of crashed processes; return counts by outcome.
 
-        Atomic: each document's own update; safe when any number of processes do it at once.
-        After a crash: the next `recover()` goes on.
+        Atomic: each document's own update. Any number of processes may recover concurrently.
+        After a crash: the next `recover()` continues.
         """
         counts: Counter[str] = Counter()
         with operation(60):
@@ -123,7 +123,7 @@ class Transactions:
         return counts
 
     def _try_to_settle(self, record: dict[str, Any]) -> str:
-        """One run whose give or undo the server refuses must not keep the others waiting."""
+        """Settle one run. If the server rejects its give or undo, log the error, so that the other runs are settled."""
         try:
             return self._settle(record)
         except PyMongoError as error:
@@ -144,7 +144,7 @@ class Transactions:
 
 
 def find_stuck(db: Db) -> Iterator[Problem]:
-    """Runs that `recover()` should have settled a minute ago: nobody runs it, or a step's give or undo fails."""
+    """Yield runs that `recover()` should have settled a minute ago: it does not run, or a give or undo fails."""
     db = records.pinned_any_date(db)
     overdue = server_now(db) - timedelta(seconds=STUCK_AFTER_SECONDS)
     for state in records.OPEN_STATES:

@@ -1,13 +1,13 @@
-"""Guarded steps: an operation over several documents, as data.
+"""Guarded steps: a multi-document operation as data.
 
-Fields that the protocol keeps in the documents it works on:
+The protocol keeps these fields in the documents it changes:
 
-- `txns`: markers of unfinished two-phase runs;
-- `txn_lock`: the one run that has the document to itself;
-- `txn_limit`: the limit that the undecided shared takes of a ceiling keep;
-- `tombs`: runs that `recover()` rolled back and that may not come back;
-- `txn_checks`: counts native runs that only guarded the document;
-- `txn_stub`: an inserted document that is not committed yet. Readers skip it: `visible(filter)`.
+- `txns`: the markers, which are the ids of unfinished two-phase runs that prepared the document;
+- `txn_lock`: the id of the run that holds the document exclusively;
+- `txn_limit`: the common limit of the undecided shared takes of a ceiling;
+- `tombs`: the tombstones, which are the ids of rolled back runs that must not prepare the document again;
+- `txn_checks`: the number of native runs that only checked a guard on the document;
+- `txn_stub`: the id of the undecided run that inserted the document. Readers skip such stubs: `visible(filter)`.
 """
 
 from __future__ import annotations
@@ -35,27 +35,29 @@ Refusal = type[SquinneyError] | Callable[[Document | None], SquinneyError]
 
 PROTOCOL_FIELDS = ("txns", "txn_lock", "txn_limit", "tombs", "txn_checks", "txn_stub")
 UNMARKED: Document = {"txns.0": {"$exists": False}}
-# A filter: no two-phase run has the document in hand, so its figures are decided.
+# The filter for documents that no unfinished two-phase run holds: all their values are committed.
 UNLOCKED: Document = {**UNMARKED, "txn_lock": None, "txn_stub": None}
 CHECKED: Document = {"$inc": {"txn_checks": 1}}
-SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server cannot say that a document does not match them
-_COLLECTION_NAME = re.compile(r"(?!system\.|.{191})[^.$\0]+(\.[^.$\0]+)*")  # with the database's, 255 at the most
+SEARCHES = frozenset({"$text", "$near", "$nearSphere"})  # the server does not allow these in $nor, which finds refusals
+_COLLECTION_NAME = re.compile(r"(?!system\.|.{191})[^.$\0]+(\.[^.$\0]+)*")  # with the database's name, 255 at most
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an operation does to one document, found by its `_id` and a guard.
+    """The change that an operation makes to one document, which is found by its `_id` and a guard.
 
-    `take` is what the guard permits, `give` what needs no permission; both happen when the operation is decided. A step
-    may instead `insert` a document under an id known beforehand, or `delete` one; with neither, it only guards. Where
-    the guard does not match, the operation is refused with `refused`: an error class, or a callable that gets the
-    document (None where there is none) and returns the error. `route` adds shard-key fields to the filter.
+    `take` is a change that the guard permits, `give` a change that needs no permission. Both are applied when the
+    operation is decided. A step may instead `insert` a document under a known id, or `delete` one. A step without any
+    change only checks its guard. If the guard does not match, the operation is refused with `refused`: an error class,
+    or a callable that gets the document (None if it does not exist) and returns the error. `route` adds shard-key
+    fields to the filter.
 
-    A step has its document to itself until its run is decided. `shared=True` lets it go beside others, in the escrow
-    shape alone (see `escrow`), on numbers whose direction its `Collection` declares: then the collection is given
-    itself, not its name. Only a shared take happens before the decision, so that nobody else counts on it. `undo` may
-    say how it is taken back, for the reader: it must be the take with the signs changed. `may_overshoot` lets a shared
-    give look at a limit on the other side, which gives that are under way at once may pass.
+    A step holds its document exclusively until its run is decided. With `shared=True` other shared steps may change the
+    document concurrently. Such a step must have the escrow shape (see `escrow`), and its `collection` must be the
+    `Collection` that declares the direction of each number. Only a shared take is applied before the decision, so that
+    no other run spends the same amount. `undo` may show the reader how a take is reverted: it must be the take with the
+    signs changed. With `may_overshoot` the guard of a shared give may check a limit that concurrent gives can exceed
+    together.
     """
 
     collection: str | Collection
@@ -73,8 +75,8 @@ class Step:
     shared: bool = False
     may_overshoot: bool = False
     name: str = field(init=False, repr=False, compare=False)
-    update: Document = field(init=False, repr=False, compare=False)  # take and give as one
-    condition: Document = field(init=False, repr=False, compare=False)  # the guard, and what shared numbers must be
+    update: Document = field(init=False, repr=False, compare=False)  # take and give merged
+    condition: Document = field(init=False, repr=False, compare=False)  # the guard, and the types of shared numbers
     limit: Document | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Step:
         declared = self.collection.escrow if isinstance(self.collection, Collection) else {}
         numbers, limit = escrow.shape_of(self, declared) if self.shared else ({}, None)
         if self.may_overshoot and not self.shared:
-            raise ValueError("only a shared step may overshoot: others have their document to themselves")
+            raise ValueError("only a shared step may overshoot: other steps hold their document exclusively")
         guarded = {"$and": [dict(self.guard), numbers]} if numbers else dict(self.guard)
         object.__setattr__(self, "update", merge(self.take or {}, self.give or {}))
         object.__setattr__(self, "condition", guarded)
@@ -95,39 +97,39 @@ class Step:
 
     @property
     def document_filter(self) -> Document:
-        """The filter that finds the document alone."""
+        """The filter that finds the document, without the guard."""
         return {**self.route, "_id": self.id}
 
     @property
     def identity(self) -> tuple[str, bytes]:
-        """Which document it is, as `identity_of`."""
+        """The key of the document, from `identity_of`."""
         return identity_of(self.name, self.id)
 
     @property
     def verb(self) -> str:
-        """Insert, delete or update."""
+        """The kind of the change: `insert`, `delete` or `update`."""
         return "insert" if self.insert is not None else "delete" if self.delete else "update"
 
     def refusal(self, document: Document | None) -> SquinneyError:
-        """The error to raise where the guard did not match."""
+        """Return the error for a guard that did not match `document`."""
         if isinstance(self.refused, type):
             if self.refused is not Conflict:
                 return cast(type[SquinneyError], self.refused)(document_id=str(self.id))
         elif error := self.refused(document):
             return error
-        state = "is not there" if document is None else f"is not as the step asks: {dict(self.guard)}"
+        state = "does not exist" if document is None else f"does not match the guard {dict(self.guard)}"
         return Conflict(f"{self.name} {self.id!r} {state}", collection=self.name, document_id=str(self.id))
 
-    def taken(self, document: Document | None) -> SquinneyError:
-        """The error to raise where the step's id or unique value is another document's."""
+    def duplicate(self, document: Document | None) -> SquinneyError:
+        """Return the error for an id or unique value that another document already has."""
         if self.refused is Conflict:
-            return AlreadyExists(f"{self.name} has a document like {self.id!r} already")
+            return AlreadyExists(f"{self.name} already has a document with the id or a unique value of {self.id!r}")
         return self.refusal(document)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps, of which no two touch one document, and what a repeat with the same key is answered."""
+    """The steps of one operation, at most one per document, and the result that a repeat with the same key gets."""
 
     steps: Sequence[Step]
     result: Any = None
@@ -135,39 +137,39 @@ class Plan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "documents", frozenset(step.identity for step in self.steps))
-        if len(self.documents) < len(self.steps):  # neither mode could say which step comes first
+        if len(self.documents) < len(self.steps):  # the modes could apply two steps in different orders
             raise ValueError("an operation has one step per document")
 
 
 def _require_one_kind(step: Step) -> None:
     if step.undo is not None and step.take is None:
-        raise ValueError("an undo needs its take")
+        raise ValueError("an undo needs a take")
     if (step.insert is not None) + step.delete + bool(step.take or step.give) > 1:
-        raise ValueError("a step inserts, deletes or updates: one of the three")
+        raise ValueError("a step may insert, delete or update, but only one of these")
     if step.shared and (step.insert is not None or step.delete):
-        raise ValueError("a step that inserts or deletes has its document to itself: it cannot be shared")
+        raise ValueError("a step that inserts or deletes cannot be shared")
     if step.insert is None:
         return
     if step.guard or step.insert.get("_id", step.id) != step.id:
-        raise ValueError("a step inserts under its own id, and has nothing to guard")
+        raise ValueError("a step that inserts must use its own id and have no guard")
     if reserved := [name for name in PROTOCOL_FIELDS if step.insert.get(name) not in (None, [])]:
-        raise ValueError(f"a step inserts no fields of the protocol: {', '.join(reserved)}")
+        raise ValueError(f"a step must not insert fields of the protocol: {', '.join(reserved)}")
     if Timestamp(0, 0) in step.insert.values():
-        raise ValueError("a step inserts no empty Timestamp: the server would replace it, in one mode only")
+        raise ValueError("a step must not insert an empty Timestamp: the server would replace it, in one mode only")
     if any(value_at(step.insert, path) != value for path, value in step.route.items()):
-        raise ValueError("a step inserts a document that has the values of its route")
+        raise ValueError("a step must insert a document that has the values of its route")
 
 
 def _require_values(step: Step) -> None:
-    """Refuse what would find another document than the one meant, or could not be judged."""
+    """Reject an id or route that could match another document, and a guard that cannot be negated."""
     if not _COLLECTION_NAME.fullmatch(step.name):
-        raise ValueError(f"{step.name!r} is no name of a collection that a step can change")
+        raise ValueError(f"{step.name!r} is not a valid collection name for a step")
     values = {"": step.id, **step.route}
     is_pattern = any(isinstance(value, re.Pattern | Regex) for value in values.values())
     if is_pattern or any(str(name).startswith("$") for name in _names_in(values)):
-        raise ValueError("the id of a step, and what is in its route, is a value, not a condition")
+        raise ValueError("the id of a step, and each field of its route, must be a value, not a condition")
     if step.guard and (searches := SEARCHES.intersection(_names_in(step.guard))):
-        raise ValueError(f"the guard of a step asks for values, and does not search: {', '.join(searches)}")
+        raise ValueError(f"the guard of a step must not search: {', '.join(searches)}")
 
 
 def _names_in(value: Any) -> Iterator[str]:
@@ -182,19 +184,19 @@ def _names_in(value: Any) -> Iterator[str]:
 def _require_operators(update: Mapping[str, Any]) -> None:
     fields_of = update if isinstance(update, Mapping) else {"": update}
     if not all(str(name).startswith("$") and isinstance(fields, Mapping) for name, fields in fields_of.items()):
-        raise ValueError("a step's updates are operators only, each with its paths")
+        raise ValueError("a step's updates must be operators, each with its paths")
     for path in changed_paths(update):
         names = path.split(".")
         if names[0] in PROTOCOL_FIELDS:
-            raise ValueError("a step changes no fields of the protocol")
+            raise ValueError("a step must not change fields of the protocol")
         if "$" in names:
             raise ValueError(
-                "a step names elements of an array by array_filters: what $ found is not known to the finish"
+                "a step must name array elements by array_filters: what $ matched is unknown when the run is finished"
             )
 
 
 def changed_paths(update: Mapping[str, Any]) -> Iterable[str]:
-    """All paths that the update changes."""
+    """Yield all paths that the update changes."""
     for operator, fields in update.items():
         yield from fields
         if operator == "$rename":
@@ -202,17 +204,17 @@ def changed_paths(update: Mapping[str, Any]) -> Iterable[str]:
 
 
 def visible(where: Document) -> Document:
-    """The filter, without documents that an unfinished two-phase run has only begun to insert."""
+    """Return the filter, extended to skip stubs: documents that an undecided two-phase run inserted."""
     return {**where, "txn_stub": None}
 
 
 def identity_of(name: str, document_id: Any) -> tuple[str, bytes]:
-    """What tells one document from another; also the one order in which documents are taken."""
+    """Return the key of a document. All two-phase runs prepare documents in the order of these keys."""
     return name, bson.encode({"": _by_value(document_id)}, codec_options=CODEC)
 
 
 def _by_value(value: Any) -> Any:
-    """The same for ids that the server takes for the same: 1 and 1.0, also within documents."""
+    """Return the same value for ids that the server treats as equal, such as 1 and 1.0, also inside documents."""
     if isinstance(value, str | bytes | bool | bson.ObjectId):
         return value
     if isinstance(value, Mapping):
@@ -223,15 +225,15 @@ def _by_value(value: Any) -> Any:
         value = value.to_decimal()
     try:
         return {"$number": str(Fraction(value))}
-    except (TypeError, ValueError, OverflowError):  # no number, or infinite
+    except (TypeError, ValueError, OverflowError):  # not a number, or infinite
         return float(value) if hasattr(value, "is_nan") else value
 
 
-# ---- what a step sends, in either mode ----
+# ---- what a step sends to the server ----
 
 
 def free_for(step: Step) -> Document:
-    """No undecided run is in the way."""
+    """Return the condition that no undecided run excludes the step from its document."""
     if not step.shared:
         return {"txn_lock": None, **UNMARKED}
     if step.limit is None:
@@ -240,25 +242,27 @@ def free_for(step: Step) -> Document:
 
 
 def native_write(step: Step) -> Document:
-    """The step as an element of its command: take and give at once, where no two-phase run excludes it."""
+    """Return the step as an element of a native write command: take and give, unless a two-phase run excludes it."""
     if step.insert is not None:
         return {**step.insert, "_id": step.id}
     permitted = {**step.document_filter, "$and": [step.condition, free_for(step)]}
     if step.delete:
         return {"q": permitted, "limit": 1}
-    # A step that only guards must write too, or the server would see no conflict.
+    # A step that only checks its guard must write too, or the server would detect no conflict.
     write: Document = {"q": permitted, "u": step.update or CHECKED}
     if filters := array_filters_for(step.update, step.array_filters):
         write["arrayFilters"] = filters
     return write
 
 
-# ---- what a step sends, in two-phase mode ----
+# ---- what a step sends in two-phase mode only ----
 
 
 def prepare_filter(step: Step, txn: Any, deadline: datetime) -> Document:
-    """Found, permitted, not held by another, not prepared before; and neither too late nor rolled back: a late writer
-    is stopped by the server's clock and by the tombstone, each by itself.
+    """Return the filter for preparing the document once, if the guard matches and no other run excludes the step.
+
+    It matches neither after the deadline nor after a rollback: the server's clock and the tombstone each stop a late
+    writer independently.
     """
     in_time = {"$expr": {"$lt": ["$$NOW", deadline]}}
     mine = {"txns": {"$ne": txn}, "tombs": {"$ne": txn}}
@@ -266,7 +270,7 @@ def prepare_filter(step: Step, txn: Any, deadline: datetime) -> Document:
 
 
 def prepare_update(step: Step, txn: Any) -> Document:
-    """The marker, with the lock; or with the take, where the step is shared."""
+    """Return the update that sets the marker, together with the lock, or with the take of a shared step."""
     marker: Document = {"$push": {"txns": txn}}
     if not step.shared:
         return {**marker, "$set": {"txn_lock": txn}}
@@ -276,14 +280,17 @@ def prepare_update(step: Step, txn: Any) -> Document:
 
 
 def insert_update(step: Step, txn: Any, deadline: datetime) -> list[Document]:
-    """The stub, as an upsert that the server refuses after the deadline (an upsert's filter may hold no `$expr`)."""
+    """Return the pipeline that upserts the stub and fails after the deadline.
+
+    The filter of an upsert cannot contain `$expr`, so the pipeline divides by zero instead.
+    """
     stub = {**(step.insert or {}), "_id": step.id, "txn_stub": txn, "txn_lock": txn}
     one_or_error = {"$divide": [1, {"$cond": [{"$lt": ["$$NOW", deadline]}, 1, 0]}]}
     return [{"$replaceWith": {"$cond": [one_or_error, {"$literal": stub}, None]}}]
 
 
 def stored_form(step: Step) -> Document:
-    """All that `recover()` needs of a step, in any process."""
+    """Return what `recover()` needs of a step, in any process."""
     stored: Document = {
         "collection": step.name,
         "filter": step.document_filter,
@@ -300,13 +307,13 @@ def stored_form(step: Step) -> Document:
 
 
 def array_filters_for(update: Mapping[str, Any], filters: Sequence[Mapping[str, Any]]) -> list[Any] | None:
-    """The array filters where the update uses them: the server refuses unused ones."""
+    """Return the array filters if the update uses them: the server rejects unused ones."""
     used = any("$[" in path for fields in update.values() for path in fields)
     return list(filters) if filters and used else None
 
 
 def merge(*updates: Mapping[str, Any]) -> Document:
-    """One update that does what all of them do."""
+    """Merge updates into one that has the same effect."""
     merged: Document = {}
     for update in updates:
         for operator, fields in update.items():
@@ -318,7 +325,7 @@ def merge(*updates: Mapping[str, Any]) -> Document:
 
 def _both(operator: str, first: Any, second: Any) -> Any:
     if operator == "$inc":
-        return escrow.added(first, second)
+        return escrow.add(first, second)
     if operator == "$push":
         return {"$each": [*_each(first), *_each(second)]}
     raise ValueError(f"a step changes one path twice with {operator}")
@@ -328,5 +335,5 @@ def _each(value: Any) -> list[Any]:
     if not (isinstance(value, dict) and "$each" in value):
         return [value]
     if len(value) > 1:
-        raise ValueError("a step pushes to one path twice, which leaves no place for a $sort, $slice or $position")
+        raise ValueError("a step that pushes to one path twice cannot use $sort, $slice or $position")
     return list(value["$each"])

@@ -1,9 +1,12 @@
-"""Guarded steps by the book's two-phase protocol, made sound.
+"""Guarded steps by the book's two-phase protocol, corrected.
 
-Begin: the record, `new`, with a deadline by the server's clock. Prepare: every step checks its guard and leaves its
-marker, which keeps all others from the document; a shared step takes, and lets others in that are shared. Flip: `new`
-to `commit`, before the deadline: this one update decides. Finish: every step does the rest and removes its marker.
-Nothing is given before the flip, so nobody can spend what may yet be rolled back.
+- Begin: insert the run's record in the state `new`, with a deadline by the server's clock.
+- Prepare: every step checks its guard and sets its marker, which excludes all other runs from the document. A shared
+  step also applies its take, and excludes only runs that are not shared.
+- Flip: change the state from `new` to `commit` before the deadline. This one update decides.
+- Finish: every step applies the rest of its change and removes its marker.
+
+Nothing is given before the flip, so no run can spend what may still be rolled back.
 """
 
 from __future__ import annotations
@@ -31,11 +34,11 @@ from squinney.transactions.steps import Plan, Step
 
 log = logging.getLogger(__name__)
 
-TOO_LATE = "the operation took longer than it may; nothing was changed"
+TOO_LATE = "the operation exceeded its time limit; nothing was changed"
 
 
 class Refused(Exception):
-    """A step's guard does not match, however the undecided runs on its document end."""
+    """A step's guard does not match, whichever way the undecided runs on its document end."""
 
 
 def run(
@@ -48,55 +51,55 @@ def run(
     margin_seconds: float,
     keep_keys_seconds: float,
 ) -> Outcome:
-    """Begin, prepare, flip, finish.
+    """Begin, prepare, flip and finish.
 
-    Where a step cannot be prepared, everything is rolled back and the plan is run in native mode: that tells the error,
-    the same in both modes, or does what by then can be done. An error whose outcome is unknown is not rolled back:
-    `recover()` settles it after the deadline.
+    If a step cannot be prepared, the run is rolled back and the plan runs in native mode, which raises the same error
+    in both modes, or succeeds if that has become possible. After an error with an unknown outcome nothing is rolled
+    back: `recover()` settles the run after the deadline.
     """
     run_natively = partial(native.run, db, kind, plan, key, until=until, keep_keys_seconds=keep_keys_seconds)
     txn = ObjectId()
     try:
         record = _begin(db, kind, txn, plan, key, margin_seconds)
-    except (DocumentTooLarge, OperationFailure) as error:  # one record cannot hold all the steps
+    except (DocumentTooLarge, OperationFailure) as error:  # the steps are too large for one record
         if not _is_refusal(error):
             raise
         return run_natively()
     if key is not None and record["txn"] != txn:
         outcome = records.replay(record, key)
         if record["state"] == "commit":
-            _if_possible(recovery.finish, db, record, keep_keys_seconds)
+            _try_to_settle(recovery.finish, db, record, keep_keys_seconds)
         return outcome
     try:
         _prepare(db, plan.steps, record, until)
     except Exception as error:
         if _outcome_unknown(error):
             raise
-        _if_possible(recovery.roll_back, db, record)
+        _try_to_settle(recovery.roll_back, db, record)
         if not _is_refusal(error):
             raise
         return run_natively()
     _flip(db, record)
-    _if_possible(recovery.finish, db, record, keep_keys_seconds)
+    _try_to_settle(recovery.finish, db, record, keep_keys_seconds)
     return Outcome(txn, plan.result)
 
 
 def _outcome_unknown(error: Exception) -> bool:
-    """Unless the server answered, or nothing was sent: what the driver cannot encode is no `PyMongoError`."""
+    """Return False if the server replied or nothing was sent: what the driver cannot encode is no `PyMongoError`."""
     if not isinstance(error, PyMongoError):
         return False
     return not isinstance(error, OperationFailure) or error.timeout or error.has_error_label("RetryableWriteError")
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the server, or the driver for it, refuses what was to be written, or a guard does."""
+    """Return whether a guard refuses the run, or the server or the driver rejects a write."""
     if isinstance(error, OperationFailure):
         return not is_away(error)
     return isinstance(error, Refused | DocumentTooLarge)
 
 
 def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, margin_seconds: float) -> Document:
-    """The record of this run; with a key that has one already, that record as it is."""
+    """Insert and return this run's record; if the key already has a record, return that one unchanged."""
     record_id = key.id if key else txn
     record = {
         "_id": record_id,
@@ -108,19 +111,19 @@ def _begin(db: Db, kind: str, txn: ObjectId, plan: Plan, key: KeyRecord | None, 
         "state": "new",
         "steps": [steps.stored_form(step) for step in plan.steps],
     }
-    seconds = seconds_left()  # nobody waits for it longer than its caller, so recover() need not either
+    seconds = seconds_left()  # the caller does not wait longer, so recover() need not either
     times = {"at": "$$NOW", "deadline": after(seconds), "due_at": after(seconds + margin_seconds)}
     whole = {"$mergeObjects": [{"$literal": record}, times]}
     unless_there = {"$cond": [{"$eq": [{"$type": "$state"}, "missing"]}, whole, "$$ROOT"]}
     begun = db[records.NAME].find_one_and_update(
         {"_id": record_id}, [{"$replaceWith": unless_there}], upsert=True, return_document=ReturnDocument.AFTER
     )
-    assert begun is not None  # an upsert returns what it made
+    assert begun is not None  # an upsert returns the document
     return begun
 
 
-def _if_possible(settle: Callable[..., None], db: Db, record: Document, *arguments: float) -> None:
-    """What it comes to is known all the same: what is left to give, or to undo, `recover()` does."""
+def _try_to_settle(settle: Callable[..., None], db: Db, record: Document, *arguments: float) -> None:
+    """Finish or undo a run whose outcome is known; if that fails, `recover()` does it later."""
     try:
         settle(db, record, *arguments)
     except PyMongoError as error:
@@ -131,10 +134,10 @@ def _if_possible(settle: Callable[..., None], db: Db, record: Document, *argumen
 
 
 def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> None:
-    """Everything in one order for all, so that no two runs wait for each other.
+    """Prepare the documents in the same order as all other runs, so that no two runs wait for each other.
 
-    A run that holds documents waits only for the next in that order, and never for a unique value that another may give
-    back.
+    A run that holds documents waits only for the next document in that order, and never for a unique value that another
+    run may release.
     """
     txn, deadline = record["txn"], record["deadline"]
     ordered = sorted(plan, key=attrgetter("identity"))
@@ -144,7 +147,7 @@ def _prepare(db: Db, plan: Sequence[Step], record: Document, until: float) -> No
         else:
             for step in group:
                 _prepare_one(db, step, txn, deadline, until)
-    _establish(db, record)
+    _rehearse_finish(db, record)
 
 
 def _prepare_one(db: Db, step: Step, txn: ObjectId, deadline: datetime, until: float) -> None:
@@ -166,10 +169,10 @@ def _insert_stubs(db: Db, name: str, batch: Sequence[Step], txn: ObjectId, deadl
     db[name].bulk_write(requests)
 
 
-def _establish(db: Db, record: Document) -> None:
-    """Finish in a transaction that is taken back: what the server would refuse, it must refuse before the decision.
+def _rehearse_finish(db: Db, record: Document) -> None:
+    """Finish in a transaction that is aborted, so that the server rejects invalid writes before the decision.
 
-    Shared steps need it not: they only add to numbers that have been looked at.
+    Shared steps do not need this: they only add to numbers whose type and size were checked.
     """
     changes = [step for step in record["steps"] if step["verb"] == "update" and not step["shared"] and "update" in step]
     if changes:
@@ -180,12 +183,12 @@ def _establish(db: Db, record: Document) -> None:
 
 
 def _flip(db: Db, record: Document) -> None:
-    """The one update that decides."""
+    """Commit the run by the one update that decides."""
     where = {"_id": record["_id"], "txn": record["txn"], "state": "new", "$expr": {"$lt": ["$$NOW", "$deadline"]}}
     try:
         flipped = db[records.NAME].update_one(where, [{"$set": {"state": "commit", "due_at": "$$NOW"}}])
     except PyMongoError as error:
-        raise Unavailable("the commit was sent, but no answer came", outcome_unknown=True) from error
+        raise Unavailable("the commit was sent, but no reply came", outcome_unknown=True) from error
     if not flipped.matched_count:
-        _if_possible(recovery.roll_back, db, record)
+        _try_to_settle(recovery.roll_back, db, record)
         raise TimedOut(TOO_LATE)

@@ -157,7 +157,7 @@ def test_cursors_are_good_only_where_they_were_given(site: TestClient, systems: 
 
 
 def _refused(answer: Any) -> bool:
-    return (answer.status_code, answer.json()["detail"]) == (422, "cursor is not one that this list gave")
+    return (answer.status_code, answer.json()["detail"]) == (422, "cursor is not a cursor of this list")
 
 
 # ---- headers ----

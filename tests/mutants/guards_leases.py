@@ -26,13 +26,13 @@ GUARDS = [
     ),
     _lease(
         "it counts from before it was asked for",
-        'int(found["term"]), asked + seconds)',
+        'int(found["term"]), requested + seconds)',
         'int(found["term"]), time.monotonic() + seconds)',
         "test_a_lease_counts_from_before_it_was_asked_for",
     ),
     _lease(
         "renewed, it counts from before that was asked for",
-        "lease.sure_until = asked + seconds",
+        "lease.sure_until = requested + seconds",
         "lease.sure_until = time.monotonic() + seconds",
         "test_a_lease_counts_from_before_it_was_asked_for",
     ),

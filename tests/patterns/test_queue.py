@@ -99,7 +99,7 @@ def test_one_of_some_that_kills_its_takers_dies_too(ready: Db) -> None:
         mail.take_some(5)
         time.sleep(0.02)
     (dead,) = mail.dead().items
-    assert (dead["tries"], dead["error"]) == (2, "it was taken and never done")
+    assert (dead["tries"], dead["error"]) == (2, "it was taken and never finished")
 
 
 def test_queues_do_not_see_each_other(mail: Queue, ready: Db) -> None:

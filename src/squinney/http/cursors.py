@@ -35,7 +35,7 @@ async def signed_cursor(
         return None
     signature, plain = cursor[:SIGNATURE_CHARACTERS], cursor[SIGNATURE_CHARACTERS:]
     if not hmac.compare_digest(_signature(request, plain).encode(), signature.encode("utf-8", "replace")):
-        raise Invalid("cursor is not one that this list gave", field="cursor")
+        raise Invalid("cursor is not a cursor of this list", field="cursor")
     return plain
 
 

@@ -1,13 +1,13 @@
-"""Trees with ancestor arrays: each node lists its ancestors, nearest first, beside the pointer to its parent.
+"""Trees with ancestor arrays: each node has a pointer to its parent and a list of its ancestors, nearest first.
 
-The pointer is the record; the array is a copy that makes breadcrumbs and whole subtrees one query each. A move or a
-rename writes the node, then rewrites all its descendants on the server in one `update_many`, whatever their number:
+The pointer is authoritative. The array is a copy of it that makes breadcrumbs and whole subtrees one query each. A move
+or a rename writes the node, then rewrites all its descendants on the server by one `update_many`:
 
     collection.update_one({"_id": node["_id"]}, {"$set": {"parent": ..., "ancestors": TREE.under(parent)}})
     collection.update_many(TREE.below(node["_id"]), TREE.rewritten(node))
 
-Both belong in one transaction that first touches a document of the whole tree: two snapshot transactions could
-otherwise put A under B and B under A.
+Both belong in one transaction that first writes to one common document of the tree: otherwise two concurrent snapshot
+transactions could move A under B and B under A.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Cycle(Conflict):
 
 @dataclass
 class Rebuilt:
-    """What the parent pointers say: each node's ancestors, and the nodes whose pointer cannot be right.
+    """The tree that the parent pointers describe: each node's ancestors, and the nodes whose pointer is wrong.
 
-    Orphans (no such parent) and the one node of each cycle that has the least id, as text, count as roots.
+    Orphans (their parent does not exist) are treated as roots, and so is the node of each cycle with the smallest id,
+    compared as text.
     """
 
     ancestors: dict[Any, list[Document]] = field(default_factory=dict)
@@ -40,44 +41,47 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Tree:
-    """Which fields hold a tree, and which fields of a node are copied into its descendants' arrays."""
+    """The fields that store a tree, and the fields of a node that are copied into its descendants' arrays."""
 
     copied: tuple[str, ...] = ()
     parent: str = "parent"
     ancestors: str = "ancestors"
 
     def index(self) -> Index:
-        """The index that finds descendants."""
-        return Index([(f"{self.ancestors}._id", 1)], why="the nodes below one")
+        """Return the index that finds descendants."""
+        return Index([(f"{self.ancestors}._id", 1)], why="the descendants of a node")
 
     def link(self, node: Mapping[str, Any]) -> Document:
-        """The node as its descendants' arrays show it."""
+        """Return the entry of the node in its descendants' arrays."""
         return {"_id": node["_id"], **{name: node.get(name) for name in self.copied}}
 
     def under(self, parent: Mapping[str, Any] | None) -> list[Document]:
-        """The ancestors of a node under this parent; of a root when it is None."""
+        """Return the ancestors of a node under this parent; None is the parent of a root."""
         return [] if parent is None else [self.link(parent), *parent[self.ancestors]]
 
     def below(self, node_id: Any) -> Document:
-        """The filter for all descendants of a node."""
+        """Return the filter for all descendants of a node."""
         return {f"{self.ancestors}._id": node_id}
 
     def refuse_cycle(self, node_id: Any, parent: Mapping[str, Any] | None) -> None:
-        """Raises: `Cycle` where the parent is the node itself or one of its descendants."""
+        """Refuse a parent that is the node itself or one of its descendants.
+
+        Raises: `Cycle`.
+        """
         if parent is None:
             return
         if node_id in [parent["_id"], *(ancestor["_id"] for ancestor in parent[self.ancestors])]:
             raise Cycle(node=node_id, parent=parent["_id"])
 
     def deepest(self, node_id: Any) -> list[Document]:
-        """The pipeline that gives `{"depth": n}`, the most ancestors a descendant has; nothing for a leaf."""
+        """Return the pipeline that yields `{"depth": n}`, the most ancestors of any descendant; nothing for a leaf."""
         size = {"$size": f"${self.ancestors}"}
         return [{"$match": self.below(node_id)}, {"$group": {"_id": None, "depth": {"$max": size}}}]
 
     def rewritten(self, node: Mapping[str, Any]) -> list[Document]:
-        """The pipeline update that makes descendants agree with `node` as it is now (moved, renamed or both).
+        """Return the pipeline update that makes descendants agree with a node that was moved, renamed or both.
 
-        What a descendant has between itself and the node stays; the node's link and all above it are replaced.
+        The entries between a descendant and the node stay. Those of the node and of its ancestors are replaced.
         """
         position = {"$indexOfArray": [f"${self.ancestors}._id", {"$literal": node["_id"]}]}
         between = {"$slice": [f"${self.ancestors}", position]}
@@ -85,7 +89,7 @@ class Tree:
         return [{"$set": {self.ancestors: {"$concatArrays": [between, above]}}}]
 
     def lifted(self, node: Mapping[str, Any]) -> list[Document]:
-        """The pipeline update that takes `node` out from above its descendants; its children get its parent."""
+        """Return the pipeline update that removes a node above its descendants; its children get its parent."""
         node_id = {"$literal": node["_id"]}
         others = {"$filter": {"input": f"${self.ancestors}", "cond": {"$ne": ["$$this._id", node_id]}}}
         adopted = {"$literal": node[self.parent]}
@@ -93,7 +97,7 @@ class Tree:
         return [{"$set": {self.ancestors: others, self.parent: parent}}]
 
     def rebuilt(self, nodes: Iterable[Mapping[str, Any]]) -> Rebuilt:
-        """The ancestors of every node of a whole tree, from the parent pointers alone; cycles and orphans end it."""
+        """Compute the ancestors of every node of a tree from the parent pointers alone, and find wrong pointers."""
         known = {node["_id"]: node for node in nodes}
         pointers = {node_id: node.get(self.parent) for node_id, node in known.items()}
         found = Rebuilt(orphans=[i for i, parent in pointers.items() if parent is not None and parent not in known])
@@ -102,9 +106,9 @@ class Tree:
         return found
 
     def repairs(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[UpdateOne]:
-        """The writes that make arrays agree with pointers, and roots of orphans and broken cycles.
+        """Yield the writes that make arrays agree with pointers, and turn orphans and one node per cycle into roots.
 
-        Each applies only while the node still has the parent that was read.
+        Each write applies only if the node still has the parent that was read.
         """
         nodes = list(nodes)
         found = self.rebuilt(nodes)
@@ -118,25 +122,25 @@ class Tree:
                 yield UpdateOne({"_id": node_id, self.parent: read[self.parent]}, {"$set": right})
 
     def _climb(self, known: Mapping[Any, Mapping[str, Any]], start: Any, found: Rebuilt) -> None:
-        """Go up from `start` to what is known already or to a root, then settle the way back down."""
-        way: list[Any] = []
-        on_way: set[Any] = set()
+        """Go up from `start` to a finished node or a root, then add the ancestors of each node on the path."""
+        path: list[Any] = []
+        on_path: set[Any] = set()
         node_id: Any = start
-        while node_id in known and node_id not in found.ancestors and node_id not in on_way:
-            way.append(node_id)
-            on_way.add(node_id)
+        while node_id in known and node_id not in found.ancestors and node_id not in on_path:
+            path.append(node_id)
+            on_path.add(node_id)
             node_id = known[node_id].get(self.parent)
-        if node_id in on_way:
-            way = self._cut(way, way.index(node_id), found)
-        for node_id in reversed(way):
+        if node_id in on_path:
+            path = self._cut(path, path.index(node_id), found)
+        for node_id in reversed(path):
             parent_id = None if node_id in found.cycles else known[node_id].get(self.parent)
             above = found.ancestors.get(parent_id)
             found.ancestors[node_id] = [] if above is None else [self.link(known[parent_id]), *above]
 
-    def _cut(self, way: list[Any], begin: int, found: Rebuilt) -> list[Any]:
-        """Make one node of the cycle that ends `way` a root, and order the way so that it is settled first."""
-        cycle = way[begin:]
+    def _cut(self, path: list[Any], begin: int, found: Rebuilt) -> list[Any]:
+        """Make one node of the cycle at the end of `path` a root; return the path with that node last."""
+        cycle = path[begin:]
         root = min(cycle, key=str)
         found.cycles.append(root)
         turn = cycle.index(root) + 1
-        return way[:begin] + cycle[turn:] + cycle[:turn]
+        return path[:begin] + cycle[turn:] + cycle[:turn]

@@ -1,7 +1,7 @@
-"""Properties that differ from thing to thing, as name-value pairs under one index.
+"""Free properties as name-value pairs under one index.
 
 `{"Seek Time": "5ms"}` is stored as `[{"n": "Seek Time", "v": "5ms"}]`. One index on `(properties.n, properties.v)`
-then serves equality and ranges on every property there is or will be.
+then serves equality and range queries on every property, also on future ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_TEXT = 1000
 
 @dataclass(frozen=True)
 class Range:
-    """Values of one type between bounds: `at_least`/`over` below, `at_most`/`under` above; at least one of them."""
+    """A range of values of one type: a lower bound (`at_least` or `over`), an upper (`at_most` or `under`), or both."""
 
     at_least: Value | None = None
     over: Value | None = None
@@ -33,13 +33,13 @@ class Range:
     under: Value | None = None
 
     def operators(self) -> Document:
-        """The bounds as the server wants them."""
+        """Return the bounds as query operators."""
         bounds = {"$gte": self.at_least, "$gt": self.over, "$lte": self.at_most, "$lt": self.under}
         return {operator: bound for operator, bound in bounds.items() if bound is not None}
 
 
 def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "properties") -> list[Document]:
-    """The stored form, by name in order; a list of values becomes a pair for each that differs.
+    """Return the stored form, sorted by name; a list of values becomes one pair per distinct value.
 
     Raises: `Invalid` naming the property, for a bad name, an unsupported value, or more than 200 pairs.
     """
@@ -58,7 +58,7 @@ def pairs(properties: Mapping[str, Value | Sequence[Value]], *, field: str = "pr
 
 
 def mapping(stored: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The properties that `pairs` stored: a name with several values gives their list."""
+    """Return the properties that `pairs` stored; a name with several values gets a list."""
     values: dict[str, list[Any]] = {}
     for pair in stored:
         values.setdefault(pair["n"], []).append(pair["v"])
@@ -66,15 +66,15 @@ def mapping(stored: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def index(field: str = "properties", *, before: Sequence[tuple[str, int]] = ()) -> Index:
-    """The index that serves `matches`; `before` puts fields that are always given, such as the type, in front."""
+    """Return the index for `matches`; `before` adds leading fields that every query gives, such as the type."""
     return Index([*before, (f"{field}.n", 1), (f"{field}.v", 1)], why="any property by equality or range")
 
 
 def matches(wanted: Mapping[str, Value | Range], *, field: str = "properties") -> Document:
-    """The filter for documents with all the wanted properties, each equal to a value or inside a `Range`.
+    """Return the filter for documents with all wanted properties, each equal to a value or inside a `Range`.
 
-    The index gives exact bounds for one of them (the server tries which is the most selective); the others are checked
-    on the documents found.
+    The index gives exact bounds for one property, the most selective in the server's trial. The others are checked on
+    the documents found.
 
     Raises: `Invalid` naming the property, for a bad name, value or range.
     """
@@ -91,7 +91,7 @@ def _condition(value: Value | Range, field: str) -> Any:
     operators = value.operators()
     kinds = {_kind(_check_value(bound, field)) for bound in operators.values()}
     if len(kinds) != 1 or {"$gt", "$gte"} <= operators.keys() or {"$lt", "$lte"} <= operators.keys():
-        raise Invalid(f"{field} must have one bound a side, of one type", field=field)
+        raise Invalid(f"{field} must have at most one lower and one upper bound, both of one type", field=field)
     return operators
 
 
@@ -122,7 +122,7 @@ def _check_value(value: Any, field: str) -> Value:
 
 
 def _check_time(value: datetime, field: str) -> datetime:
-    """Near the ends of time a zone's offset leads beyond them, which the driver would find out only when it writes."""
+    """Reject a time whose UTC value is outside Python's range: the driver would only fail when it writes."""
     try:
         if value.tzinfo:
             value.astimezone(UTC)

@@ -1,8 +1,8 @@
-"""Taking turns: threads of a process that will all write one document go there one after the other.
+"""Fair locks: threads of one process that write the same document do it one after the other.
 
-Without it their native transactions meet in the document, undo each other and try again: 32 threads then do half as
-much as they do in turn. It is a courtesy only. What is right is decided by guards and transactions, so whoever has
-waited for long goes ahead, and other processes need not know of it.
+Without the locks their native transactions conflict, abort each other and retry: 32 threads then do half as much. The
+locks only save work. Guards and transactions ensure correctness, so a thread that has waited for long goes ahead, and
+other processes are not involved.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from threading import Event, Lock
 from squinney.mongo.connect import seconds_left
 
 LONGEST_WAIT_SECONDS = 5.0
-SHARE_FOR_WAITING = 0.5  # of an operation's time; the rest is for doing it
+SHARE_FOR_WAITING = 0.5  # of an operation's time; the rest is for its work
 
 
 class FairLocks:
-    """First come, first served, for each name by itself."""
+    """Locks by name, each given to threads in the order in which they ask for it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -27,7 +27,7 @@ class FairLocks:
 
     @contextmanager
     def hold(self, name: Hashable) -> Iterator[bool]:
-        """Inside, no other thread is inside with this name, unless one waited too long; tells if there was a line."""
+        """Hold the lock of this name; yield whether another thread had it. A thread that waits too long goes ahead."""
         mine = Event()
         with self._lock:
             line = self._waiting.setdefault(name, deque())

@@ -1,8 +1,8 @@
-"""A periodic job as a system declares it, and the record kept of its runs; `service/jobs/` runs them.
+"""The declaration of a periodic job, and the stored record of its runs; `service/jobs/` runs the jobs.
 
 ```
-jobs { _id: name, next_at, runs, failures: in a row, term: of the lease of the last run that was recorded,
-       running: {holder, started_at} while it runs, or did when its worker died: the lease tells which,
+jobs { _id: name, next_at, runs, failures: consecutive ones, term: the term of the last recorded run's lease,
+       running: {holder, started_at}, set while the job runs, and left there if its worker dies: the lease then expires,
        last: {outcome: ok | failed, result, error, holder, started_at, finished_at, duration_seconds} }
 ```
 All times are the server's.
@@ -32,13 +32,13 @@ QUERIES: list[Query | Pipeline] = [RECORD, RECORDS, DUE]
 
 
 def lease_of(name: str) -> str:
-    """The name of the lease under which a job runs."""
+    """Return the name of the lease under which a job runs."""
     return f"job:{name}"
 
 
 @dataclass(frozen=True)
 class Job:
-    """`run(db)` every so many seconds; what it returns is kept as its last result. Safe when two run at once."""
+    """A periodic job: `run(db)` must be safe when two runs overlap, and returns what is stored as the last result."""
 
     name: str
     every_seconds: float

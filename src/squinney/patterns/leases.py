@@ -1,9 +1,9 @@
-"""Leases: one holder at a time, for a while, by the server's clock alone.
+"""Leases: one holder at a time, for a limited time, by the server's clock alone.
 
-No holder's own wall clock takes part: the server compares and sets every deadline (`$$NOW`), and a holder knows by its
-monotonic clock, counted from before it asked, that its lease still runs. A lease saves work; it cannot stop a holder
-that was paused in mid-step. What must not happen twice is guarded where it is written, by `Lease.term`, which grows
-with each new holder, or by being idempotent.
+No holder's wall clock is used: the server sets and compares every deadline (`$$NOW`). A holder knows by its monotonic
+clock, started before its request, that its lease is still valid. A lease saves work, but cannot stop a holder that was
+paused between two steps. A write that must not happen twice needs a guard of its own: `Lease.term`, which grows with
+each new holder, or an idempotent update.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ RUNNING = Query(
     where=lambda names: {"_id": {"$in": names}, "$expr": {"$gt": ["$until", "$$NOW"]}},
     example={"names": ["job:recover", "job:expire"]},
     routing="few",
-    reason="the leases of all jobs at once, some dozens",
+    reason="reads the leases of all jobs together, a few dozen",
 )
 QUERIES: list[Query | Pipeline] = [LEASE, HELD, RUNNING]
 
 
 @dataclass
 class Lease:
-    """What a holder has in hand. `term` counts the holders: a later one's is greater."""
+    """An acquired lease. `term` counts its holders, so that a later holder has a greater one."""
 
     name: str
     token: str
@@ -50,17 +50,17 @@ class Lease:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is certain that nobody else holds it yet."""
+        """Whether no other process can hold the lease yet."""
         return time.monotonic() < self.sure_until
 
 
 def process_name() -> str:
-    """This process, as people look for it: host and process number."""
+    """Return the host and id of this process, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Leases:
-    """Leases by name; `holder` is what others are told of this process."""
+    """Leases by name; `holder` is the name of this process that is stored with a lease."""
 
     def __init__(self, db: Db, *, holder: str | None = None) -> None:
         self._leases = pinned(db)[NAME]
@@ -68,44 +68,38 @@ class Leases:
 
     @operation()
     def acquire(self, name: str, seconds: float) -> Lease | None:
-        """Take the lease for so long if it is free or has run out; None while somebody else holds it.
+        """Acquire the lease for `seconds` if it is free or expired; return None while another process holds it.
 
-        Atomic: one update, decided by the server's clock.
-        After a crash: the lease runs out by itself.
         Raises: `Invalid`, `Unavailable`.
         """
         checks.text(name, "name", least=1, most=200)
-        asked = time.monotonic()
+        requested = time.monotonic()
         token = secrets.token_hex(16)
         found = self._leases.find_one_and_update(
-            LEASE(name=name), _take(token, self.holder, seconds), upsert=True, return_document=True
+            LEASE(name=name), _acquisition(token, self.holder, seconds), upsert=True, return_document=True
         )
         if found is None or found.get("token") != token:
             return None
-        return Lease(name, token, int(found["term"]), asked + seconds)
+        return Lease(name, token, int(found["term"]), requested + seconds)
 
     @operation()
     def renew(self, lease: Lease, seconds: float) -> bool:
-        """Hold on for so long from now; False where it ran out and another took it.
+        """Extend the lease to `seconds` from now; return False if another process has acquired it.
 
-        Atomic: one update.
-        After a crash: the lease runs out by itself.
         Raises: `Unavailable`.
         """
-        asked = time.monotonic()
+        requested = time.monotonic()
         renewed = self._leases.update_one(
             HELD(name=lease.name, token=lease.token), [{"$set": {"until": after(seconds)}}]
         )
         if renewed.matched_count:
-            lease.sure_until = asked + seconds
+            lease.sure_until = requested + seconds
         return renewed.matched_count > 0
 
     @operation()
     def release(self, lease: Lease) -> None:
-        """Let the next one in at once; nothing happens where it was lost already.
+        """Free the lease for another process; a lease that was already lost is not changed.
 
-        Atomic: one update.
-        After a crash: the lease runs out by itself.
         Raises: `Unavailable`.
         """
         lease.sure_until = 0
@@ -115,12 +109,15 @@ class Leases:
 
     @operation(reads_only=True)
     def look(self, name: str) -> Document | None:
-        """The lease as stored: holder, term, until."""
+        """Return the stored lease: holder, term, until."""
         return self._leases.find_one(LEASE(name=name))
 
 
-def _take(token: str, holder: str, seconds: float) -> list[Document]:
-    """An upsert's filter may hold no `$expr`, so that the update itself decides, and says so by the token it leaves."""
+def _acquisition(token: str, holder: str, seconds: float) -> list[Document]:
+    """Return the update that stores the token if the lease is free.
+
+    The filter of an upsert cannot contain `$expr`, so the update decides, and the stored token shows the decision.
+    """
     free: Any = {"$lte": [{"$ifNull": ["$until", "$$NOW"]}, "$$NOW"]}
     taken = {
         "token": token,

@@ -1,4 +1,4 @@
-"""Bringing a live collection of typed documents up to date in the background."""
+"""Upgrading the typed documents of a live collection in the background."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from squinney.patterns.polymorphic import Types, Unreadable, newest_version
 
 COLLECTIONS = [Collection("migrations", shard_key={"_id": "hashed"})]
 
-# What Python has no value for (the year 10000, a text that is none) is one document's failure, and not the run's.
+# A value outside Python's range (the year 10000, invalid UTF-8) must fail one document, and not the whole run.
 ANY_DOCUMENT = CODEC.with_options(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
@@ -36,17 +36,17 @@ Plan = list[tuple[Any, ReplaceOne[Document]]]
 ATTEMPTS = 5
 BATCH_SECONDS = 60
 MOST_FAILURES_KEPT = 100
-LARGEST_WRITE_BYTES = 16 << 20  # the old document, to see that it is still the same, and the new one
+LARGEST_WRITE_BYTES = 16 << 20  # of the old document, which the filter compares, and the new one together
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a migration has come. `after` is the last `_id` looked at; `failures` are the first hundred."""
+    """The progress of a migration. `after` is the last `_id` read; `failures` are the first hundred."""
 
     target: dict[str, int]
     started_at: datetime
     total: int = 0
-    after: list[Any] = field(default_factory=list)  # empty before the first batch, else one id of any type
+    after: list[Any] = field(default_factory=list)  # empty before the first batch, else a single id of any type
     scanned: int = 0
     upgraded: int = 0
     failed: int = 0
@@ -56,13 +56,14 @@ class Progress:
 
 
 class Migration:
-    """Upgrades every old document of one collection, a batch at a time in the order of `_id`.
+    """Upgrades every old document of one collection, in batches by `_id`.
 
-    Safe beside writers: a document is replaced only if it is still, to the last field, the one that was read; if not,
-    it is read again. Progress is kept in `migrations`, so a run that was stopped or killed goes on where it was; one
-    that had finished, or was for other versions, begins anew. Two runs at once do no harm but double work.
+    It is safe with concurrent writers: a document is replaced only if every field is still as it was read; otherwise it
+    is read again. The progress is stored in `migrations`. So a run that was stopped or killed continues, while one that
+    had finished, or was for other versions, starts again. Two concurrent runs only do the work twice.
 
-    `inside` names the field that holds the typed document where it is not the whole; `route` the shard key's fields.
+    `inside` names the field with the typed document, if that is not the whole document. `route` names the fields of the
+    shard key.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class Migration:
 
     @property
     def name(self) -> str:
-        """The collection's name."""
+        """The name of the collection."""
         return self._collection.name
 
     @operation(reads_only=True)
     def progress(self) -> Progress | None:
-        """How far the last run came; None before the first.
+        """Return the progress of the last run; None before the first.
 
         Raises: `Unavailable`.
         """
@@ -101,14 +102,14 @@ class Migration:
         return Progress(**stored) if stored else None
 
     def run(self, *, stop: Event | None = None, report: Callable[[Progress], None] = lambda _: None) -> Progress:
-        """Go through the collection, or through what is left of it; calls `report` after every batch.
+        """Upgrade the rest of the collection, and call `report` after every batch.
 
-        Documents that cannot be upgraded are counted, named in `failures`, and left as they are. `stop` ends the run
-        after the batch at hand. Old documents that others insert behind the run are met by the next one.
+        Documents that cannot be upgraded are counted, listed in `failures`, and left unchanged. `stop` ends the run
+        after the current batch. The next run upgrades old documents that are inserted before the current position.
 
         Atomic: each document by one conditional replacement.
-        After a crash: some documents are old, some new, all readable; run it again.
-        Raises: `Unavailable` when MongoDB is away; run it again.
+        After a crash: some documents are old and some new, all are readable; run it again.
+        Raises: `Unavailable` if MongoDB cannot be reached; run it again.
         """
         stop = stop or Event()
         progress = self._begin()
@@ -116,7 +117,7 @@ class Migration:
             began = time.monotonic()
             with operation(BATCH_SECONDS):
                 ids = self._next_ids(progress)
-                progress = self._keep(self._step(progress, ids))
+                progress = self._save(self._step(progress, ids))
             report(progress)
             if self._per_second:
                 stop.wait(max(0.0, len(ids) / self._per_second - (time.monotonic() - began)))
@@ -131,7 +132,7 @@ class Migration:
         return Progress(target=self._target, started_at=self._clock(), total=total)
 
     def _next_ids(self, progress: Progress) -> list[Any]:
-        # $expr, because ids may be of several types and a plain $gt stays within one
+        # $expr, because ids may have several types and a plain $gt compares within one type only
         where = {"$expr": {"$gt": ["$_id", {"$literal": progress.after[0]}]}} if progress.after else {}
         found = self._collection.find(where, {"_id": 1}).sort("_id", 1).limit(self._batch)
         return [document["_id"] for document in found]
@@ -149,13 +150,13 @@ class Migration:
             failures=[*progress.failures, *failures][:MOST_FAILURES_KEPT],
         )
 
-    def _keep(self, progress: Progress) -> Progress:
+    def _save(self, progress: Progress) -> Progress:
         progress = replace(progress, updated_at=self._clock())
         self._migrations.replace_one({"_id": self._collection.name}, asdict(progress), upsert=True)
         return progress
 
     def _upgrade(self, ids: list[Any]) -> tuple[int, list[Document]]:
-        """Upgrade those of `ids` that are old; read again, a few times, those that changed meanwhile."""
+        """Upgrade the old documents among `ids`; read documents that changed meanwhile again, up to `ATTEMPTS` times."""
         upgraded, failures = 0, list[Document]()
         for _ in range(ATTEMPTS):
             plan, unreadable = self._plan(ids)
@@ -164,9 +165,9 @@ class Migration:
             failures = unreadable + refused
             if matched + len(refused) == len(plan):
                 return upgraded, failures
-        settled = [failure["id"] for failure in failures]
-        restless = [document_id for document_id, _ in self._plan(ids)[0] if document_id not in settled]
-        return upgraded, failures + [{"id": document_id, "reason": "it kept changing"} for document_id in restless]
+        failed = [failure["id"] for failure in failures]
+        changing = [document_id for document_id, _ in self._plan(ids)[0] if document_id not in failed]
+        return upgraded, failures + [{"id": document_id, "reason": "it kept changing"} for document_id in changing]
 
     def _plan(self, ids: list[Any]) -> tuple[Plan, list[Document]]:
         plan: Plan = []
@@ -180,7 +181,7 @@ class Migration:
         return plan, unreadable
 
     def _write(self, plan: Plan) -> tuple[int, list[Document]]:
-        """How many were replaced, and those that the server refused: by a validator, a unique index, their size."""
+        """Return the number of replaced documents, and those that the server rejected, for example by a validator."""
         if not plan:
             return 0, []
         try:
@@ -207,11 +208,11 @@ class Migration:
         return ReplaceOne(where, whole)
 
     def _check_storable(self, where: Document, whole: Document) -> None:
-        """What the driver would refuse to send ends the batch with it, and the run."""
+        """Reject a document that the driver cannot send: it would end the whole batch, and the run."""
         codec = self._collection.codec_options
         try:
             size = len(bson.encode(where, codec_options=codec)) + len(bson.encode(whole, codec_options=codec))
         except (BSONError, ValueError, TypeError, OverflowError) as error:
             raise Unreadable(f"its upgrade cannot be stored: {error}") from error
         if size > LARGEST_WRITE_BYTES:
-            raise Unreadable("it is too large to be compared and replaced by one write: upgrade it by hand")
+            raise Unreadable("it is too large to be compared and replaced by one write: upgrade it manually")

@@ -1,4 +1,4 @@
-"""Money for people: integers in minor units, shown with the decimals of their currency."""
+"""Amounts of money for people: integers in minor units, formatted with the decimals of their currency."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ AMOUNT = re.compile(r"(?P<whole>[0-9]{1,24}|[0-9]{1,3}(,[0-9]{3}){1,7})(\.(?P<pa
 
 
 def decimals(currency: str) -> int:
-    """How many decimals the currency has."""
+    """Return the number of decimals of the currency."""
     return DECIMALS.get(currency, 2)
 
 
 def formatted(amount: int, currency: str) -> str:
-    """`-1234567` cents as `-12,345.67 EUR`, without ever being a float."""
+    """Format `-1234567` cents as `-12,345.67 EUR`, without using floats."""
     digits = decimals(currency)
     whole, part = divmod(abs(amount), 10**digits)
     sign = "-" if amount < 0 else ""
@@ -30,9 +30,9 @@ def formatted(amount: int, currency: str) -> str:
 
 
 def parsed(text: str, currency: str, field: str = "amount") -> int:
-    """Minor units from what a person typed: `12.50`, `1,234.5`.
+    """Parse the amount that a person typed, such as `12.50` or `1,234.5`, into minor units.
 
-    Commas part thousands and nothing else: `12,50` is not taken for a hundred times as much.
+    Commas may only separate thousands: `12,50` is rejected, and not read as 1250.
 
     Raises: `Invalid` naming the field.
     """

@@ -1,7 +1,7 @@
-"""Edits that collide: each version of a document carries a nonce, and an edit must name the one it was made from.
+"""Detecting edit conflicts: each version of a document has a nonce, and an edit must name the one it is based on.
 
-`edit` is the whole of it for one document. An operation over several documents uses the parts: `stamped` for the
-update, the nonce in its guard, and `conflict` for the error.
+`edit` does this for one document. A multi-document operation uses the parts: `stamped` for the update, the nonce in its
+guard, and `conflict` for the error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Base = Callable[[str], Any]
 
 
 class EditConflict(Conflict):
-    """Someone else has changed it since; merge the two versions and save again.
+    """Another user has changed it since; merge the two versions and save again.
 
-    The versions are attributes and not `details`, which every adapter shows: who may see a stored document whole is for
-    the system to say.
+    The versions are attributes and not `details`, since `details` are shown to every caller, and the system must decide
+    who may see a stored document.
     """
 
     def __init__(self, message: str = "", *, theirs: Any = None, yours: Any = None, base: Any = None) -> None:
@@ -37,7 +37,7 @@ class EditConflict(Conflict):
 
 
 def new_nonce() -> str:
-    """96 random bits, in 16 characters."""
+    """Return 96 random bits as 16 characters."""
     return secrets.token_urlsafe(12)
 
 
@@ -53,14 +53,12 @@ def edit(
     base: Base | None = None,
     session: ClientSession | None = None,
 ) -> Document:
-    """Apply `update` to the one document `where` finds if it still has `nonce`; return it as it is now.
+    """Apply `update` to the document that `where` matches if it still has `nonce`; return the changed document.
 
-    `yours` and `base` are for the error alone: what the caller wanted, and a function that finds the version the
-    edit began from by its nonce. With a `new` nonce chosen beforehand an edit may be repeated when its outcome is
-    unknown: the second time finds its own nonce and returns the document.
+    `yours` and `base` are only used for the error: the caller's version, and a function that returns the version with a
+    given nonce. With a chosen `new` nonce, an edit whose outcome is unknown may be repeated: the repeat finds that
+    nonce and returns the document.
 
-    Atomic: one conditional update, which also sets the new nonce.
-    After a crash: the edit has happened or not; nothing to repair.
     Raises: `NotFound`; `EditConflict` with their version, yours and the base; nothing is changed then.
     """
     new = new or new_nonce()
@@ -79,16 +77,16 @@ def edit(
 
 
 def stamped(update: Update, new: str, *, field: str = "nonce") -> Any:
-    """The update, operators or pipeline, that also sets the new nonce."""
+    """Return the update (operators or a pipeline) extended to set the new nonce."""
     if not isinstance(update, Mapping):
         return [*update, {"$set": {field: {"$literal": new}}}]
     if any(_overlap(field, path) for fields in update.values() for path in fields):
-        raise ValueError(f"an edit must not touch {field} itself")
+        raise ValueError(f"an edit must not change {field}")
     return {**update, "$set": {**update.get("$set", {}), field: new}}
 
 
 def conflict(current: Any, nonce: str, *, yours: Any = None, base: Base | None = None) -> NotFound | EditConflict:
-    """The error for an edit whose nonce matched nothing, when `current` is what is stored now."""
+    """Return the error for an edit whose nonce did not match `current`, the stored document."""
     if current is None:
         return NotFound()
     return EditConflict(theirs=current, yours=yours, base=base(nonce) if base else None)
@@ -100,5 +98,5 @@ def _overlap(one: str, other: str) -> bool:
 
 def _plain(nonce: Any) -> str:
     if not isinstance(nonce, str):
-        raise EditConflict("the nonce must be the string that the version carries")
+        raise EditConflict("the nonce must be a string")
     return nonce

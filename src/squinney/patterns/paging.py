@@ -1,11 +1,11 @@
-"""Lists in pages by keyset: a cursor holds the last item's sort keys, and the next page begins behind them.
+"""Keyset paging: a cursor contains the sort keys of a page's last item, and the next page starts after them.
 
-The filter behind a cursor is an `$or` with one branch per sort key; the server scans the sorting index once per branch
-and merges them in order, so that a page deep in a list costs as much as the first: no skip, no sort in memory. `$expr`
-is what compares, because it orders values of all types (and null, and missing) exactly as a sort does, where plain
-`$gt` never leaves the type of its operand.
+The filter for a cursor is an `$or` with one branch per sort key. The server scans the sort index once per branch and
+merges the branches in order, so that a page deep in a list costs as much as the first, without skip or a sort in
+memory. The branches compare by `$expr`, which orders values of all types (and null, and missing) exactly as a sort
+does; a plain `$gt` compares only values of one type.
 
-A sort must end in a field that is unique within the list, such as `_id`. Its fields must not hold arrays or documents.
+A sort must end with a field that is unique within the list, such as `_id`. Sort fields must not be arrays or documents.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ PAGEABLE = {str, int, Int64, float, bool, bytes, Binary, UUID, datetime, ObjectI
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """Some items of a list, and the cursor that gives the next page; None when there is none."""
+    """One page of a list, and the cursor of the next page; None after the last page."""
 
     items: list[T]
     next: str | None = None
 
     def map(self, change: Callable[[T], U]) -> Page[U]:
-        """The same page with each item changed."""
+        """Return the page with each item changed by a function."""
         return Page([change(item) for item in self.items], self.next)
 
 
@@ -66,18 +66,16 @@ def page(
     session: ClientSession | None = None,
     **arguments: Any,
 ) -> Page[Document]:
-    """The page of `query(**arguments)` behind `cursor`, in the query's order.
+    """Return the page of `query(**arguments)` after `cursor`, in the query's order.
 
-    Items that exist throughout a walk over the pages come exactly once; what is inserted or removed meanwhile may or
-    may not be seen. A projection must keep the sort's fields.
+    An item that exists while all pages are read is returned exactly once. An item that is inserted or deleted meanwhile
+    may or may not be returned. A projection must include the sort fields.
 
-    Atomic: one read.
-    After a crash: nothing remains.
-    Raises: `Invalid` for a cursor that is not one of this list's, or a limit outside 1 to `most`.
+    Raises: `Invalid` for a cursor of another list, or a limit outside 1 to `most`.
     """
     limit = checks.integer(limit, "limit", least=1, most=most)
     if projection and not all(_keeps(projection, field) for field, _ in query.sort):
-        raise ValueError(f"the projection must keep what {query.name} is sorted by")
+        raise ValueError(f"the projection must include the sort fields of {query.name}")
     where = query(**arguments)
     if cursor is not None:
         where = {"$and": [where, after(query.sort, cursor)]}
@@ -86,13 +84,13 @@ def page(
 
 
 def page_from(found: list[Document], sort: Sort, *, limit: int) -> Page[Document]:
-    """The page that `limit + 1` found documents make: the extra one only says that there is more."""
+    """Make a page of up to `limit + 1` documents; the extra one only shows that there is a next page."""
     items = found[:limit]
     return Page(items, cursor_after(sort, items[-1]) if len(found) > limit else None)
 
 
 def all_items(read: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """Every item of a list, whose pages `read` gives by their cursors."""
+    """Yield every item of a list; `read` returns the page of a cursor."""
     cursor = None
     while True:
         found = read(cursor)
@@ -108,7 +106,7 @@ def filtered_page(
     cursor: str | None,
     limit: int,
 ) -> Page[T]:
-    """A page of those items of a list that `keep` keeps: reads on, at most ten times, until it is full."""
+    """Return a page of the items that `keep` selects; reads at most `MOST_READS` pages to fill it."""
     items: list[T] = []
     for _ in range(MOST_READS):
         found = read(cursor)
@@ -124,9 +122,9 @@ def filtered_page(
 
 
 def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
-    """The cursor of a list in this order that continues behind `item`.
+    """Return the cursor that continues a list in this order after `item`.
 
-    Raises: `TypeError` where a sort key of the item is an array or a document, which has no place in an order.
+    Raises: `TypeError` if a sort key of the item is an array or a document, which cannot be ordered here.
     """
     keys = {field: value_at(item, field) for field, _ in sort}
     for field, value in keys.items():
@@ -136,16 +134,16 @@ def cursor_after(sort: Sort, item: Mapping[str, Any]) -> str:
 
 
 def after(sort: Sort, cursor: str) -> Document:
-    """The filter for what comes behind `cursor` in this order, to be combined with the list's own by `$and`.
+    """Return the filter for items after `cursor` in this order, to be combined with the list's own filter by `$and`.
 
-    Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
+    Raises: `Invalid` for a cursor that `cursor_after` did not make for these fields.
     """
     keys = cursor_keys(sort, cursor)
     branches: list[Document] = []
     ties: Document = {}
     for field, direction in sort:
         beyond = {"$gt" if direction > 0 else "$lt": [f"${field}", {"$literal": keys[field]}]}
-        if direction > 0 or keys[field] is not None:  # nothing sorts below null, but to $expr a missing field is less
+        if direction > 0 or keys[field] is not None:  # nothing sorts before null, but $expr puts a missing field there
             branches.append({**ties, "$expr": beyond})
         ties = {**ties, field: keys[field]}
     return {"$or": branches} if branches else {"_id": {"$in": []}}
@@ -159,9 +157,9 @@ def _keeps(projection: Mapping[str, Any], path: str) -> bool:
 
 
 def cursor_keys(sort: Sort, cursor: Any) -> Document:
-    """The sort keys of the item behind which `cursor` continues.
+    """Return the sort keys of the item after which `cursor` continues.
 
-    Raises: `Invalid` for anything that `cursor_after` did not make for these fields.
+    Raises: `Invalid` for a cursor that `cursor_after` did not make for these fields.
     """
     if not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR:
         raise _malformed()
@@ -176,4 +174,4 @@ def cursor_keys(sort: Sort, cursor: Any) -> Document:
 
 
 def _malformed() -> Invalid:
-    return Invalid("cursor is not one that this list gave", field="cursor")
+    return Invalid("cursor is not a cursor of this list", field="cursor")

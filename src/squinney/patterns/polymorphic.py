@@ -1,7 +1,7 @@
-"""Documents of several types and of any age in one collection.
+"""Documents of several types and schema versions in one collection.
 
-A class per type, in plain Pydantic; common fields in a base class, what varies in a sub-document; stored names may be
-shorter by `alias`. A `Types` object says which classes a collection holds: there is no registry but that.
+Each type is a plain Pydantic class. Common fields are in a base class, and those of one type in a sub-document. An
+`alias` makes a stored name shorter. A `Types` object lists the classes of a collection; there is no other registry.
 
     class Item(Document):
         title: str
@@ -16,10 +16,10 @@ shorter by `alias`. A `Types` object says which classes a collection holds: ther
 
     @upgrades(Photo, 1)
     def split_size(stored: dict[str, Any]) -> dict[str, Any]:
-        ...                                      # takes the stored form of version 1, returns that of version 2
+        ...                                      # gets the stored form of version 1, returns that of version 2
 
     ITEMS = Types(Item, Photo)
-    ITEMS.load(collection.find_one(...))         # a Photo, however old; an Item where the type is unknown
+    ITEMS.load(collection.find_one(...))         # a Photo of the newest version, or an Item if the type is unknown
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ F = TypeVar("F", bound=Upgrade)
 
 
 class Unreadable(Conflict):
-    """A stored document does not fit its type, or is newer than this program."""
+    """A stored document does not match its type, or is newer than this program."""
 
 
 class Part(BaseModel):
-    """The base of sub-documents. Fields that the class does not know are kept, so that saving loses nothing."""
+    """The base of sub-documents. It keeps fields that the class does not define, so that saving loses nothing."""
 
     model_config = ConfigDict(extra="allow", validate_by_name=True, use_enum_values=True)
 
 
 class Document(Part):
-    """The base of all typed documents. A subclass gives its `type` and its newest `schema_version` as defaults."""
+    """The base of typed documents. A subclass sets its `type` and its newest `schema_version` as defaults."""
 
     upgrade_functions: ClassVar[dict[int, Upgrade]] = {}
 
@@ -65,10 +65,10 @@ D = TypeVar("D", bound=Document)
 
 
 def upgrades(model: type[Document], version: int) -> Callable[[F], F]:
-    """The decorated function takes the stored form of `version` to that of the next.
+    """Register the decorated function to upgrade the stored form of `version` to that of the next version.
 
-    It is handed a copy of the stored document, under stored names, and returns the new one. A base class's functions
-    apply to all its types, before their own. A version without any function needs only the defaults of new fields.
+    The function gets a copy of the stored document, with stored names, and returns the new one. The functions of a base
+    class apply to all its types, before their own. A version without a function only gets the defaults of new fields.
     """
 
     def register(function: F) -> F:
@@ -81,12 +81,12 @@ def upgrades(model: type[Document], version: int) -> Callable[[F], F]:
 
 
 def newest_version(model: type[Document]) -> int:
-    """The version that the class writes."""
+    """Return the version that the class writes."""
     return int(model.model_fields["schema_version"].default)
 
 
 def stored_path(model: type[BaseModel], path: str) -> str:
-    """The path under which `details.short_description` is stored, for filters, sorts and indexes: `details.sd`.
+    """Return the stored path of a field for filters, sorts and indexes: `d.sd` for `details.short_description`.
 
     Raises: `KeyError` for a field that the class does not have.
     """
@@ -107,7 +107,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 class Types(Generic[D]):
-    """The types that one collection holds. It does not change; `adding` gives a larger one."""
+    """The document types of one collection. It is immutable; `adding` returns a larger one."""
 
     def __init__(self, base: type[D], *models: type[D]) -> None:
         self.base = base
@@ -121,26 +121,26 @@ class Types(Generic[D]):
             self._check(model)
 
     def adding(self, *models: type[D]) -> Types[D]:
-        """These types and some more."""
+        """Return these types and further ones."""
         return Types(self.base, *self.models.values(), *models)
 
     def model_of(self, stored: Mapping[str, Any]) -> type[D]:
-        """The class of a stored document: its type's, or the base where the type is unknown."""
+        """Return the class of a stored document, or the base class if its type is unknown."""
         kind = stored.get(self.type_field)
         return self.models.get(kind, self.base) if isinstance(kind, str) else self.base
 
     def is_outdated(self, stored: Mapping[str, Any]) -> bool:
-        """Whether loading would upgrade it. A document without a version is of version 1."""
+        """Return whether loading would upgrade the document. A document without a version has version 1."""
         version = stored.get(self.version_field, 1)
         kind = stored.get(self.type_field)
-        if isinstance(kind, str) and version == self._newest.get(kind):  # as a rule, and asked at every read
+        if isinstance(kind, str) and version == self._newest.get(kind):  # the usual case, at every read
             return False
         return not isinstance(version, int) or version < newest_version(self.model_of(stored))
 
     def load(self, stored: Mapping[str, Any]) -> D:
-        """The document as the newest version of its class, upgraded in memory; `stored` itself stays as it is.
+        """Return the document as the newest version of its class, upgraded in memory; `stored` is not changed.
 
-        Raises: `Unreadable`, with the id and the reason, where it fits no version or an upgrade fails.
+        Raises: `Unreadable`, with the id and the reason, if it matches no version or an upgrade fails.
         """
         try:
             upgraded = self._upgrade(copy.deepcopy(dict(stored)))
@@ -155,9 +155,9 @@ class Types(Generic[D]):
             ) from error
 
     def parse(self, given: Mapping[str, Any]) -> D:
-        """A new document from outside, under the long names; unknown fields and other versions are refused.
+        """Parse a new document from outside, with the long names; unknown fields and other versions are rejected.
 
-        Raises: `Invalid` naming the first field that is wrong.
+        Raises: `Invalid` naming the first wrong field.
         """
         if not isinstance(given, Mapping):
             raise Invalid("the document must be a mapping", field="document")
@@ -172,9 +172,9 @@ class Types(Generic[D]):
             raise Invalid(_reason(error), field=_path(error)) from None
 
     def dump(self, document: D) -> Stored:
-        """The stored form: short names, the newest version.
+        """Return the stored form, with short names and the newest version.
 
-        Raises: `Unreadable` for a document that a newer program wrote: saving it here would undo its upgrade.
+        Raises: `Unreadable` for a document of a newer program: saving it here would undo its upgrade.
         """
         newest = newest_version(type(document))
         if document.schema_version > newest:
@@ -199,12 +199,12 @@ class Types(Generic[D]):
     def _check(self, model: type[D]) -> None:
         if not issubclass(model, self.base):
             raise ValueError(f"{model.__name__} is not a {self.base.__name__}")
-        model.model_rebuild()  # raises where an annotation names what is not defined
+        model.model_rebuild()  # raises if an annotation names an undefined class
         if (stored_path(model, "type"), stored_path(model, "schema_version")) != (self.type_field, self.version_field):
             raise ValueError(f"{model.__name__} stores type or schema_version under another name than its base")
         for part in _parts_of(model):
             if part.model_config.get("extra") != "allow":
-                raise ValueError(f"{part.__name__} would lose fields it does not know: its type must be a Part")
+                raise ValueError(f"{part.__name__} must be a Part: it would lose fields that it does not define")
 
 
 def _parts_of(model: type[BaseModel]) -> set[type[BaseModel]]:

@@ -1,11 +1,11 @@
-"""Work that outlives a request: tasks handed out at least once.
+"""A task queue for work that outlives a request; each task is delivered at least once.
 
 ```
-tasks { _id: "<queue>/<key or id>", queue, state: ready | dead, due_at, body, tries, put_at,
-        receipt: who has it, while handed out, again: it was put once more meanwhile, error, failed_at }
+tasks { _id: "<queue>/<key or id>", queue, state: ready | dead, due_at, body, tries, put_at, error, failed_at,
+        receipt: the token of the worker that took the task, again: it was put once more while a worker had it }
 ```
-A task that is taken stays in the collection and becomes due again after `visibility_seconds`; whoever took it says
-`done` before that. So a crash costs time and a second try, never the task: handlers are idempotent. All times are the
+A taken task stays in the collection and is due again after `visibility_seconds`, unless its worker calls `done` before.
+A crash therefore delays a task and repeats it, but never loses it: handlers must be idempotent. All times are the
 server's.
 """
 
@@ -44,7 +44,7 @@ COLLECTIONS = [
     Collection(
         NAME,
         indexes=[Index([("queue", 1), ("state", 1), ("due_at", 1), ("_id", 1)], why="take() and the lists, in order")],
-        # One queue lives on one shard: taking is a find-and-modify, which must know its shard.
+        # A queue is on one shard, because `take` is a find-and-modify, which must address a single shard.
         shard_key={"queue": 1},
     )
 ]
@@ -90,12 +90,12 @@ COUNTS = Pipeline(
     example={"queue": "q"},
 )
 QUERIES: list[Query | Pipeline] = [DUE, TASK, HANDED_OUT, SOME_TASKS, DEAD, COUNTS]
-# What is set on a task that was put once more while it was worked on.
+# The fields of a task that was put once more while a worker had it.
 _WAITING: Document = {"due_at": "$$NOW", "put_at": "$$NOW", "tries": 0, "receipt": None, "again": False}
 
 
 class Task(TypedDict):
-    """A task as it is handed out."""
+    """A task that a worker has taken."""
 
     _id: str
     queue: str
@@ -109,7 +109,7 @@ class Task(TypedDict):
 
 
 class Queue:
-    """One named queue. Any number of processes may put and take."""
+    """A named queue. Any number of processes may put and take tasks."""
 
     def __init__(
         self,
@@ -140,11 +140,11 @@ class Queue:
         delay_seconds: float = 0,
         session: ClientSession | None = None,
     ) -> str:
-        """Add a task and return its id. A `key` names it: while such a task waits, putting it again only renews its
-        body; while it is being worked on, it will run once more; if it is dead, it lives again.
+        """Add a task and return its id.
 
-        Atomic: one upsert; or with a `session` whatever its transaction decides.
-        After a crash: it is there or it is not.
+        A task with a `key` exists once. Putting it again replaces its body; if a worker has it, it runs once more
+        afterwards; if it is dead, it becomes ready again. With a `session` the task is part of its transaction.
+
         Raises: `Invalid`, `LimitReached` for a body over 1 MB, `Unavailable`.
         """
         task_id = self._id_for(key)
@@ -156,7 +156,7 @@ class Queue:
         update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", content, change]}}]
         try:
             self._upsert(task_id, update, session)
-        except DuplicateKeyError:  # two put it first at once; now it is there
+        except DuplicateKeyError:  # another process inserted the same key concurrently: now it exists
             self._upsert(task_id, update, session)
         return task_id
 
@@ -164,9 +164,9 @@ class Queue:
         self._tasks.update_one(TASK(queue=self.name, task_id=task_id), update, upsert=True, session=session)
 
     def step(self, body: Mapping[str, Any]) -> Step:
-        """The same as a guarded step, so that a task comes to be exactly when its operation is decided."""
+        """Return a guarded step that adds a task, so that the task exists exactly if the operation commits."""
         task_id = self._id_for(None)
-        now = server_now(self._db)  # not this machine's time, by which it could come before all others, or never
+        now = server_now(self._db)  # a wrong local clock would put the task before all others, or in the far future
         task = {
             "_id": task_id,
             "queue": self.name,
@@ -185,12 +185,12 @@ class Queue:
 
     @operation()
     def take(self) -> Task | None:
-        """The task that has been due longest, for `visibility_seconds`; None when none is due.
+        """Take the task that has been due longest, for `visibility_seconds`; return None if none is due.
 
-        One that was taken `most_tries` times and never done is put with the dead letters instead.
+        A task that was already taken `most_tries` times becomes a dead letter instead.
 
-        Atomic: one find-and-modify, decided by the server's clock.
-        After a crash: the task is due again when its time has run out.
+        Atomic: each task by one find-and-modify.
+        After a crash: the task is due again after `visibility_seconds`.
         Raises: `Unavailable`.
         """
         while True:
@@ -204,11 +204,10 @@ class Queue:
 
     @operation()
     def take_some(self, most: int) -> list[Task]:
-        """Up to so many tasks, those that have been due longest, each as `take` hands it out. For those who can do many
-        at once in less time than one by one.
+        """Take up to `most` tasks, those that have been due longest, for workers that handle many at once.
 
-        Atomic: each task by itself, decided by the server's clock.
-        After a crash: the tasks are due again when their time has run out.
+        Atomic: each task by itself, by the server's clock.
+        After a crash: the tasks are due again after `visibility_seconds`.
         Raises: `Unavailable`.
         """
         due = DUE.find(self._db, queue=self.name, limit=most, projection={"_id": 1})
@@ -226,7 +225,7 @@ class Queue:
         return [cast(Task, one) for one in taken if one.get("receipt") == receipt]
 
     def _hand_out(self, receipt: str) -> list[Document]:
-        tries = {"$cond": ["$again", 0, "$tries"]}  # it was put once more while a taker had it that never came back
+        tries = {"$cond": ["$again", 0, "$tries"]}  # it was put once more while a worker had it that then died
         out = {
             "receipt": receipt,
             "tries": {"$add": [tries, 1]},
@@ -238,17 +237,15 @@ class Queue:
             "receipt": None,
             "due_at": "$$NOW",
             "failed_at": "$$NOW",
-            "error": {"$ifNull": ["$error", "it was taken and never done"]},
+            "error": {"$ifNull": ["$error", "it was taken and never finished"]},
         }
         spent = {"$gte": [tries, self._most_tries]}
         return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [spent, dead, out]}]}}]
 
     @operation()
     def extend(self, task: Task, seconds: float | None = None) -> bool:
-        """Keep a taken task from others for so long from now; False where it is no longer this taker's.
+        """Keep a taken task for `seconds` from now; return False if this worker no longer has it.
 
-        Atomic: one update.
-        After a crash: the task is due again when its time has run out.
         Raises: `Invalid`, `Unavailable`.
         """
         span = self._visibility_seconds if seconds is None else checks.seconds(seconds, "seconds")
@@ -257,11 +254,10 @@ class Queue:
 
     @operation()
     def done(self, task: Task) -> bool:
-        """Remove a finished task, or let it wait again if it was put once more meanwhile; False where it is no longer
-        this taker's.
+        """Delete a finished task, or make it due again if it was put once more; return False if this worker lost it.
 
         Atomic: one delete, or one update.
-        After a crash: the task is due again when its time has run out.
+        After a crash: the task is due again after `visibility_seconds`.
         """
         if self._tasks.delete_one({**self._mine(task), "again": {"$ne": True}}).deleted_count:
             return True
@@ -269,10 +265,10 @@ class Queue:
 
     @operation()
     def done_all(self, tasks: Sequence[Task]) -> int:
-        """As `done` does with one; how many were still this taker's.
+        """End several tasks as `done` ends one; return how many this worker still had.
 
         Atomic: each task by itself.
-        After a crash: those that are left are due again when their time has run out.
+        After a crash: the remaining tasks are due again after `visibility_seconds`.
         """
         mine = SOME_TASKS(queue=self.name, task_ids=[task["_id"] for task in tasks])
         mine["receipt"] = {"$in": sorted({task.get("receipt", "") for task in tasks})}
@@ -283,11 +279,9 @@ class Queue:
 
     @operation()
     def fail(self, task: Task, error: str) -> bool:
-        """Give a task back: it is due again later, each time twice as late, or dead after the last try. False where it
-        is no longer this taker's.
+        """Return a failed task to the queue, or to the dead letters after its last try.
 
-        Atomic: one update.
-        After a crash: the task is due again when its time has run out.
+        The delay doubles with each try. Returns False if this worker no longer has the task.
         """
         outcome = {
             "error": {"$literal": checks.storable(error, most=LONGEST_ERROR)},
@@ -297,7 +291,7 @@ class Queue:
         }
         later: Document = {"due_at": after(self._pause(task))}
         dead: Document = {"state": "dead", "due_at": "$$NOW"}
-        renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, with all its tries
+        renewed: Document = {"tries": 0, **later}  # it was put once more meanwhile, which restores all its tries
         spent = task["tries"] >= self._most_tries
         change = {"$cond": ["$again", renewed, dead if spent else later]}
         update: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", outcome, change]}}]
@@ -311,10 +305,10 @@ class Queue:
         return HANDED_OUT(queue=self.name, task_id=task["_id"], receipt=task.get("receipt", ""))
 
     def work(self, handle: Callable[[Task], object], *, most: int = 100) -> Counter[str]:
-        """Take and handle up to `most` due tasks; what a handler raises fails its task alone. For use as a job.
+        """Take and handle up to `most` due tasks, as a job; an error in the handler fails only its task.
 
         Atomic: each task by itself.
-        After a crash: the task at hand is due again when its time has run out.
+        After a crash: the current task is due again after `visibility_seconds`.
         Raises: `Unavailable`.
         """
         counts: Counter[str] = Counter()
@@ -326,7 +320,7 @@ class Queue:
         return counts
 
     def handle(self, handle: Callable[[Task], object], task: Task) -> str:
-        """Handle one task that was taken, and end it: `done`, `failed`, or `late` where another has it by now."""
+        """Handle and end one taken task; return `done`, `failed`, or `late` if another worker has it by now."""
         try:
             handle(task)
         except Exception as error:
@@ -335,29 +329,29 @@ class Queue:
             return "failed"
         return "done" if self.done(task) else "late"
 
-    # ---- looking after ----
+    # ---- administration ----
 
     @operation(reads_only=True)
     def counts(self) -> dict[str, int]:
-        """How many tasks are ready (waiting or handed out) and dead."""
+        """Return the number of tasks that are ready (waiting or taken) and dead."""
         found = {group["_id"]: group["count"] for group in self._tasks.aggregate(COUNTS(queue=self.name))}
         return {"ready": found.get("ready", 0), "dead": found.get("dead", 0)}
 
     @operation(reads_only=True)
     def dead(self, *, cursor: str | None = None, limit: int = 50) -> Page[Task]:
-        """The dead letters, longest dead first."""
+        """Return a page of the dead letters, the oldest first."""
         return cast(Page[Task], page(self._db, DEAD, cursor=cursor, limit=limit, queue=self.name))
 
     @operation()
     def revive(self, task_id: str) -> bool:
-        """Give a dead letter all its tries again; False where there is none such."""
+        """Make a dead letter ready again, with all its tries; return False if it does not exist."""
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         alive: Document = {"state": "ready", "tries": 0, "due_at": "$$NOW", "again": False}
         return self._tasks.update_one(where, [{"$set": alive}]).matched_count > 0
 
     @operation()
     def drop(self, task_id: str) -> bool:
-        """Delete a dead letter; False where there is none such."""
+        """Delete a dead letter; return False if it does not exist."""
         where = {**TASK(queue=self.name, task_id=checks.identifier(task_id, "task")), "state": "dead"}
         return self._tasks.delete_one(where).deleted_count > 0
 

@@ -1,4 +1,4 @@
-"""Numbers in sequence, taken from the server in batches: one write for many numbers."""
+"""Sequences of numbers, reserved on the server in batches: one write for many numbers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LARGEST_TAKE = 1_000_000
 
 
 class Sequences:
-    """Named sequences of whole numbers from 1 up. Threads may share one.
+    """Named sequences of whole numbers from 1. Threads may share an instance.
 
-    No number is given twice, in any process, by any instance, after any crash. Numbers may be left out: what a process
-    has taken and not used is lost with it, and with `batch` over 1 the numbers of several processes interleave. What
-    must have no gaps (invoices, in some countries) is to be numbered otherwise.
+    No number is returned twice, by any process or instance, even after a crash. There may be gaps: numbers that a
+    process reserved and did not use are lost when it ends, and with `batch` over 1 the numbers of several processes
+    interleave. Do not use it for numbers that must have no gaps, such as invoices in some countries.
     """
 
     def __init__(self, db: Db, *, batch: int = 100) -> None:
-        # Majority: a number must not be given again because the primary that counted it was rolled back.
+        # Majority: a number must not be returned again because a primary was rolled back.
         self._sequences = pinned(db)["sequences"]
         self._batch = checks.integer(batch, "batch", least=1, most=LARGEST_TAKE)
         self._waiting: dict[str, Iterator[int]] = {}
@@ -37,14 +37,12 @@ class Sequences:
         self._process = os.getpid()
 
     def next(self, name: str) -> int:
-        """The next number of the sequence; every `batch`-th call asks the server.
+        """Return the next number of the sequence; only every `batch`-th call needs the server.
 
-        Atomic: one update takes the batch.
-        After a crash: the rest of the batch is never given.
         Raises: `Invalid` for a bad name; `Unavailable`.
         """
         name = checks.identifier(name, "name")
-        self._forget_numbers_of_a_parent()
+        self._drop_numbers_of_parent()
         with self._locks[name]:
             number = next(self._waiting.get(name, iter(())), None)
             if number is None:
@@ -54,17 +52,15 @@ class Sequences:
 
     @operation()
     def take(self, name: str, count: int) -> range:
-        """`count` numbers in a row, for the caller alone.
+        """Reserve `count` consecutive numbers for the caller.
 
-        Atomic: one update.
-        After a crash: the numbers are never given again.
         Raises: `Invalid` for a bad name, or a count outside 1 to 1,000,000; `Unavailable`.
         """
         name = checks.identifier(name, "name")
         count = checks.integer(count, "count", least=1, most=LARGEST_TAKE)
         try:
             last = self._advance(name, count)
-        except DuplicateKeyError:  # two began the sequence at once; now it exists
+        except DuplicateKeyError:  # another process created the sequence concurrently: now it exists
             last = self._advance(name, count)
         return range(last - count + 1, last + 1)
 
@@ -72,10 +68,10 @@ class Sequences:
         counter = self._sequences.find_one_and_update(
             {"_id": name}, {"$inc": {"last": count}}, upsert=True, return_document=ReturnDocument.AFTER
         )
-        assert counter is not None  # an upsert returns what it made
+        assert counter is not None  # an upsert returns the document
         return int(counter["last"])
 
-    def _forget_numbers_of_a_parent(self) -> None:
-        """After a fork parent and child hold the same numbers; the child leaves them to its parent."""
+    def _drop_numbers_of_parent(self) -> None:
+        """Drop reserved numbers in a forked child, because its parent has the same ones."""
         if os.getpid() != self._process:
             self._waiting, self._locks, self._process = {}, defaultdict(Lock), os.getpid()

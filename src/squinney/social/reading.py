@@ -195,7 +195,7 @@ def position_of(cursor: str | None) -> Position | None:
         return None
     keys = cursor_keys(ORDER, cursor)
     if not isinstance(keys["ts"], datetime) or not isinstance(keys["_id"], str):
-        raise Invalid("cursor is not one that this list gave", field="cursor")
+        raise Invalid("cursor is not a cursor of this list", field="cursor")
     return keys["ts"], keys["_id"]
 
 

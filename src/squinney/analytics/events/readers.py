@@ -176,7 +176,7 @@ def by_day_and_path(
 def _behind(cursor: str) -> Row:
     day, path = cursor_keys(DAY_AND_PATH, cursor).values()
     if not isinstance(day, datetime) or not isinstance(path, str):
-        raise Invalid("cursor is not one that this list gave", field="cursor")
+        raise Invalid("cursor is not a cursor of this list", field="cursor")
     return day, path
 
 

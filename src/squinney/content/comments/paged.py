@@ -174,5 +174,5 @@ def _position(cursor: str) -> tuple[int, str]:
     keys: dict[str, Any] = cursor_keys(SORT, cursor)
     number, behind = keys["page"], keys["_id"]
     if not isinstance(number, int) or not isinstance(behind, str):
-        raise Invalid("cursor is not one that this list gave", field="cursor")
+        raise Invalid("cursor is not a cursor of this list", field="cursor")
     return number, behind

@@ -111,5 +111,5 @@ def _bounds(sort: Sequence[tuple[str, int]], cursor: str | None, at: Comment | N
         return {}
     keys = cursor_keys(sort, cursor)
     if not all(isinstance(value, datetime if name == "posted" else str) for name, value in keys.items()):
-        raise Invalid("cursor is not one that this list gave", field="cursor")
+        raise Invalid("cursor is not a cursor of this list", field="cursor")
     return {name: {"$gte" if name == "posted" else "$gt": value} for name, value in keys.items()}

@@ -1,4 +1,4 @@
-"""Polls: a question with a few options, and one vote a person. A system of one's own, outside of Squinney."""
+"""Polls: questions with a few options, and one vote per person. An example of a system outside of Squinney."""
 
 from polls.documents import COLLECTIONS, Poll, Vote
 from polls.errors import AlreadyVoted, PollClosed, UnknownPoll

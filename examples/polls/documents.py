@@ -1,4 +1,4 @@
-"""The shapes and collections of polls."""
+"""The document types and collections of polls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MOST_OPTIONS = 20
 
 
 class Option(TypedDict):
-    """One answer, with its votes counted."""
+    """One option of a poll, with the number of its votes."""
 
     name: str
     votes: int
 
 
 class Poll(TypedDict):
-    """A question. Its options are inside it, so that one read shows the result."""
+    """A question. Its options are stored with it, so that one read shows the result."""
 
     _id: str
     question: str
@@ -28,7 +28,7 @@ class Poll(TypedDict):
 
 
 class Vote(TypedDict):
-    """What one person voted. Its `_id` is made of both, so that a second vote meets the first."""
+    """The vote of one person. Its `_id` consists of poll and person, so the server refuses a second vote."""
 
     _id: str
     poll_id: str

@@ -1,15 +1,15 @@
-"""What polls refuse."""
+"""The errors of polls."""
 
 from squinney.errors import Conflict, NotFound
 
 
 class UnknownPoll(NotFound):
-    """There is no such poll."""
+    """There is no poll with this id."""
 
 
 class PollClosed(Conflict):
-    """The poll takes no more votes."""
+    """The poll is closed and accepts no more votes."""
 
 
 class AlreadyVoted(Conflict):
-    """This person has voted in this poll."""
+    """This person has already voted in this poll."""

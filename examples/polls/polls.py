@@ -1,4 +1,4 @@
-"""`Polls`: open, vote, read, close."""
+"""`Polls`: open polls, vote, read the results, close polls."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Polls:
 
     @operation()
     def open(self, question: str, options: Sequence[str]) -> Poll:
-        """Ask a question.
+        """Create a poll.
 
         Raises: `Invalid`.
         """
         checks.text(question, "question", least=1, most=200)
         if not 2 <= len(options) <= MOST_OPTIONS or len(set(options)) < len(options):
-            raise Invalid(f"a poll has 2 to {MOST_OPTIONS} different options", field="options", limit=MOST_OPTIONS)
+            raise Invalid(f"options must be 2 to {MOST_OPTIONS} different texts", field="options", limit=MOST_OPTIONS)
         for option in options:
             checks.text(option, "options", least=1, most=100)
         poll: Poll = {
@@ -49,10 +49,10 @@ class Polls:
 
     @operation()
     def vote(self, poll_id: str, person_id: str, option: str) -> Vote:
-        """Vote for an option; each person once.
+        """Vote for an option. Each person can vote once in a poll.
 
         Atomic: the vote and its count, in one `Transactions` run.
-        After a crash: nothing, or in two-phase mode a vote that is not counted yet and that nobody sees, until
+        After a crash: nothing remains, or in two-phase mode an uncounted vote that no reader sees, until the job
         `recover-transactions` settles it.
         Raises: `Invalid`, `UnknownPoll`, `PollClosed`, `AlreadyVoted`, `Busy`, `Unavailable`.
         """
@@ -72,7 +72,7 @@ class Polls:
 
     @operation(reads_only=True)
     def get(self, poll_id: str) -> Poll:
-        """A poll with its counts.
+        """Return a poll with the votes of each option.
 
         Raises: `UnknownPoll`.
         """
@@ -83,7 +83,7 @@ class Polls:
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Poll]:
-        """Polls, the newest first.
+        """List polls, the newest first.
 
         Raises: `Invalid`.
         """
@@ -91,7 +91,7 @@ class Polls:
 
     @operation()
     def close(self, poll_id: str) -> Poll:
-        """Take no more votes; closing twice changes nothing.
+        """Close a poll, so that it accepts no more votes. Closing it again changes nothing.
 
         Raises: `UnknownPoll`.
         """
@@ -102,7 +102,7 @@ class Polls:
 
 
 def vote_steps(vote: Vote) -> list[Step]:
-    """The count goes up while the poll is open, and the vote is written where there is none of this person."""
+    """Return the steps of a vote: count it if the poll is open, and insert it if this person has not voted yet."""
 
     def refusal(poll: Document | None) -> SquinneyError:
         return PollClosed(poll_id=vote["poll_id"]) if poll else UnknownPoll(poll_id=vote["poll_id"])

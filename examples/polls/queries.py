@@ -1,4 +1,4 @@
-"""Every query of polls, named once, so that the audit can prove that each has an index."""
+"""Every query of polls, with a name, so that the audit can prove that an index serves it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = Query(
 
 
 def _miscounted() -> list[Document]:
-    """Polls whose counts are not those of their votes. One that is being voted in right now is left out."""
+    """Find polls whose counts differ from their votes. Polls with a vote under way are skipped."""
     of_poll = {"$expr": {"$eq": ["$poll_id", "$$poll_id"]}, "txn_stub": None}
     counted = [{"$match": of_poll}, {"$group": {"_id": "$option", "votes": {"$sum": 1}}}]
     of_option = {"$filter": {"input": "$counted", "cond": {"$eq": ["$$this._id", "$$option.name"]}}}

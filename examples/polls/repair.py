@@ -1,4 +1,4 @@
-"""What can be wrong with polls, found and mended: the votes are the record, the counts follow from them."""
+"""Find and repair polls with wrong counts. The votes are the truth; the counts are derived from them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from squinney.transactions import UNLOCKED
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Polls whose counts are not those of their votes."""
+    """Find polls whose counts differ from their votes."""
     return problems(db, CHECKS)
 
 
 def repair(db: Db) -> Counter[str]:
-    """Count again.
+    """Count the votes of wrong polls again.
 
-    Atomic: each poll by itself, where it is still as it was found.
-    After a crash: run it again.
+    Atomic: each poll separately, and only if it has not changed since it was found.
+    After a crash: some polls are repaired; run it again.
     """
     return +repair_problems(db, CHECKS)
 
@@ -34,7 +34,7 @@ CHECKS = [
     Check(
         "miscounted-poll",
         queries.MISCOUNTED,
-        "poll {_id} counts other votes than it has",
+        "poll {_id} has counts that differ from its votes",
         repair=_count_again,
         counted_as="polls",
     )

@@ -1,4 +1,4 @@
-"""Polls, as Squinney's service sees them."""
+"""The declaration of polls, which Squinney's service reads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from squinney.system import System
 
 
 def demo(db: Db) -> None:
-    """One poll to look at on the first start."""
+    """Create one poll to look at on the first start."""
     Polls(db).open("Which animal has thirteen lines?", ["the ground squirrel", "the zebra"])
 
 
 SYSTEM = System(
     package="polls",
     title="Polls",
-    what="Questions with a few options, and one vote a person.",
+    what="Questions with a few options, and one vote per person.",
     collections=COLLECTIONS,
     queries=QUERIES,
     build=lambda db, transactions: {"polls": Polls(db, transactions=transactions)},

@@ -1,4 +1,4 @@
-"""A transfer as everybody writes it first, which sweep and explorer refute; and with `Transactions`, which holds.
+"""Two transfers. The sweep and the explorer find bugs in the first, and none in the second, which uses `Transactions`.
 
 pip install '.[embedded,testing]'  # in a clone
 pytest test_transfers.py
@@ -14,7 +14,7 @@ from squinney.transactions import COLLECTIONS, Step, Transactions
 
 
 class NotEnough(Conflict):
-    """The account does not hold that much."""
+    """The account's balance is too low."""
 
 
 def two_accounts(db):
@@ -27,10 +27,10 @@ def nothing_is_lost(db):
     assert min(balances) >= 0, "an account is overdrawn"
 
 
-# ---- by hand ----
+# ---- with the plain driver ----
 
 
-def by_hand(db):
+def plain_transfer(db):
     if db["accounts"].find_one({"_id": "ada"})["balance"] < 70:
         raise NotEnough
     db["accounts"].update_one({"_id": "ada"}, {"$inc": {"balance": -70}})
@@ -39,7 +39,7 @@ def by_hand(db):
 
 def test_a_crash_between_the_two_writes_loses_money(sweep):
     with pytest.raises(NotCrashSafe) as refuted:
-        sweep(two_accounts, by_hand, nothing_is_lost)
+        sweep(two_accounts, plain_transfer, nothing_is_lost)
     assert [(point.write, point.way) for point in refuted.value.points] == [
         (2, "before"),
         (1, "after"),
@@ -47,16 +47,16 @@ def test_a_crash_between_the_two_writes_loses_money(sweep):
     ]
 
 
-def test_two_at_once_overdraw_the_account(explore):
+def test_two_concurrent_transfers_overdraw_the_account(explore):
     with pytest.raises(Refuted) as refuted:
-        explore([by_hand, by_hand], nothing_is_lost, prepare=two_accounts, crashes=0)
-    assert refuted.value.schedule == "a b3 a2"  # a reads; b does everything; a goes on with what it has read
+        explore([plain_transfer, plain_transfer], nothing_is_lost, prepare=two_accounts, crashes=0)
+    assert refuted.value.schedule == "a b3 a2"  # a reads; b reads and writes; a writes by the balance it has read
 
 
 # ---- as guarded steps ----
 
 
-def with_steps(db, *, mode="native"):
+def transfer(db, *, mode="native"):
     taken, given = {"$inc": {"balance": -70}}, {"$inc": {"balance": 70}}
     steps = [
         Step("accounts", "ada", guard={"balance": {"$gte": 70}}, take=taken, undo=given, refused=NotEnough),
@@ -66,19 +66,19 @@ def with_steps(db, *, mode="native"):
 
 
 def test_a_crash_at_any_write_loses_nothing(sweep):
-    swept = sweep(two_accounts, with_steps, nothing_is_lost, collections=COLLECTIONS)
+    swept = sweep(two_accounts, transfer, nothing_is_lost, collections=COLLECTIONS)
     assert {point.mode for point in swept.points} == {"native", "two-phase"}
 
 
 @pytest.mark.parametrize("modes", [("native", "native"), ("native", "two-phase"), ("two-phase", "two-phase")])
-def test_two_at_once_are_like_one_after_the_other(explore, modes):
-    both = [partial(with_steps, mode=mode) for mode in modes]
+def test_two_concurrent_transfers_end_as_if_one_came_after_the_other(explore, modes):
+    both = [partial(transfer, mode=mode) for mode in modes]
     explore(both, nothing_is_lost, prepare=two_accounts, collections=COLLECTIONS, schedules=25)
 
 
 def test_it_takes_two_round_trips_and_every_query_has_an_index(audit):
     two_accounts(audit.db)
     audit.round_trips()
-    with_steps(audit.db)
+    transfer(audit.db)
     assert audit.round_trips() == ["update", "commitTransaction"]
     assert audit.slow_queries() == []

@@ -21,7 +21,7 @@ def _vote(db: Db, mode: Mode, poll_id: Any) -> None:
 
 
 def _votes_once(db: Db, poll_id: Any) -> None:
-    """Whatever became of the first try, a second one leaves one vote, and it is counted."""
+    """Vote again: whether the first vote was stored or not, exactly one vote is stored and counted."""
     for mode in ("native", "two-phase"):
         with suppress(AlreadyVoted):
             _vote(db, mode, poll_id)
@@ -33,14 +33,14 @@ def _close(db: Db, mode: Mode, poll_id: Any) -> None:
     Polls(db, transactions=transactions(db, mode)).close(poll_id)
 
 
-def _takes_votes_or_not(db: Db, poll_id: Any) -> None:
+def _accepts_votes_unless_closed(db: Db, poll_id: Any) -> None:
     closed = "closed_at" in Polls(db).get(poll_id)
     try:
         _vote(db, "native", poll_id)
     except PollClosed:
         assert closed
     except AlreadyVoted:
-        pass  # it was asked before
+        pass  # this check has voted before
     else:
         assert not closed
 
@@ -51,20 +51,20 @@ def _miscounted(db: Db) -> None:
     db["polls"].update_many({}, {"$set": {"options.0.votes": 7}})
 
 
-def _nothing_is_left_to_do(db: Db, state: Any) -> None:
+def _nothing_to_repair(db: Db, state: Any) -> None:
     assert not repair(db)
 
 
 CASES = [
     Case("Polls.vote", system="polls", prepare=_one_poll, act=_vote, check=_votes_once),
-    Case("Polls.close", system="polls", prepare=_one_poll, act=_close, check=_takes_votes_or_not),
+    Case("Polls.close", system="polls", prepare=_one_poll, act=_close, check=_accepts_votes_unless_closed),
     Case(
         "polls.repair",
         system="polls",
         prepare=_miscounted,
         act=lambda db, mode, state: repair(db),
-        check=_nothing_is_left_to_do,
+        check=_nothing_to_repair,
         modes=["native"],
-        age=repair,  # the next run is what mends
+        age=repair,  # the next run repairs what the crashed one did not
     ),
 ]

@@ -65,7 +65,7 @@ def test_each_person_votes_once(db: Db) -> None:
 def test_bad_input_is_refused(db: Db) -> None:
     polls = Polls(db)
     poll_id = polls.open("Tea or coffee?", ["tea", "coffee"])["_id"]
-    with pytest.raises(Invalid, match="2 to 20 different options"):
+    with pytest.raises(Invalid, match="2 to 20 different texts"):
         polls.open("Tea or tea?", ["tea", "tea"])
     with pytest.raises(Invalid, match="tea, coffee"):
         polls.vote(poll_id, "ann", "milk")
@@ -101,7 +101,7 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
     cookies = {"squinney": SIGNED_IN + token}
     with TestClient(create_site(made, options=Options(secret=SECRET)), cookies=cookies) as browser:
         assert '<a href="/polls">Polls</a>' in browser.get("/", headers={"accept": "text/html"}).text
-        for flash in ("Thank you for your vote.", "This person has voted"):
+        for flash in ("Thank you for your vote.", "This person has already voted"):
             form = {"option": "tea", "csrf": csrf}
             assert flash in browser.post(f"/polls/{poll['_id']}/votes", data=form, headers={"accept": "text/html"}).text
         made.services["polls"]["polls"].close(poll["_id"])

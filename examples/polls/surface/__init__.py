@@ -1,1 +1,1 @@
-"""Polls for callers: a page and commands."""
+"""The web page and the commands of polls."""

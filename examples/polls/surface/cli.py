@@ -20,11 +20,11 @@ def _polls(systems: Assembled) -> Polls:
 @app.command("open")
 def open_poll(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(help="What to ask.")],
-    options: Annotated[list[str], typer.Argument(help="What may be answered.")],
+    question: Annotated[str, typer.Argument(help="The question.")],
+    options: Annotated[list[str], typer.Argument(help="The options to vote for, 2 to 20.")],
     as_json: Json = False,
 ) -> None:
-    """Ask a question."""
+    """Create a poll and print its id."""
     with ready(context) as systems:
         poll = _polls(systems).open(question, options)
     if as_json:
@@ -34,8 +34,8 @@ def open_poll(
 
 
 @app.command("show")
-def show(context: typer.Context, poll_id: Annotated[str, typer.Argument(help="Which poll.")]) -> None:
-    """The votes of each option."""
+def show(context: typer.Context, poll_id: Annotated[str, typer.Argument(help="The id of the poll.")]) -> None:
+    """Show the votes of each option."""
     with ready(context) as systems:
         for option in _polls(systems).get(poll_id)["options"]:
             console.print(f"{option['votes']:>6}  {option['name']}", highlight=False)

@@ -1,4 +1,4 @@
-"""The page of polls."""
+"""The web page of polls."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from squinney.http.pages import render
 from squinney.http.statuses import status_of
 from squinney.http.visitor import visitor_of
 
-router = APIRouter(prefix="/polls")  # writes need somebody who has signed in, unless WRITES_NEED says otherwise
+router = APIRouter(prefix="/polls")  # only signed-in users may write, unless WRITES_NEED says otherwise
 
 AllPolls = Annotated[Polls, Depends(service("polls", "polls", Polls))]
 
 
 @router.get("", response_class=HTMLResponse)
 def show_polls(request: Request, polls: AllPolls, cursor: str | None = None) -> Response:
-    """Every poll, with a form to vote."""
+    """Show the polls, each with a form to vote."""
     return render(request, "polls/index.html", page=polls.all(cursor=cursor), error=None)
 
 

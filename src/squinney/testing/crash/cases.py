@@ -10,16 +10,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import PyMongoError
 
 from squinney import assembly
-from squinney.mongo import schema
 from squinney.mongo.schema import Collection, Db
 from squinney.system import System
 from squinney.testing.children import preload
 from squinney.testing.crash.child import WAYS, Way
 from squinney.testing.crash.sweep import crash_points
-from squinney.testing.emptying import non_empty
 from squinney.testing.protocol import expire_deadlines, leftovers
 from squinney.transactions import Mode, Transactions
 
@@ -100,7 +98,7 @@ class Cases:
         """
         act = partial(_act, self.modules, case.name, mode)
         points = 0
-        for point, state in crash_points(act, case.prepare, way, db, socket, every=every, empty=partial(_empty, case)):
+        for point, state in crash_points(act, case.prepare, way, db, socket, every=every):
             points += 1
             try:
                 _recover(case, db, concurrently=(point.write + WAYS.index(way)) % 2 == 0)
@@ -136,16 +134,6 @@ def _act(modules: Sequence[str], name: str, mode: Mode, db: Db, state: Any) -> N
         _read_cases(modules)[name].act(db, mode, state)
     except PyMongoError as error:
         raise AssertionError(f"{name} raised an error of the driver: {error!r}") from error
-
-
-def _empty(case: Case, db: Db) -> None:
-    declared = {collection.name: collection for collection in case.all_collections}
-    for name in non_empty(db, declared):
-        try:
-            db[name].delete_many({})
-        except OperationFailure:  # capped and time-series collections
-            db.drop_collection(name)
-            schema.apply(db, [declared[name]])
 
 
 def _recover(case: Case, db: Db, *, concurrently: bool) -> None:

@@ -151,7 +151,7 @@ def _pickled(name: str, value: object) -> bytes:
 
 def _require_completes(act: Act, prepare: Act, db: Db, socket: Path) -> None:
     """Run the operation once without a crash: one that fails or never ends cannot be swept."""
-    _empty(db)
+    empty(db, collection_names(db))
     _run_child(act, "before", NEVER, db, socket, prepare(db))
 
 
@@ -163,23 +163,18 @@ def crash_points(
     socket: Path,
     *,
     every: int = 1,
-    empty: Callable[[Db], object] | None = None,
 ) -> Iterator[tuple[CrashPoint, Any]]:
     """Crash at one write after the other, or at every n-th; yield each point after its crash, with what was prepared.
 
     Ends when the operation completes because it has fewer writes.
     """
     for at_write in count(1, every):
-        (empty or _empty)(db)
+        empty(db, collection_names(db))
         prepared = prepare(db)
         what = _run_child(act, way, at_write, db, socket, prepared)
         if what is None:
             return
         yield CrashPoint(at_write, what, way), prepared
-
-
-def _empty(db: Db) -> None:
-    empty(db, collection_names(db))
 
 
 def _run_child(act: Act, way: Way, at_write: int, db: Db, socket: Path, prepared: Any) -> str | None:

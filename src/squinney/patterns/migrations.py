@@ -156,7 +156,7 @@ class Migration:
         return progress
 
     def _upgrade(self, ids: list[Any]) -> tuple[int, list[Document]]:
-        """Upgrade the old documents among `ids`; read documents that changed meanwhile again, up to `ATTEMPTS` times."""
+        """Upgrade the old documents among `ids`; read those that changed meanwhile again, up to `ATTEMPTS` times."""
         upgraded, failures = 0, list[Document]()
         for _ in range(ATTEMPTS):
             plan, unreadable = self._plan(ids)

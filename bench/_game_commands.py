@@ -104,7 +104,7 @@ def told(db: Db, characters: dict[str, str]) -> Iterator[list[int]]:
         asyncio.set_event_loop(loop)
         for character_id, location_id in characters.items():
             listener = Listener(character_id, location_id)
-            live.enter(listener, character_id)
+            live.add(listener, character_id)
             loop.create_task(drain(listener))
         loop.run_forever()
 
@@ -145,7 +145,7 @@ def _turns(player: Player) -> Callable[[], str]:
     def act() -> str:
         line = SCRIPT[place[0] % len(SCRIPT)]
         place[0] += 1
-        return player.answer(line)
+        return player.run(line)
 
     return act
 

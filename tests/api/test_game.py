@@ -1,4 +1,4 @@
-"""The world over HTTP, on pages and by sockets."""
+"""The world over HTTP, on its pages and through sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HTML = {"Accept": "text/html"}
 
 @pytest.fixture
 def world(systems: assembly.Assembled) -> World:
-    """A hall and a yard; Ann is the admin's, Bob is somebody else's."""
+    """A hall and a yard; Ann belongs to the admin, Bob to another user."""
     made: World = systems.services["game"]["world"]
     made.create_location("hall", name="Hall", description="A <b>hall</b>.", exits={"n": "yard"})
     made.create_location("yard", name="Yard", description="A yard.", exits={"s": "hall"})
@@ -158,8 +158,8 @@ def test_the_map_shows_rooms_seen_and_ways_untried(world: World) -> None:
         "d": {"exits": {}},
         "e": {"exits": {}},
     }
-    cells = maps.places(rooms, "a")
-    assert len(set(cells.values())) == 5  # d and e would lie on one cell
+    cells = maps.cells_of(rooms, "a")
+    assert len(set(cells.values())) == 5  # by direction alone, d and e would share a cell
 
 
 # ---- sockets ----
@@ -174,7 +174,7 @@ def until(socket: Any, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any
             return event
 
 
-def test_those_in_a_room_hear_what_happens_there_and_follow_their_character(site: TestClient, world: World) -> None:
+def test_a_socket_receives_the_events_of_the_room_that_its_character_is_in(site: TestClient, world: World) -> None:
     with site.websocket_connect(WS) as socket:
         assert socket.receive_json() == {"kind": "hello"}
         world.pick_up("bob", "lamp")
@@ -191,7 +191,7 @@ def test_those_in_a_room_hear_what_happens_there_and_follow_their_character(site
 
 
 @pytest.mark.parametrize("message", ["x" * 10_000, "{}", b"\0\1", "PING"])
-def test_a_socket_that_sends_garbage_is_shown_out(site: TestClient, world: World, message: str | bytes) -> None:
+def test_a_socket_that_sends_garbage_is_closed(site: TestClient, world: World, message: str | bytes) -> None:
     with site.websocket_connect(WS) as good, site.websocket_connect(WS) as bad:
         good.receive_json()
         bad.receive_json()
@@ -203,7 +203,7 @@ def test_a_socket_that_sends_garbage_is_shown_out(site: TestClient, world: World
         assert until(good, lambda e: e["kind"] == "said")
 
 
-def test_a_socket_that_floods_is_shown_out(site: TestClient, world: World) -> None:
+def test_a_socket_that_sends_too_many_messages_is_closed(site: TestClient, world: World) -> None:
     with site.websocket_connect(WS) as socket:
         for _ in range(live.MOST_MESSAGES + 1):
             socket.send_text("ping")
@@ -211,19 +211,19 @@ def test_a_socket_that_floods_is_shown_out(site: TestClient, world: World) -> No
             until(socket, lambda event: False)
 
 
-def test_a_socket_that_sleeps_keeps_a_short_queue_and_is_told_of_the_gap() -> None:
+def test_a_slow_sockets_queue_is_replaced_by_a_gap_event() -> None:
     listener, everybody = listeners.Listener("ann", "hall"), listeners.Listeners()
     everybody.add(listener)
     event = {"kind": "said", "character_id": "bob", "location_id": "hall", "name": "Bob", "text": "x"}
     for _ in range(listeners.MOST_WAITING + 1):
-        everybody.tell(event)
+        everybody.deliver(event)
     assert list(listener._waiting) == [{"kind": "gap"}]
-    everybody.tell({**event, "location_id": "yard"})
+    everybody.deliver({**event, "location_id": "yard"})
     assert len(listener._waiting) == 1
 
 
-def test_an_event_is_offered_to_those_who_hear_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two thousand sockets elsewhere cost it nothing."""
+def test_an_event_is_queued_only_for_its_receivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two thousand sockets in other rooms cost nothing."""
     offered: list[str] = []
     monkeypatch.setattr(listeners.Listener, "put", lambda self, event: offered.append(self.character_id))
     everybody = listeners.Listeners()
@@ -231,36 +231,36 @@ def test_an_event_is_offered_to_those_who_hear_it_alone(monkeypatch: pytest.Monk
     for socket in sockets:
         everybody.add(socket)
     event = {"kind": "arrived", "character_id": "c0", "location_id": "room 1", "name": "C", "text": "x"}
-    everybody.tell(event)
+    everybody.deliver(event)
     assert (len(offered), "c0" in offered) == (21, True)
     offered.clear()
-    everybody.tell({**event, "kind": "said", "character_id": "c1", "location_id": "room 0"})
-    assert ("c0" in offered, len(offered)) == (False, 20)  # 19 who are left there, and who said it
+    everybody.deliver({**event, "kind": "said", "character_id": "c1", "location_id": "room 0"})
+    assert ("c0" in offered, len(offered)) == (False, 20)  # the 19 still in that room, and the speaker
     for socket in sockets:
         everybody.remove(socket)
     assert not everybody._in_room
     assert not everybody._of_character
 
 
-def test_who_walked_on_before_the_socket_was_open_hears_the_new_room(
+def test_a_character_who_moves_while_the_socket_opens_receives_events_of_the_new_room(
     site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, tell, told = World.character, live.Live._tell, threading.Event()
+    read, deliver, delivered = World.character, live.Live._deliver, threading.Event()
 
-    def read_and_walk_on(self: World, character_id: str) -> Any:
+    def read_and_move(self: World, character_id: str) -> Any:
         found = read(self, character_id)
         if found["location"]["id"] == "hall":
             world.move("ann", "n")
-            assert told.wait(30)
+            assert delivered.wait(30)
         return found
 
-    def notice(self: live.Live, changes: Any) -> None:
-        tell(self, changes)
+    def deliver_and_notice(self: live.Live, changes: Any) -> None:
+        deliver(self, changes)
         if any(change.document["kind"] == "arrived" for change in changes):
-            told.set()
+            delivered.set()
 
-    monkeypatch.setattr(World, "character", read_and_walk_on)
-    monkeypatch.setattr(live.Live, "_tell", notice)
+    monkeypatch.setattr(World, "character", read_and_move)
+    monkeypatch.setattr(live.Live, "_deliver", deliver_and_notice)
     with site.websocket_connect(WS) as socket:
         assert socket.receive_json() == {"kind": "hello"}
         world.move("bob", "n")
@@ -284,19 +284,21 @@ def test_a_socket_needs_the_owner_of_the_character_and_a_page_of_this_site(
         socket.receive_json()
 
 
-def test_its_threads_end_with_the_site(systems: assembly.Assembled, world: World, site: TestClient) -> None:
+def test_the_threads_of_live_play_end_with_the_site(
+    systems: assembly.Assembled, world: World, site: TestClient
+) -> None:
     with site.websocket_connect(WS) as socket:
         socket.receive_json()
-        mine: Any = site.app
-        of_live = live.live_of(mine)
-        assert of_live._copies._thread is not None
+        app: Any = site.app
+        process_live = live.live_of(app)
+        assert process_live._copies._thread is not None
     site.__exit__()
-    assert of_live._copies._thread is None
+    assert process_live._copies._thread is None
     site.__enter__()
 
 
-def test_one_person_has_a_handful_of_sockets(site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_OF_ONE", 1)
+def test_the_sockets_of_one_person_are_limited(site: TestClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_PER_PERSON", 1)
     with site.websocket_connect(WS) as first:
         first.receive_json()
         with pytest.raises(WebSocketDisconnect), site.websocket_connect(WS) as second:

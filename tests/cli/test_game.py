@@ -20,7 +20,7 @@ def test_a_world_is_loaded_and_audited(squinney: Squinney, ready_db: Db, tmp_pat
     file.write_text(json.dumps({"start": "hall", "rooms": rooms}))
     loaded = squinney("game", "load", str(file))
     assert loaded.returncode == 0, loaded.stderr
-    assert "leads to moon, which is no room" in loaded.stdout
+    assert "leads to moon, which is not a room" in loaded.stdout
     assert squinney("game", "audit").stdout.strip() == "0 problems; 0 gold in all"
     ready_db["game.items"].update_many({}, {"$set": {"holder.id": "atlantis"}})
     wrong = squinney("game", "audit", "--json")
@@ -41,8 +41,8 @@ def player(ready_db: Db) -> Player:
 
 
 def test_lines_of_words_are_actions(player: Player) -> None:
-    told = [
-        player.answer(line)
+    results = [
+        player.run(line)
         for line in (
             "look",
             "take 4 coin from sack",
@@ -59,8 +59,8 @@ def test_lines_of_words_are_actions(player: Player) -> None:
             "dance",
         )
     ]
-    assert told[0] == "Hall\nA hall.\nWays: north\nHere: Mo\nOn the ground: sack"
-    assert told[1:9] == [
+    assert results[0] == "Hall\nA hall.\nWays: north\nHere: Mo\nOn the ground: sack"
+    assert results[1:9] == [
         "Ann takes 4 × coin out of sack",
         "Ann puts coin into sack",
         "3 × rope: 7 gold each",
@@ -70,18 +70,18 @@ def test_lines_of_words_are_actions(player: Player) -> None:
         "Ann gives coin to Mo",
         "You say: hello",
     ]
-    assert told[9].startswith("Yard")
-    assert "Hall: n to Yard" in told[10]
-    assert told[11] == "36 gold, carrying 0 of 150"
-    assert "dance" in told[12]
-    player.answer("s")
-    assert player.answer("look sack") == "Nothing special about sack.\nIn it:\n    5 × coin\n    coin"
+    assert results[9].startswith("Yard")
+    assert "Hall: n to Yard" in results[10]
+    assert results[11] == "36 gold, carrying 0 of 150"
+    assert "dance" in results[12]
+    player.run("s")
+    assert player.run("look sack") == "Nothing special about sack.\nIn it:\n    5 × coin\n    coin"
     with pytest.raises(SquinneyError, match="there is no dragon here"):
-        player.answer("take dragon")
+        player.run("take dragon")
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("take gem", "there is no gem here"),
         ("drop gem", "you carry no gem"),
@@ -89,64 +89,64 @@ def test_lines_of_words_are_actions(player: Player) -> None:
         ("take gem from sack", "there is no gem in it"),
     ],
 )
-def test_what_is_missing_is_said_with_where_it_was_sought(player: Player, line: str, said: str) -> None:
-    with pytest.raises(SquinneyError, match=said):
-        player.answer(line)
+def test_the_error_says_where_the_missing_thing_was_searched(player: Player, line: str, message: str) -> None:
+    with pytest.raises(SquinneyError, match=message):
+        player.run(line)
 
 
 def test_each_hand_takes_a_weapon(player: Player, ready_db: Db) -> None:
     for name in ("knife", "club", "fork"):
         World(ready_db).create_item(name, kind="weapon", location="hall")
-    player.answer("take all")
-    player.answer("wield knife")
-    player.answer("wield club")
-    assert player.answer("equipment") == "right: knife\nleft: club"
-    assert player.answer("remove knife") == "Ann puts away knife"
-    player.answer("wield fork in right hand")
-    assert player.answer("equipment") == "left: club\nright: fork"
+    player.run("take all")
+    player.run("wield knife")
+    player.run("wield club")
+    assert player.run("equipment") == "right: knife\nleft: club"
+    assert player.run("remove knife") == "Ann puts away knife"
+    player.run("wield fork in right hand")
+    assert player.run("equipment") == "left: club\nright: fork"
     with pytest.raises(SquinneyError, match="hand must be one of"):
-        player.answer("wield knife in teeth")
+        player.run("wield knife in teeth")
 
 
 def test_short_words_and_all_of_them(player: Player) -> None:
-    assert player.answer("get all from sack") == "Ann takes 9 × coin out of sack"
-    assert player.answer("get all") == "Ann takes sack"
-    assert player.answer("put all in the sack") == "Ann puts 9 × coin into sack"
-    assert player.answer("inv").splitlines() == ["40 gold, carrying 10 of 150", "sack", "    9 × coin"]
-    assert player.answer("dr all") == "Ann drops sack"
-    assert player.answer("drop all") == "There is nothing."
-    assert player.answer("l").startswith("Hall")
-    assert player.answer("nor").startswith("Yard")
-    assert "Did you mean `wield`?" in player.answer("weild stick")
-    assert player.answer("eq") == "You wear and wield nothing."
-    assert (player.answer("go"), player.answer("say"), player.answer("'")) == ("Go where?", "Say what?", "Say what?")
+    assert player.run("get all from sack") == "Ann takes 9 × coin out of sack"
+    assert player.run("get all") == "Ann takes sack"
+    assert player.run("put all in the sack") == "Ann puts 9 × coin into sack"
+    assert player.run("inv").splitlines() == ["40 gold, carrying 10 of 150", "sack", "    9 × coin"]
+    assert player.run("dr all") == "Ann drops sack"
+    assert player.run("drop all") == "There is nothing."
+    assert player.run("l").startswith("Hall")
+    assert player.run("nor").startswith("Yard")
+    assert "Did you mean `wield`?" in player.run("weild stick")
+    assert player.run("eq") == "You wear and wield nothing."
+    assert (player.run("go"), player.run("say"), player.run("'")) == ("Go where?", "Say what?", "Say what?")
 
 
 def test_what_is_worn_is_taken_off(player: Player, ready_db: Db) -> None:
     World(ready_db).create_item("hat", kind="armor", region="head", location="hall")
-    player.answer("take hat")
-    player.answer("wear hat")
-    assert player.answer("remove hat") == "Ann takes off hat"
+    player.run("take hat")
+    player.run("wear hat")
+    assert player.run("remove hat") == "Ann takes off hat"
 
 
 def test_what_another_process_did_is_found(player: Player, ready_db: Db) -> None:
-    """The player's process remembers the room for a second; what is new there is found all the same."""
-    player.answer("get sack")
+    """The player's process caches the room for a second, but a new thing in the room is found at once."""
+    player.run("get sack")
     World(ready_db).create_item("lamp", id="lamp", location="hall")
-    assert player.answer("get lamp") == "Ann takes lamp"
+    assert player.run("get lamp") == "Ann takes lamp"
     World(ready_db).drop(player._id, "lamp")
-    assert player.answer("get lamp") == "Ann takes lamp"
+    assert player.run("get lamp") == "Ann takes lamp"
 
 
-def test_what_others_write_does_not_steer_the_terminal(player: Player) -> None:
+def test_a_text_by_another_user_does_not_control_the_terminal(player: Player) -> None:
     said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "\x1b[2J\nMo says: no"}
-    assert player.heard(said) == "Bob says:  [2J Mo says: no"
+    assert player.text_of(said) == "Bob says:  [2J Mo says: no"
 
 
-def test_others_are_heard_in_the_same_room_only(player: Player) -> None:
+def test_only_events_in_the_same_room_are_shown(player: Player) -> None:
     said = {"character_id": "bob", "location_id": "hall", "kind": "said", "name": "Bob", "text": "hi"}
-    assert player.heard(said) == "Bob says: hi"
-    assert player.heard({**said, "location_id": "yard"}) == ""
+    assert player.text_of(said) == "Bob says: hi"
+    assert player.text_of({**said, "location_id": "yard"}) == ""
 
 
 def test_a_game_is_played_by_a_script(squinney: Squinney, ready_db: Db) -> None:
@@ -154,4 +154,4 @@ def test_a_game_is_played_by_a_script(squinney: Squinney, ready_db: Db) -> None:
     played = squinney("game", "play", "Eve", typed="look\nn\nquit\n")
     assert played.returncode == 0, played.stderr
     assert "No way leads north from here" in played.stdout
-    assert "A hall.\nIt is  [2Jdark.\n" in played.stdout, "a world from a file does not steer the terminal"
+    assert "A hall.\nIt is  [2Jdark.\n" in played.stdout, "the text of a loaded world does not control the terminal"

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 @pytest.fixture
 def neighbour(browser: Browser, serving: Serving) -> Iterator[Page]:
-    """Somebody else, on a phone."""
+    """Another user, on a phone."""
     context = browser.new_context(base_url=serving.url, viewport={"width": 390, "height": 800})
     page = context.new_page()
     page.set_default_timeout(15_000)
@@ -63,7 +63,7 @@ def test_one_takes_the_lantern_and_the_other_sees_it_go(page: Page, neighbour: P
     carried.get_by_text("ship's lantern").click()
     carried.get_by_role("button", name="Sell for 7 gold").click()
     expect(page.locator("#gold")).to_have_text(str(gold - 9 + 7))
-    # What is refused far down a small page is seen there.
+    # A refusal stays visible far down a small page.
     page.set_viewport_size({"width": 390, "height": 500})
     page.locator(".lying", has_text="tinderbox").get_by_label("How many").fill("10")
     page.locator(".lying", has_text="tinderbox").get_by_role("button", name="Buy").click()
@@ -121,7 +121,7 @@ def test_words_typed_while_others_are_on_their_way_stay(page: Page) -> None:
     expect(words).to_have_value("two")
 
 
-def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -> None:
+def test_the_game_can_be_played_without_the_script(browser: Browser, serving: Serving) -> None:
     context = browser.new_context(base_url=serving.url, java_script_enabled=False)
     page = context.new_page()
     sign_up(page, f"member-{secrets.token_hex(6)}")
@@ -133,7 +133,7 @@ def test_it_is_played_without_a_script_too(browser: Browser, serving: Serving) -
     context.close()
 
 
-def test_a_client_that_floods_is_shown_out_and_the_others_hear_on(page: Page, serving: Serving) -> None:
+def test_a_client_that_floods_is_disconnected_and_the_others_still_receive_events(page: Page, serving: Serving) -> None:
     enter(page, f"Dan {secrets.token_hex(3)}")
     character = page.url.rpartition("/")[2]
     cookie = "; ".join(f"{one['name']}={one['value']}" for one in page.context.cookies())

@@ -33,24 +33,24 @@ Choice = Callable[[World, random.Random, str], Act]
 
 def prepare(db: Db) -> None:
     """Create a ring of rooms with short cuts, characters, shopkeepers and things."""
-    plan = Blueprint(name="proof", start="room 0")
+    blueprint = Blueprint(name="proof", start="room 0")
     for number in range(ROOMS):
         ways = {"e": (number + 1) % ROOMS, "w": (number - 1) % ROOMS, "n": (number * 7 + 3) % ROOMS}
         exits = {direction: f"room {target}" for direction, target in ways.items()}
-        plan.rooms[f"room {number}"] = {"description": "proof", "exits": exits}
-        _furnish(plan, f"room {number}")
+        blueprint.rooms[f"room {number}"] = {"description": "proof", "exits": exits}
+        _furnish(blueprint, f"room {number}")
     for number in range(PEOPLE):
         here = f"room {number % ROOMS}"
-        plan.people[f"p{number}"] = {"name": f"person {number}", "location": here, "gold": GOLD}
+        blueprint.people[f"p{number}"] = {"name": f"person {number}", "location": here, "gold": GOLD}
     for number in range(KEEPERS):
         keeper = {"name": f"keeper {number}", "location": f"room {number}", "gold": GOLD, "kind": "shopkeeper"}
-        plan.people[f"k{number}"] = keeper
-        plan.things[new_id()] = {"name": "lantern", "character": f"k{number}", "price": 20, "qty": 50}
-    insert_rooms(db, Transactions(db), plan, utcnow())
+        blueprint.people[f"k{number}"] = keeper
+        blueprint.things[new_id()] = {"name": "lantern", "character": f"k{number}", "price": 20, "qty": 50}
+    insert_rooms(db, Transactions(db), blueprint, utcnow())
     db["proof"].insert_one({"_id": "made", "qty": _all_pieces(db), "gold": World(db).gold()})
 
 
-def _furnish(plan: Blueprint, room_id: str) -> None:
+def _furnish(blueprint: Blueprint, room_id: str) -> None:
     for one in range(THINGS):
         for thing in (
             {"name": "coin", "qty": 30, "price": 1},
@@ -58,7 +58,7 @@ def _furnish(plan: Blueprint, room_id: str) -> None:
             {"name": f"stick {one}", "kind": "weapon", "price": 7},
             {"name": f"bag {one}", "kind": "container", "capacity": 200, "price": 5},
         ):
-            plan.things[new_id()] = {**thing, "location": room_id}
+            blueprint.things[new_id()] = {**thing, "location": room_id}
 
 
 def _all_pieces(db: Db) -> int:

@@ -1,4 +1,4 @@
-"""Worlds from files: our own format, and CircleMUD's."""
+"""Load worlds from files: our own format, and CircleMUD's."""
 
 from __future__ import annotations
 
@@ -228,16 +228,15 @@ def test_a_circle_world_is_made_with_a_report_by_line(empty_world: World, game_d
     report = empty_world.load_world(folder)
     assert (report.name, report.start) == ("A small zone", "100")
     assert (report.rooms, report.people, report.things) == (3, 4, 5)
-    told = [str(one) for one in report.unread]
-    assert told == [
-        "1.wld:38: the text that begins in line 38 has no ~",
-        "1.wld:44: 'Q' is not understood in a room",
-        "1.obj:52: 'x' is no number",
-        "1.zon:10: there is no mobile 777",
+    assert [str(one) for one in report.unread] == [
+        "1.wld:38: the text that starts in line 38 has no ~ at its end",
+        "1.wld:44: unknown line 'Q' in a room",
+        "1.obj:52: 'x' is not a number",
+        "1.zon:10: mobile 777 is not defined",
         "1.zon:15: G has too few values",
-        "1.zon:17: 'X' is no command of a zone",
-        "1.wld:6: the exit e of room 100 leads to 999, which is no room",
-        "1.zon:14: obj/204/2 is in 555, which is not there",
+        "1.zon:17: 'X' is not a zone command",
+        "1.wld:6: the exit e of room 100 leads to 999, which is not a room",
+        "1.zon:14: obj/204/2 is in 555, which does not exist",
     ]
     gate = empty_world.location("100")
     assert (gate["name"], gate["description"]) == ("The Gate", "Two towers, and a gate.")
@@ -289,11 +288,11 @@ def test_our_own_format_makes_rooms_with_all_that_is_in_them(empty_world: World,
     report = empty_world.load_world(file)
     assert (report.rooms, report.people, report.things) == (1, 1, 4)
     assert [one.what for one in report.unread] == [
-        "`magic` is not understood",
-        "thing hall/2 has wings, which is not understood",
-        "room bad has colour, which is not understood",
-        "the exit n of room hall leads to moon, which is no room",
-        "no is in mars, which is no room",
+        "unknown field `magic`",
+        "thing hall/2 has unknown fields: wings",
+        "room bad has unknown fields: colour",
+        "the exit n of room hall leads to moon, which is not a room",
+        "no is in mars, which is not a room",
         "hall/1: box holds 1, not 9",
     ]
     assert not list(find_problems(game_db))
@@ -314,11 +313,11 @@ def test_a_file_that_is_no_world_is_refused(tmp_path: Path, name: str, text: str
     "damage", ["", "#", "#x\n", "#1\nname~\n", "$", "~\n~\n", "#1\n" * 50, "\x00\xff#9999999999999~"]
 )
 @pytest.mark.parametrize("ending", ["wld", "obj", "mob", "shp", "zon"])
-def test_damaged_files_are_told_of_and_end(tmp_path: Path, ending: str, damage: str) -> None:
+def test_damaged_files_give_no_rooms_and_are_read_to_the_end(tmp_path: Path, ending: str, damage: str) -> None:
     (tmp_path / f"a.{ending}").write_text(damage, encoding="latin-1")
-    plan = read_world(tmp_path / f"a.{ending}")
-    assert not plan.rooms
-    assert not plan.people
+    blueprint = read_world(tmp_path / f"a.{ending}")
+    assert not blueprint.rooms
+    assert not blueprint.people
 
 
 ROOM = "#1\nRoom~\nText.\n~\n0 0 0\n{}\nS\n$~\n"
@@ -327,29 +326,29 @@ MOBILE = "#1\na~\nb~\nc~\nd~\n{}\n1 1 1 1d1+1 1d1\n1 1\n8 8 1\n$~\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "problem"),
     [
-        ("a.wld", ROOM.format("D\xb2"), "a.wld:6: '\xb2' is no number"),
-        ("a.wld", ROOM.format("D" + "1" * 5_000), f"a.wld:6: '{'1' * 40}' is no number"),
-        ("a.obj", OBJECT.format("--5"), "a.obj:6: '--5' is no number"),
-        ("a.obj", OBJECT.format("\xb3"), "a.obj:6: '\xb3' is no number"),
-        ("a.mob", MOBILE.format("9" * 5_000 + " 0 0 S"), f"a.mob:6: '{'9' * 40}' is no number"),
-        ("a.wld", ROOM.replace("Text", "Wait\x85 and\x0cread").format("X"), "a.wld:6: 'X' is not understood in a room"),
-        ("a.obj", OBJECT.format("0").replace("$~\n", "") * 2, "a.obj:16: there are two objects 1"),
-        ("a.mob", MOBILE.format("0 0 0 S").replace("$~\n", "") * 2, "a.mob:18: there are two mobiles 1"),
+        ("a.wld", ROOM.format("D\xb2"), "a.wld:6: '\xb2' is not a number"),
+        ("a.wld", ROOM.format("D" + "1" * 5_000), f"a.wld:6: '{'1' * 40}' is not a number"),
+        ("a.obj", OBJECT.format("--5"), "a.obj:6: '--5' is not a number"),
+        ("a.obj", OBJECT.format("\xb3"), "a.obj:6: '\xb3' is not a number"),
+        ("a.mob", MOBILE.format("9" * 5_000 + " 0 0 S"), f"a.mob:6: '{'9' * 40}' is not a number"),
+        ("a.wld", ROOM.replace("Text", "Wait\x85 and\x0cread").format("X"), "a.wld:6: unknown line 'X' in a room"),
+        ("a.obj", OBJECT.format("0").replace("$~\n", "") * 2, "a.obj:16: object 1 is defined twice"),
+        ("a.mob", MOBILE.format("0 0 0 S").replace("$~\n", "") * 2, "a.mob:18: mobile 1 is defined twice"),
     ],
 )
-def test_what_cannot_be_read_is_told_by_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_an_unreadable_line_is_reported_with_its_number(tmp_path: Path, name: str, text: str, problem: str) -> None:
     (tmp_path / name).write_text(text, encoding="latin-1")
-    assert [str(one) for one in read_world(tmp_path / name).unread] == [told]
+    assert [str(one) for one in read_world(tmp_path / name).unread] == [problem]
 
 
-def test_a_mark_at_the_beginning_hides_no_room(tmp_path: Path) -> None:
+def test_a_byte_order_mark_hides_no_room(tmp_path: Path) -> None:
     (tmp_path / "a.wld").write_text(ROOM.format(""), encoding="utf-8-sig")
     assert list(read_world(tmp_path / "a.wld").rooms) == ["1"]
 
 
-def test_a_shop_as_old_servers_wrote_it_sells_what_there_is(tmp_path: Path) -> None:
+def test_a_shop_in_the_old_format_sells_the_goods_that_are_defined(tmp_path: Path) -> None:
     said = "".join(f"%s Words {number}.~\n" for number in range(7))
     lists = "7\n1\n-1\n-1\n-1\n1.2\n0.8\n5\n9\n10\n19\n15\n"
     for name, text in {
@@ -360,12 +359,12 @@ def test_a_shop_as_old_servers_wrote_it_sells_what_there_is(tmp_path: Path) -> N
         "zon": "#0\nA zone~\n99 15 2\nM 0 1 1 1\nS\n$\n",
     }.items():
         (tmp_path / f"a.{name}").write_text(text)
-    plan = read_world(tmp_path)
-    assert plan.people["mob/1/1"]["shop"] == {"sells_at": 120, "buys_at": 80}
-    assert [(one["character"], one["name"]) for one in plan.things.values()] == [("mob/1/1", "b")]
-    assert [str(one) for one in plan.unread] == [
-        "a.zon:4: there is no object 7",
-        "a.shp:52: the keeper of a shop is mobile 9, which is not there",
+    blueprint = read_world(tmp_path)
+    assert blueprint.people["mob/1/1"]["shop"] == {"sells_at": 120, "buys_at": 80}
+    assert [(one["character"], one["name"]) for one in blueprint.things.values()] == [("mob/1/1", "b")]
+    assert [str(one) for one in blueprint.unread] == [
+        "a.zon:4: object 7 is not defined",
+        "a.shp:52: the keeper of a shop is mobile 9, which is not defined",
     ]
 
 
@@ -374,12 +373,12 @@ def test_a_mobile_gets_what_players_may_not_take(tmp_path: Path) -> None:
     files = {"wld": ROOM.format(""), "obj": OBJECT.format("n"), "mob": MOBILE.format("0 0 0 S"), "zon": zone}
     for name, text in files.items():
         (tmp_path / f"a.{name}").write_text(text)
-    plan = read_world(tmp_path)
-    assert [one["character"] for one in plan.things.values()] == ["mob/1/1"]
-    assert plan.rooms["1"]["description"] == "Text. c"
+    blueprint = read_world(tmp_path)
+    assert [one["character"] for one in blueprint.things.values()] == ["mob/1/1"]
+    assert blueprint.rooms["1"]["description"] == "Text. c"
 
 
-def test_what_is_no_list_or_mapping_in_our_own_format_is_told(tmp_path: Path) -> None:
+def test_values_of_the_wrong_type_in_our_own_format_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("rooms: {r: {things: {name: rope}, exits: [n, s]}}\npeople: [a, b]\n")
     assert [one.what for one in read_world(tmp_path / "a.yaml").unread] == [
         "exits of r must be a mapping",
@@ -388,7 +387,9 @@ def test_what_is_no_list_or_mapping_in_our_own_format_is_told(tmp_path: Path) ->
     ]
 
 
-def test_a_few_lines_that_say_thousands_of_things_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_that_expand_to_thousands_of_things_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(yaml_and_json, "MOST_THINGS", 100)
     bags = "".join(f"- &b{n} {{name: bag, kind: container, things: [{f'*b{n - 1}, ' * 8}]}}\n" for n in range(1, 5))
     (tmp_path / "a.yaml").write_text(f"spare:\n- &b0 {{name: bead}}\n{bags}rooms: {{r: {{things: [*b4]}}}}\n")
@@ -398,7 +399,7 @@ def test_a_few_lines_that_say_thousands_of_things_are_refused(tmp_path: Path, mo
 
 @heavy
 @pytest.mark.timeout(600)
-def test_a_world_of_thousands_of_rooms_loads_and_tells_every_planted_fault(
+def test_a_world_of_thousands_of_rooms_loads_and_reports_every_planted_error(
     empty_world: World, game_db: Db, tmp_path: Path
 ) -> None:
     zones = 100 if IN_FULL else 3
@@ -420,16 +421,16 @@ def test_a_world_of_thousands_of_rooms_loads_and_tells_every_planted_fault(
         assert not list(find_problems(game_db))
 
 
-def test_a_room_with_too_much_in_it_is_told_of_and_the_others_are_made(empty_world: World, tmp_path: Path) -> None:
+def test_a_room_with_too_much_in_it_is_reported_and_the_others_are_created(empty_world: World, tmp_path: Path) -> None:
     heap = {"name": "Heap", "things": [{"name": "bead"}] * (MOST_IN_ROOM + 1)}
     file = tmp_path / "heap.json"
     file.write_text(json.dumps({"rooms": {"heap": heap, "yard": {"name": "Yard"}}}))
     report = empty_world.load_world(file)
     assert (report.rooms, report.things) == (1, 0)
-    assert "heap: 0 people and 5001 things are too many for one room" in report.unread[0].what
+    assert "5001 things are too many for one room; the limit is 5000" in report.unread[0].what
 
 
-def test_a_name_that_is_taken_is_told_of_and_the_rest_is_made(empty_world: World, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_reported_and_the_others_are_created(empty_world: World, tmp_path: Path) -> None:
     empty_world.create_location("hall", description="A hall.")
     empty_world.create_character("Mo", location="hall")
     people = {"mo": {"name": "MO"}, "flo": {"name": "Flo"}, "another": {"name": "flo"}, "long": {"name": "x" * 61}}
@@ -444,7 +445,7 @@ def test_a_name_that_is_taken_is_told_of_and_the_rest_is_made(empty_world: World
     ]
 
 
-def test_many_rooms_are_made_by_few_commands(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:
+def test_many_rooms_are_inserted_with_few_commands(mongod: Embedded, game_db: Db, tmp_path: Path) -> None:
     counts = []
     with watched(mongod.uri, game_db.name) as (db, commands):
         for first, count in ((0, 5), (5, 60)):
@@ -455,7 +456,7 @@ def test_many_rooms_are_made_by_few_commands(mongod: Embedded, game_db: Db, tmp_
             before = len(commands.names)
             assert world_in(db, "native").load_world(file).people == count
             counts.append(len(commands.names) - before)
-    assert counts[1] < 60, "one for each would be more; the server may ask for a transaction again"
+    assert counts[1] < 60, "one command for each room would be more; the server may have a transaction retried"
 
 
 def test_the_demo_is_a_whole_world(game_db: Db, empty_world: World) -> None:

@@ -1,17 +1,17 @@
-"""A world as it was read from files, before anything of it is made; and what came of making it."""
+"""A world as read from files, before it is inserted, and the report of the load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_TOLD = 1_000  # problems that a report names; all are counted
+MOST_REPORTED = 1_000  # problems that a report lists; all are counted
+HOLDERS = ("location", "character", "container")
 
 
 @dataclass(frozen=True)
 class Unread:
-    """What could not be read, or leads nowhere, and where it stands."""
+    """A part of a file that could not be read or refers to nothing, with its file and line."""
 
     file: str
     line: int
@@ -23,9 +23,9 @@ class Unread:
 
 @dataclass
 class Blueprint:
-    """Rooms, characters and things, as arguments of the world's `create_` methods.
+    """Rooms, characters and things by id, as arguments of the world's `create_` methods.
 
-    A thing names its place as `location`, `character` or `container`; those it lies in come before it.
+    Each thing names its holder as `location`, `character` or `container`. A container comes before its contents.
     """
 
     name: str = ""
@@ -34,41 +34,43 @@ class Blueprint:
     people: dict[str, dict[str, Any]] = field(default_factory=dict)
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
-    lines: dict[str, tuple[str, int]] = field(default_factory=dict)  # where a room, person or thing stands
+    defined_at: dict[str, tuple[str, int]] = field(default_factory=dict)  # file and line of each id
 
-    def tell(self, file: str, line: int, what: str) -> None:
-        """Note what cannot be read."""
+    def add_problem(self, file: str, line: int, what: str) -> None:
+        """Report a part of a file that cannot be read."""
         self.unread.append(Unread(file, line, what))
 
-    def tell_of(self, name: str, what: str) -> None:
-        """Note what is wrong with a room, a person or a thing."""
-        self.tell(*self.lines.get(name, ("", 0)), what)
+    def add_problem_of(self, id: str, what: str) -> None:
+        """Report a problem of a room, a character or a thing, at the line that defines it."""
+        self.add_problem(*self.defined_at.get(id, ("", 0)), what)
 
     def check_references(self) -> None:
-        """Take out what stands in no room and lies in nothing, and tell of exits that lead to no room."""
+        """Report exits that lead to no room, and remove characters and things whose room or holder is not defined."""
         for room_id, room in self.rooms.items():
             for direction, target in room.get("exits", {}).items():
                 if target not in self.rooms:
-                    self.tell_of(room_id, f"the exit {direction} of room {room_id} leads to {target}, which is no room")
+                    what = f"the exit {direction} of room {room_id} leads to {target}, which is not a room"
+                    self.add_problem_of(room_id, what)
         for person_id in [one for one, person in self.people.items() if person["location"] not in self.rooms]:
-            self.tell_of(person_id, f"{person_id} is in {self.people[person_id]['location']}, which is no room")
+            what = f"{person_id} is in {self.people[person_id]['location']}, which is not a room"
+            self.add_problem_of(person_id, what)
             del self.people[person_id]
-        known = {"location": self.rooms, "character": self.people}
+        known = {"location": self.rooms, "character": self.people, "container": self.things}
         for thing_id, thing in list(self.things.items()):
-            for kind, place in self._places(thing):
-                if place not in known.get(kind, self.things):
-                    self.tell_of(thing_id, f"{thing_id} is in {place}, which is not there")
-                    self.things.pop(thing_id, None)
+            kind, holder_id = holder_of(thing)
+            if holder_id not in known[kind]:
+                self.add_problem_of(thing_id, f"{thing_id} is in {holder_id}, which does not exist")
+                del self.things[thing_id]
 
-    def _places(self, thing: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        for kind in ("location", "character", "container"):
-            if kind in thing:
-                yield kind, thing[kind]
+
+def holder_of(thing: dict[str, Any]) -> tuple[str, str]:
+    """Return the kind and the id of a thing's holder."""
+    return next((kind, thing[kind]) for kind in HOLDERS if kind in thing)
 
 
 @dataclass
 class Report:
-    """What was made of a blueprint; what was there already is left as it is."""
+    """The result of a load: what was created, what already existed, and what could not be read."""
 
     name: str = ""
     start: str = ""
@@ -79,8 +81,8 @@ class Report:
     problems: int = 0
     unread: list[Unread] = field(default_factory=list)
 
-    def tell(self, unread: Unread) -> None:
-        """Count a problem, and name it if it is among the first."""
+    def add_problem(self, unread: Unread) -> None:
+        """Count a problem, and list it if fewer than `MOST_REPORTED` are listed."""
         self.problems += 1
-        if len(self.unread) < MOST_TOLD:
+        if len(self.unread) < MOST_REPORTED:
             self.unread.append(unread)

@@ -1,4 +1,4 @@
-"""Lines of a CircleMUD file, with their numbers; texts end with a tilde."""
+"""Read a CircleMUD file line by line. Texts in it may have several lines and end with a tilde."""
 
 from __future__ import annotations
 
@@ -8,107 +8,110 @@ ENDS = ("$", "$~")
 
 
 class BadLine(Exception):
-    """A line is not what the format has there."""
+    """A line does not match the format."""
 
 
 class Lines:
-    """Reads on from line to line."""
+    """The lines of a file, with a position that each reading method advances."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        # Not `splitlines`: that also ends a line at characters which old worlds have in their texts.
+        # Not `splitlines`: it also splits at control characters that old worlds have in their texts.
         self._lines = re.split("\r\n|\n|\r", text.rstrip())
         self._next = 0
 
     @property
     def number(self) -> int:
-        """That of the line read last, from 1."""
+        """The number of the line that was read last, from 1."""
         return self._next
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """True if all lines were read."""
         return self._next >= len(self._lines)
 
     def peek(self) -> str:
-        """The next line, which stays the next."""
+        """Return the next line without advancing."""
         return "" if self.at_end else self._lines[self._next].rstrip()
 
     def line(self) -> str:
-        """The next line. Raises `BadLine` at the end of the file."""
+        """Return the next line. Raises: `BadLine` at the end of the file."""
         if self.at_end:
-            raise BadLine("the file ends here")
+            raise BadLine("unexpected end of the file")
         self._next += 1
         return self._lines[self._next - 1].rstrip()
 
-    def filled(self) -> str:
-        """The next line that is not empty."""
+    def nonempty(self) -> str:
+        """Return the next line that is not empty."""
         line = self.line()
         while not line.strip():
             line = self.line()
         return line.strip()
 
     def text(self) -> str:
-        """Everything up to a tilde at the end of a line, as one text."""
-        began, found = self._next + 1, []
+        """Return the text up to the line that ends with a tilde, joined into one line."""
+        first, found = self._next + 1, []
         while True:
             if self.at_end:
-                raise BadLine(f"the text that begins in line {began} has no ~")
+                raise BadLine(f"the text that starts in line {first} has no ~ at its end")
             line = self.line()
             if line.startswith("#") and line[1:].isdigit():  # the next record: a tilde is missing
                 self._next -= 1
-                raise BadLine(f"the text that begins in line {began} has no ~")
+                raise BadLine(f"the text that starts in line {first} has no ~ at its end")
             if line.endswith("~"):
                 found.append(line[:-1])
                 return " ".join(part.strip() for part in found if part.strip())
             found.append(line)
 
     def words(self, least: int) -> list[str]:
-        """The words of the next line that is not empty, at least so many."""
-        found = self.filled().split()
+        """Return the words of the next line that is not empty. Raises: `BadLine` if there are fewer than `least`."""
+        found = self.nonempty().split()
         if len(found) < least:
-            raise BadLine(f"{least} values are wanted here, not {len(found)}")
+            raise BadLine(f"expected at least {least} values, found {len(found)}")
         return found
 
     @property
     def at_record(self) -> bool:
-        """Whether the next line begins a record, or the file ends. A text may have a `$` at the beginning of a line."""
+        """True if the next line starts a record, or the file ends."""
         return self.at_end or self.peek().startswith("#") or self.is_over
 
     @property
     def is_over(self) -> bool:
-        """Whether the next line says that nothing more comes; old files have a last record with nothing in it."""
+        """True if the next line marks the end of the file; old files have an empty record #99999 before that mark.
+
+        The mark must be the whole line: a line of a text may start with `$` too.
+        """
         following = self._lines[self._next + 1].strip() if self._next + 1 < len(self._lines) else ""
         return self.peek() in ENDS or (self.peek().startswith("#99999") and following in ENDS)
 
     def to_next_record(self) -> None:
-        """Go to the next line that begins a record."""
+        """Skip lines up to the one that starts the next record."""
         while not self.at_record:
             self._next += 1
 
 
-def whole(word: str) -> int:
-    """A whole number. Raises `BadLine` where it is none."""
+def to_number(word: str) -> int:
+    """Parse a whole number. Raises: `BadLine`."""
     try:
         return int(word)
     except ValueError:
-        raise BadLine(f"{word[:40]!r} is no number") from None
+        raise BadLine(f"{word[:40]!r} is not a number") from None
 
 
 def leading_numbers(words: list[str]) -> list[int]:
-    """Those before the first word that is none: what follows is a remark."""
+    """Return the numbers before the first word that is not a number: the rest of the line is a comment."""
     found = []
     for word in words:
         if not word.lstrip("-").isdigit():
             break
-        found.append(whole(word))
+        found.append(to_number(word))
     return found
 
 
-def bits(word: str) -> int:
-    """A set of flags: a number, or letters of which `a` is the first bit."""
+def flags(word: str) -> int:
+    """Parse a set of flags: a number, or letters of which `a` is the first bit. Raises: `BadLine`."""
     if word.lstrip("-").isdigit():
-        return whole(word)
+        return to_number(word)
     found = 0
     for letter in word:
         if "a" <= letter <= "z":
@@ -116,5 +119,5 @@ def bits(word: str) -> int:
         elif "A" <= letter <= "Z":
             found |= 1 << (ord(letter) - ord("A") + 26)
         else:
-            raise BadLine(f"{word[:40]!r} is no set of flags")
+            raise BadLine(f"{word[:40]!r} is not a set of flags")
     return found

@@ -1,4 +1,4 @@
-"""Which files make a world, and who reads them."""
+"""Read a world from a file or a folder, with the reader for its format."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LARGEST_BYTES = 64 << 20
 
 
 def read_world(path: Path | str) -> Blueprint:
-    """The world in a file, or in a folder of CircleMUD files.
+    """Return the world in a file, or in a folder of CircleMUD files.
 
-    Raises: `Invalid` where there is no such file, or it is none that we read.
+    Raises: `Invalid` if the file does not exist or is not in a known format.
     """
     path = Path(path)
     if path.is_dir():
         files = sorted(one for one in path.rglob("*") if one.suffix in CIRCLE)
         if not files:
-            raise Invalid(f"{path} has no files that end with {', '.join(CIRCLE)}", field="file")
+            raise Invalid(f"{path} contains no files that end with {', '.join(CIRCLE)}", field="file")
         return circle.read([(one.name, _text(one)) for one in files])
     if not path.is_file():
         raise Invalid(f"there is no file {path}", field="file")
@@ -50,11 +50,11 @@ def _parsed(path: Path) -> Any:
     try:
         if path.suffix == ".json":
             return json.loads(text)
-        import yaml  # only who loads YAML needs it
+        import yaml  # optional: only YAML worlds need it
 
         return yaml.safe_load(text)
     except ImportError:
         raise Invalid("a YAML world needs `pip install pyyaml`", field="file") from None
-    except Exception as error:  # yaml's errors have no base that is known without it
+    except Exception as error:  # PyYAML may be missing, so its error class cannot be named here
         kind = "JSON" if path.suffix == ".json" else "YAML"
-        raise Invalid(f"{path.name} is no {kind}: {error}", field="file") from None
+        raise Invalid(f"{path.name} is not valid {kind}: {error}", field="file") from None

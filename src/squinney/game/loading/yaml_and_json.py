@@ -1,4 +1,4 @@
-"""Worlds in YAML or JSON.
+"""Read worlds in YAML or JSON, in this format:
 
 name: The Drowned Lamp
 start: jetty
@@ -22,71 +22,71 @@ PERSON = {"name", "room", "kind", "gold", "class", "health", "mana", "intrinsics
 THING = {"name", "kind", "qty", "weight", "price", "bonus", "description", "hands", "region", "heals", "mana"}
 THING |= {"capacity", "things"}
 DEEPEST = 10
-MOST_THINGS = 500_000  # some lines of YAML, which refer to each other, can say more than there is memory
+MOST_THINGS = 500_000  # a few lines of YAML with aliases can expand to more things than fit in memory
 
 
 def read(file: str, given: Any) -> Blueprint:
-    """The blueprint; what it does not understand is told, and left out."""
+    """Return the blueprint of a parsed file; parts with unknown fields or wrong types are reported and left out."""
     if not isinstance(given, Mapping) or not isinstance(given.get("rooms"), Mapping):
         raise Invalid(f"{file} must be a mapping with `rooms`", field="file")
-    plan = Blueprint(name=str(given.get("name", "")), start=str(given.get("start", "")))
+    blueprint = Blueprint(name=str(given.get("name", "")), start=str(given.get("start", "")))
     for unknown in sorted(str(name) for name in given.keys() - TOP):
-        plan.tell(file, 0, f"`{unknown}` is not understood")
+        blueprint.add_problem(file, 0, f"unknown field `{unknown}`")
     for room_id, room in given["rooms"].items():
-        if _fits(plan, file, f"room {room_id}", room, ROOM):
-            plan.rooms[str(room_id)] = {
+        if _fits(blueprint, file, f"room {room_id}", room, ROOM):
+            blueprint.rooms[str(room_id)] = {
                 "name": str(room.get("name", room_id)),
                 "description": str(room.get("description", "")),
                 "exits": {
                     str(way): str(target)
-                    for way, target in _mapping(plan, file, f"exits of {room_id}", room.get("exits")).items()
+                    for way, target in _mapping(blueprint, file, f"exits of {room_id}", room.get("exits")).items()
                 },
             }
-            plan.lines[str(room_id)] = (file, 0)
-            _things(plan, file, str(room_id), {"location": str(room_id)}, room.get("things"))
-    for person_id, person in _mapping(plan, file, "people", given.get("people")).items():
-        if _fits(plan, file, f"person {person_id}", person, PERSON):
+            blueprint.defined_at[str(room_id)] = (file, 0)
+            _things(blueprint, file, str(room_id), {"location": str(room_id)}, room.get("things"))
+    for person_id, person in _mapping(blueprint, file, "people", given.get("people")).items():
+        if _fits(blueprint, file, f"person {person_id}", person, PERSON):
             made = {name: value for name, value in person.items() if name not in ("room", "things", "class")}
             made.setdefault("name", str(person_id))
             if "class" in person:
                 made["character_class"] = person["class"]
-            plan.people[str(person_id)] = {**made, "location": str(person.get("room", plan.start))}
-            plan.lines[str(person_id)] = (file, 0)
-            _things(plan, file, str(person_id), {"character": str(person_id)}, person.get("things"))
-    if plan.start and plan.start not in plan.rooms:
-        plan.tell(file, 0, f"`start` is {plan.start}, which is no room")
-    plan.check_references()
-    return plan
+            blueprint.people[str(person_id)] = {**made, "location": str(person.get("room", blueprint.start))}
+            blueprint.defined_at[str(person_id)] = (file, 0)
+            _things(blueprint, file, str(person_id), {"character": str(person_id)}, person.get("things"))
+    if blueprint.start and blueprint.start not in blueprint.rooms:
+        blueprint.add_problem(file, 0, f"`start` is {blueprint.start}, which is not a room")
+    blueprint.check_references()
+    return blueprint
 
 
-def _things(plan: Blueprint, file: str, above: str, place: dict[str, str], given: Any, depth: int = 0) -> None:
+def _things(blueprint: Blueprint, file: str, above: str, place: dict[str, str], given: Any, depth: int = 0) -> None:
     if given is not None and not isinstance(given, list):
-        plan.tell(file, 0, f"things of {above} must be a list")
+        blueprint.add_problem(file, 0, f"things of {above} must be a list")
         return
-    if len(plan.things) > MOST_THINGS:
+    if len(blueprint.things) > MOST_THINGS:
         raise Invalid(f"{file} has more than {MOST_THINGS} things", field="file", limit=MOST_THINGS)
     for number, thing in enumerate(given or ()):
         thing_id = f"{above}/{number}"
-        if _fits(plan, file, f"thing {thing_id}", thing, THING):
+        if _fits(blueprint, file, f"thing {thing_id}", thing, THING):
             made = {name: value for name, value in thing.items() if name != "things"}
             made.setdefault("name", "thing")
-            plan.things[thing_id] = {**made, **place}
-            plan.lines[thing_id] = (file, 0)
+            blueprint.things[thing_id] = {**made, **place}
+            blueprint.defined_at[thing_id] = (file, 0)
             if depth < DEEPEST:
-                _things(plan, file, thing_id, {"container": thing_id}, thing.get("things"), depth + 1)
+                _things(blueprint, file, thing_id, {"container": thing_id}, thing.get("things"), depth + 1)
 
 
-def _mapping(plan: Blueprint, file: str, what: str, value: Any) -> Mapping[Any, Any]:
+def _mapping(blueprint: Blueprint, file: str, what: str, value: Any) -> Mapping[Any, Any]:
     if value is not None and not isinstance(value, Mapping):
-        plan.tell(file, 0, f"{what} must be a mapping")
+        blueprint.add_problem(file, 0, f"{what} must be a mapping")
     return value if isinstance(value, Mapping) else {}
 
 
-def _fits(plan: Blueprint, file: str, what: str, given: Any, known: set[str]) -> bool:
+def _fits(blueprint: Blueprint, file: str, what: str, given: Any, known: set[str]) -> bool:
     if not isinstance(given, Mapping):
-        plan.tell(file, 0, f"{what} must be a mapping")
+        blueprint.add_problem(file, 0, f"{what} must be a mapping")
         return False
     unknown = sorted(str(name) for name in given.keys() - known)
     if unknown:
-        plan.tell(file, 0, f"{what} has {', '.join(unknown)}, which is not understood")
+        blueprint.add_problem(file, 0, f"{what} has unknown fields: {', '.join(unknown)}")
     return not unknown

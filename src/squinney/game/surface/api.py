@@ -1,4 +1,4 @@
-"""The world over HTTP."""
+"""The HTTP routes of the world."""
 
 from __future__ import annotations
 
@@ -49,37 +49,37 @@ _LIMITS: list[type[Any]] = [TooHeavy, NoSpace]
     "/locations", status_code=201, response_model=models.LocationModel, responses=responses(AlreadyExists, *_ONCE)
 )
 def create_location(world: TheWorld, body: models.NewLocation, key: IdempotencyKey) -> Any:
-    """Make a room."""
+    """Create a room."""
     return world.create_location(**body.model_dump(), key=key)
 
 
 @router.get("/locations", response_model=models.LocationPage, responses=responses())
 def list_locations(world: TheWorld, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Every room, by id."""
+    """List all rooms, by id."""
     return signed_page(world.locations(cursor=cursor, limit=limit), signed)
 
 
 @router.get("/locations/{location_id}", response_model=models.LocationModel, responses=responses(UnknownLocation))
 def get_location(world: TheWorld, location_id: str) -> Any:
-    """One room, as it is now."""
+    """Return a room."""
     return world.location(location_id)
 
 
 @router.get("/locations/{location_id}/people", response_model=models.CharacterPage, responses=responses())
 def list_people(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Everybody in a room."""
+    """List the characters in a room."""
     return signed_page(world.people(location_id, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/locations/{location_id}/things", response_model=models.ItemPage, responses=responses())
 def list_things(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Everything that lies in a room."""
+    """List the things in a room."""
     return signed_page(world.things(location_id, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/locations/{location_id}/events", response_model=list_of(models.EventModel), responses=responses())
 def list_events(world: TheWorld, location_id: str, limit: Limit = 20) -> Any:
-    """What happened in a room, newest first."""
+    """List the latest events of a room, newest first."""
     return world.recent(location_id, limit=limit)
 
 
@@ -92,21 +92,21 @@ def list_events(world: TheWorld, location_id: str, limit: Limit = 20) -> Any:
     ),
 )
 def create_item(world: TheWorld, body: models.NewItem, key: IdempotencyKey) -> Any:
-    """Make a thing."""
-    own = {"hands", "region", "heals", "mana", "capacity"}
-    given = {name: value for name, value in body.model_dump().items() if value is not None or name not in own}
+    """Create a thing."""
+    kind_fields = {"hands", "region", "heals", "mana", "capacity"}
+    given = {name: value for name, value in body.model_dump().items() if value is not None or name not in kind_fields}
     return world.create_item(**given, key=key)
 
 
 @router.get("/items/{item_id}", response_model=models.ItemModel, responses=responses(UnknownThing))
 def get_item(world: TheWorld, item_id: str) -> Any:
-    """One thing."""
+    """Return a thing."""
     return world.item(item_id)
 
 
 @router.get("/gold", response_model=models.Gold, responses=responses())
 def read_gold(world: TheWorld) -> Any:
-    """All gold there is."""
+    """Return the gold of all characters."""
     return {"gold": world.gold()}
 
 
@@ -120,19 +120,19 @@ def read_gold(world: TheWorld) -> Any:
     responses=responses(UnknownLocation, NameTaken, AlreadyExists, *_ONCE),
 )
 def create_character(world: TheWorld, body: models.NewCharacter, key: IdempotencyKey) -> Any:
-    """Make a character."""
+    """Create a character."""
     return world.create_character(**body.model_dump(), key=key)
 
 
 @router.get("/characters", response_model=models.CharacterPage, responses=responses())
 def list_characters(world: TheWorld, signed: Signing, owner: Owner, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """An owner's characters."""
+    """List an owner's characters."""
     return signed_page(world.owned_by(owner, cursor=cursor, limit=limit), signed)
 
 
 @router.get("/characters/{character_id}", response_model=models.CharacterModel, responses=responses(UnknownCharacter))
 def get_character(world: TheWorld, character_id: str) -> Any:
-    """One character, by one query, with the room as it was a moment ago."""
+    """Return a character, with a copy of the room that may be about a second old."""
     return world.character(character_id)
 
 
@@ -142,7 +142,7 @@ def get_character(world: TheWorld, character_id: str) -> Any:
     responses=responses(UnknownCharacter, UnknownLocation),
 )
 def look(world: TheWorld, character_id: str) -> Any:
-    """The room that a character is in, as it is now."""
+    """Return the room that a character is in."""
     return world.look(character_id)
 
 
@@ -152,7 +152,7 @@ def look(world: TheWorld, character_id: str) -> Any:
     responses=responses(UnknownCharacter),
 )
 def read_armor(world: TheWorld, character_id: str) -> Any:
-    """What a character wears, by region, described."""
+    """Return the things that a character wears, by region."""
     found = world.armor(character_id)
     return {region: [_described(one) for one in worn] for region, worn in found.items()}
 
@@ -163,7 +163,7 @@ def read_armor(world: TheWorld, character_id: str) -> Any:
     responses=responses(UnknownCharacter),
 )
 def read_weapons(world: TheWorld, character_id: str) -> Any:
-    """What a character wields, by hand, described."""
+    """Return the things that a character wields, by hand."""
     return {hand: one and _described(one) for hand, one in world.weapons(character_id).items()}
 
 
@@ -177,7 +177,7 @@ def _described(item: Any) -> Any:
     responses=responses(UnknownCharacter, UnknownThing, OutOfReach),
 )
 def read_contents(world: TheWorld, character_id: str, container_id: str) -> Any:
-    """What is in a container that a character can reach."""
+    """Return the contents of a container that a character can reach."""
     return world.contents(character_id, container_id)
 
 
@@ -192,19 +192,19 @@ def _action(path: str, *errors: type[Any]) -> Callable[[F], F]:
 
 @_action("move", NoExit, UnknownLocation)
 def move(world: TheWorld, character_id: str, body: models.Move, key: IdempotencyKey) -> Any:
-    """Go through an exit."""
+    """Move a character through an exit of the room."""
     return world.move(character_id, body.direction, key=key)
 
 
 @_action("pick-up", *_LIMITS)
 def pick_up(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
-    """Take a thing that lies in the room."""
+    """Pick up a thing from the floor of the room."""
     return world.pick_up(character_id, **body.model_dump(), key=key)
 
 
 @_action("drop", InUse)
 def drop(world: TheWorld, character_id: str, body: models.Some, key: IdempotencyKey) -> Any:
-    """Put down a carried thing."""
+    """Drop a carried thing."""
     return world.drop(character_id, **body.model_dump(), key=key)
 
 
@@ -222,19 +222,19 @@ def take_out(world: TheWorld, character_id: str, body: models.InContainer, key: 
 
 @_action("give", InUse, *_LIMITS)
 def give(world: TheWorld, character_id: str, body: models.Gift, key: IdempotencyKey) -> Any:
-    """Give a carried thing to somebody in the same room."""
+    """Give a carried thing to another character in the same room."""
     return world.give(character_id, **body.model_dump(), key=key)
 
 
 @_action("split", InUse, *_LIMITS)
 def split(world: TheWorld, character_id: str, body: models.Split, key: IdempotencyKey) -> Any:
-    """Make two stacks of a carried one."""
+    """Split a carried stack."""
     return world.split(character_id, **body.model_dump(), key=key)
 
 
 @_action("stack", InUse, NotMadeForThat)
 def stack(world: TheWorld, character_id: str, body: models.Stack, key: IdempotencyKey) -> Any:
-    """Put one carried stack onto another."""
+    """Merge a carried stack into another."""
     return world.stack(character_id, **body.model_dump(), key=key)
 
 
@@ -252,7 +252,7 @@ def wield(world: TheWorld, character_id: str, body: models.Wield, key: Idempoten
 
 @_action("remove")
 def remove(world: TheWorld, character_id: str, body: models.OfItem, key: IdempotencyKey) -> Any:
-    """Take off what is worn, or put away what is wielded."""
+    """Take off a worn thing, or put away a wielded one."""
     return world.remove(character_id, body.item, key=key)
 
 
@@ -264,7 +264,7 @@ def use(world: TheWorld, character_id: str, body: models.OfItem, key: Idempotenc
 
 @_action("adjust")
 def adjust(world: TheWorld, character_id: str, body: models.Adjustment, key: IdempotencyKey) -> Any:
-    """Add to a character's values, within their bounds."""
+    """Add amounts, which may be negative, to a character's values; each value stays within its bounds."""
     return world.adjust(character_id, **body.model_dump(), key=key)
 
 
@@ -282,5 +282,5 @@ def sell(world: TheWorld, character_id: str, body: models.Trade, key: Idempotenc
 
 @_action("say")
 def say(world: TheWorld, character_id: str, body: models.Words, key: IdempotencyKey) -> Any:
-    """Say something to those in the room."""
+    """Say something to everybody in the room."""
     return world.say(character_id, body.text, key=key)

@@ -1,4 +1,4 @@
-"""`squinney game`: load a world, play in a terminal, and look whether all is well."""
+"""`squinney game`: load a world, play in a terminal, and check the stored data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load(
     file: Annotated[Path, typer.Argument(help="A YAML or JSON world, a CircleMUD file, or a folder of those.")],
     as_json: Json = False,
 ) -> None:
-    """Load a world, and tell what could not be read."""
+    """Load a world, and report what could not be read."""
     with ready(context) as systems:
         report = _world(systems).load_world(file)
     if as_json:
@@ -54,7 +54,7 @@ def load(
 
 @app.command()
 def audit(context: typer.Context, as_json: Json = False) -> None:
-    """Check that each thing is in one place, gold is conserved, and lists are right; ends with 1 where they are not."""
+    """Check that each thing is in one place, gold is conserved and lists are correct. Exits with 1 if not."""
     with ready(context) as systems:
         found = list(find_problems(systems.db))
         gold = _world(systems).gold()
@@ -71,34 +71,34 @@ def audit(context: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def play(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The character; a new one where nobody is called so.")],
+    name: Annotated[str, typer.Argument(help="The character's name; a new name creates a character.")],
 ) -> None:
-    """Play in the terminal: type `help` for what one can do, and `quit` to leave."""
+    """Play in the terminal: type `help` for the commands, and `quit` to leave."""
     with ready(context) as systems:
         world = _world(systems)
         player = Player(world, name)
         feed = Feed(systems.db, [EVENTS])
         ended = threading.Event()
         with feed.read(lambda change: change.kind == "insert") as reader:
-            teller = threading.Thread(target=_tell, args=(reader, player, ended), daemon=True)
-            teller.start()
+            printer = threading.Thread(target=_print_events, args=(reader, player, ended), daemon=True)
+            printer.start()
             try:
-                _converse(player)
+                _play(player)
             finally:
                 ended.set()
                 feed.close()
 
 
-def _tell(reader: Reader, player: Player, ended: threading.Event) -> None:
-    """What others do where the player is."""
+def _print_events(reader: Reader, player: Player, ended: threading.Event) -> None:
+    """Print what other characters do in the player's room."""
     while not ended.is_set() and not reader.closed:
         change = reader.next(0.5)
-        if change is not None and change.document and (line := player.heard(change.document)):
+        if change is not None and change.document and (line := player.text_of(change.document)):
             console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-def _converse(player: Player) -> None:
-    _show(player.answer("look"))
+def _play(player: Player) -> None:
+    _show(player.run("look"))
     while True:
         if sys.stdin.isatty():
             console.print("> ", end="")
@@ -106,11 +106,11 @@ def _converse(player: Player) -> None:
         if not line or line.strip() in ("quit", "q", "exit"):
             return
         try:
-            _show(player.answer(line))
+            _show(player.run(line))
         except SquinneyError as error:
             _show(error.message[:1].upper() + error.message[1:])
 
 
 def _show(text: str) -> None:
-    text = "\n".join(words.plain(line) for line in text.split("\n"))
+    text = "\n".join(words.printable(line) for line in text.split("\n"))
     console.print(text, markup=False, highlight=False, soft_wrap=True)

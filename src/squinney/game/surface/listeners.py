@@ -1,4 +1,4 @@
-"""The sockets of one process, found by room and by character: an event costs as much as it has hearers."""
+"""The sockets of one process, indexed by room and by character, so that an event costs nothing for other sockets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections import defaultdict, deque
 from squinney.mongo.schema import Document
 
 MOST_WAITING = 64
-TOLD = ("kind", "character_id", "name", "text", "item_id", "other_id", "location_id")
+SENT_FIELDS = ("kind", "character_id", "name", "text", "item_id", "other_id", "location_id")
 
 
 class Listener:
-    """One socket's queue, and the room whose events it gets."""
+    """One socket's queue of events, and the room whose events it receives."""
 
     def __init__(self, character_id: str, location_id: str) -> None:
         self.character_id = character_id
@@ -21,14 +21,14 @@ class Listener:
         self._ready = asyncio.Event()
 
     def put(self, event: Document) -> None:
-        """Queue an event; where too many wait, they become a gap."""
+        """Queue an event; if too many are waiting, replace all of them by one `gap` event."""
         self._waiting.append(event)
         if len(self._waiting) > MOST_WAITING:
             self._waiting = deque([{"kind": "gap"}])
         self._ready.set()
 
     async def next(self) -> Document:
-        """The next event, when there is one."""
+        """Wait for the next event and return it."""
         while not self._waiting:
             self._ready.clear()
             await self._ready.wait()
@@ -36,7 +36,7 @@ class Listener:
 
 
 class Listeners:
-    """All of them."""
+    """All listeners of the process, for delivering events."""
 
     def __init__(self) -> None:
         self._all: set[Listener] = set()
@@ -47,42 +47,45 @@ class Listeners:
         return len(self._all)
 
     def add(self, listener: Listener) -> None:
-        """One more."""
+        """Register a listener."""
         self._all.add(listener)
         self._in_room[listener.location_id].add(listener)
         self._of_character[listener.character_id].add(listener)
 
     def remove(self, listener: Listener) -> None:
-        """One less."""
+        """Unregister a listener."""
         self._all.discard(listener)
-        _take_from(self._in_room, listener.location_id, listener)
-        _take_from(self._of_character, listener.character_id, listener)
+        _discard(self._in_room, listener.location_id, listener)
+        _discard(self._of_character, listener.character_id, listener)
 
     def move(self, listener: Listener, location_id: str) -> None:
-        """Its character is in that room now."""
+        """Let a listener receive the events of the room that its character is in now."""
         if listener in self._all:
-            _take_from(self._in_room, listener.location_id, listener)
+            _discard(self._in_room, listener.location_id, listener)
             self._in_room[location_id].add(listener)
         listener.location_id = location_id
 
-    def tell(self, event: Document) -> None:
-        """Those in the room hear it, and whoever did it; one's own arrival elsewhere changes the room."""
+    def deliver(self, event: Document) -> None:
+        """Queue an event for the listeners in its room and for those of the acting character.
+
+        When a character arrives in a room, the character's listeners move to that room first.
+        """
         own = self._of_character.get(event["character_id"], set())
         if event["kind"] == "arrived":
             for listener in own:
                 self.move(listener, event["location_id"])
-        if hearers := own | self._in_room.get(event["location_id"], set()):
-            told = {name: event[name] for name in TOLD if name in event}
-            for listener in hearers:
-                listener.put(told)
+        if receivers := own | self._in_room.get(event["location_id"], set()):
+            sent = {name: event[name] for name in SENT_FIELDS if name in event}
+            for listener in receivers:
+                listener.put(sent)
 
-    def gap(self) -> None:
-        """Something was missed: whoever listens reads anew."""
+    def deliver_gap(self) -> None:
+        """Queue a `gap` event for every listener: events were missed, so clients must read the screen again."""
         for listener in self._all:
             listener.put({"kind": "gap"})
 
 
-def _take_from(places: defaultdict[str, set[Listener]], place: str, listener: Listener) -> None:
-    places[place].discard(listener)
-    if not places[place]:
-        del places[place]
+def _discard(index: defaultdict[str, set[Listener]], key: str, listener: Listener) -> None:
+    index[key].discard(listener)
+    if not index[key]:
+        del index[key]

@@ -1,4 +1,4 @@
-"""The map of the rooms that a character has seen, as SVG."""
+"""Draw the map of the rooms that a character has visited, as SVG."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from markupsafe import Markup
 from squinney.game import Location
 
 STEP = {"n": (0, -1), "s": (0, 1), "e": (1, 0), "w": (-1, 0), "u": (1, -1), "d": (1, 1)}
-OTHER = (1, 0)
-WIDE, HIGH = 138, 68  # from room to room
-BOX_WIDE, BOX_HIGH = 108, 36
+OTHER_STEP = (1, 0)  # for exits with other names
+CELL_WIDTH, CELL_HEIGHT = 138, 68
+BOX_WIDTH, BOX_HEIGHT = 108, 36
 FARTHEST = 6
 LONGEST_LABEL = 15
 Cell = tuple[int, int]
 
 
-def places(rooms: Mapping[str, Location], here: str) -> dict[str, Cell]:
-    """A cell for each room near the one that one is in, by the directions of the exits; where the world does not fit
-    on a plane, a room goes to the next free cell."""
+def cells_of(rooms: Mapping[str, Location], here: str) -> dict[str, Cell]:
+    """Return a cell of the map for each room near `here`, following the directions of the exits.
+
+    If the cell in that direction is taken, the room gets the next free one.
+    """
     if here not in rooms:
         return {}
     found: dict[str, Cell] = {here: (0, 0)}
     taken = {(0, 0)}
     waiting = deque([(here, 0)])
     while waiting:
-        name, far = waiting.popleft()
+        name, distance = waiting.popleft()
         for direction, target in sorted(rooms[name]["exits"].items()):
-            if target in rooms and target not in found and far < FARTHEST:
-                cell = _free(taken, found[name], STEP.get(direction, OTHER))
+            if target in rooms and target not in found and distance < FARTHEST:
+                cell = _free_cell(taken, found[name], STEP.get(direction, OTHER_STEP))
                 found[target] = cell
                 taken.add(cell)
-                waiting.append((target, far + 1))
+                waiting.append((target, distance + 1))
     return found
 
 
-def _free(taken: set[Cell], start: Cell, step: Cell) -> Cell:
+def _free_cell(taken: set[Cell], start: Cell, step: Cell) -> Cell:
     cell = (start[0] + step[0], start[1] + step[1])
     while cell in taken:
         cell = (cell[0] + (step[0] or 1), cell[1] + step[1])
@@ -46,19 +48,19 @@ def _free(taken: set[Cell], start: Cell, step: Cell) -> Cell:
 
 
 def draw(seen: Sequence[Location], here: str) -> Markup:
-    """The map; the room that one is in is marked, and exits that nobody has taken yet are dashed."""
+    """Draw the map: the room `here` is marked, and exits to rooms that are not on the map are dashed."""
     rooms = {room["_id"]: room for room in seen}
-    cells = places(rooms, here)
+    cells = cells_of(rooms, here)
     if not cells:
         return Markup("")
     left, top = min(x for x, _ in cells.values()), min(y for _, y in cells.values())
-    centres = {name: ((x - left + 0.5) * WIDE, (y - top + 0.5) * HIGH) for name, (x, y) in cells.items()}
-    wide = (max(x for x, _ in cells.values()) - left + 1) * WIDE
-    high = (max(y for _, y in cells.values()) - top + 1) * HIGH
+    centres = {name: ((x - left + 0.5) * CELL_WIDTH, (y - top + 0.5) * CELL_HEIGHT) for name, (x, y) in cells.items()}
+    width = (max(x for x, _ in cells.values()) - left + 1) * CELL_WIDTH
+    height = (max(y for _, y in cells.values()) - top + 1) * CELL_HEIGHT
     parts = [*_ways(rooms, centres), *(_box(rooms[name], *centres[name], name == here) for name in cells)]
     label = f"Map of {len(cells)} rooms; you are in {rooms[here]['name'] or here}"
     frame = Markup('<svg class="game-map" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">')
-    return frame.format(wide, high, label) + Markup("").join(parts) + Markup("</svg>")
+    return frame.format(width, height, label) + Markup("").join(parts) + Markup("</svg>")
 
 
 def _ways(rooms: Mapping[str, Location], centres: Mapping[str, tuple[float, float]]) -> list[Markup]:
@@ -68,7 +70,7 @@ def _ways(rooms: Mapping[str, Location], centres: Mapping[str, tuple[float, floa
             if target in centres:
                 key, (x2, y2), kind = frozenset((name, target)), centres[target], "way"
             else:
-                dx, dy = STEP.get(direction, OTHER)
+                dx, dy = STEP.get(direction, OTHER_STEP)
                 key, (x2, y2), kind = frozenset((name, direction, target)), (x + dx * 68, y + dy * 32), "way unknown"
             line = Markup('<line class="{}" x1="{:g}" y1="{:g}" x2="{:g}" y2="{:g}"/>').format(kind, x, y, x2, y2)
             lines.setdefault(key, line)
@@ -79,7 +81,7 @@ def _box(room: Location, x: float, y: float, here: bool) -> Markup:
     name = room["name"] or room["_id"]
     label = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1].rstrip()}…"
     box = Markup('<rect class="{}" x="{:g}" y="{:g}" width="{}" height="{}" rx="7"/>').format(
-        "room here" if here else "room", x - BOX_WIDE / 2, y - BOX_HIGH / 2, BOX_WIDE, BOX_HIGH
+        "room here" if here else "room", x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2, BOX_WIDTH, BOX_HEIGHT
     )
     text = Markup('<text class="{}" x="{:g}" y="{:g}">{}</text>').format("here" if here else "", x, y + 4, label)
     return Markup("<g><title>{}</title>").format(name) + box + text + Markup("</g>")

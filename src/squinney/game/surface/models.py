@@ -1,4 +1,4 @@
-"""What the world's routes take and give."""
+"""The request and response models of the world's routes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Strict(BaseModel):
 
 
 class NewLocation(_Strict):
-    """What making a room takes."""
+    """A room to create."""
 
     id: Id | None = None
     name: str = Field("", max_length=100, examples=["The jetty"])
@@ -28,7 +28,7 @@ class NewLocation(_Strict):
 
 
 class NewItem(_Strict):
-    """What making a thing takes; the fields of its own that a kind has are the last five."""
+    """A thing to create. The last five fields are for certain kinds only."""
 
     id: Id | None = None
     name: str = Field(min_length=1, max_length=100, examples=["lamp"])
@@ -49,14 +49,14 @@ class NewItem(_Strict):
 
 
 class NewCharacter(_Strict):
-    """What making a character takes."""
+    """A character to create."""
 
     id: Id | None = None
     name: str = Field(min_length=1, max_length=60, examples=["Ann"])
     location: Id
     gold: int = Field(0, ge=0, le=MOST_GOLD, strict=True)
     kind: Literal["player", "shopkeeper", "monster"] = "player"
-    owner: Id | None = Field(None, description="The person who plays them on the web front")
+    owner: Id | None = Field(None, description="The user who plays the character on the web front")
     character_class: str = Field("wanderer", min_length=1, max_length=40)
     intrinsics: dict[Intrinsic, Annotated[int, Field(ge=1, le=25, strict=True)]] | None = None
     wanders: bool = False
@@ -64,7 +64,7 @@ class NewCharacter(_Strict):
 
 
 class Move(_Strict):
-    """Through which exit."""
+    """The exit to go through."""
 
     direction: str = Field(min_length=1, max_length=20, pattern=r"^[^.$\x00][^.\x00]*$", examples=["n"])
 
@@ -76,31 +76,31 @@ class OfItem(_Strict):
 
 
 class Some(OfItem):
-    """A thing, or so many of a stack."""
+    """A thing, or `qty` of a stack."""
 
     qty: Qty | None = None
 
 
 class InContainer(Some):
-    """A thing, and the container it goes into or comes out of."""
+    """A thing, and the container that it is put into or taken out of."""
 
     container: Id
 
 
 class Gift(Some):
-    """A thing, and who gets it."""
+    """A thing, and the character that receives it."""
 
     to: Id
 
 
 class Split(OfItem):
-    """How many are taken from the stack."""
+    """A stack, and the number to split off."""
 
     qty: Qty
 
 
 class Stack(OfItem):
-    """The stack that it goes onto."""
+    """A stack, and the stack that it is merged into."""
 
     onto: Id
 
@@ -112,14 +112,14 @@ class Wield(OfItem):
 
 
 class Trade(OfItem):
-    """A thing, how many, and with whom."""
+    """A thing, the number of pieces, and the shopkeeper."""
 
     shopkeeper: Id
     qty: Qty = 1
 
 
 class Words(_Strict):
-    """What is said."""
+    """The text to say."""
 
     text: str = Field(min_length=1, max_length=500, pattern=r"^[^\x00]+$")
 
@@ -128,29 +128,29 @@ Change = Annotated[int, Field(ge=-MOST_VITAL, le=MOST_VITAL, strict=True)]
 
 
 class Adjustment(_Strict):
-    """What is added to a character's values."""
+    """The amounts to add to a character's values."""
 
     health: Change = 0
     mana: Change = 0
     intrinsics: dict[Intrinsic, Change] = {}
 
 
-# ---- answers ----
+# ---- responses ----
 
 
-_ENTRIES = list[dict[str, Any]]  # what a thing has not is left out of them
-_OURS = ("schema_version", "txns", "things")
+_ENTRIES = list[dict[str, Any]]  # not a model: fields that a thing does not have must be missing, not null
+_INTERNAL = ("schema_version", "txns", "things")
 
 EventModel = answer(Event, called="EventModel")
 LocationModel = answer(Location, without=["txns", "is_start"], players=_ENTRIES, inventory=_ENTRIES)
-CharacterModel = answer(Character, without=[*_OURS, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES)
-ItemModel = answer(Item, without=[*_OURS, "stack", "count"])
+CharacterModel = answer(Character, without=[*_INTERNAL, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES)
+ItemModel = answer(Item, without=[*_INTERNAL, "stack", "count"])
 LocationPage = page_of(LocationModel)
 CharacterPage = page_of(CharacterModel)
 ItemPage = page_of(ItemModel)
 
 
 class Gold(BaseModel):
-    """All gold there is."""
+    """The gold of all characters."""
 
     gold: int

@@ -1,4 +1,4 @@
-"""A player in a terminal: a line of words becomes an action, and what is seen becomes text."""
+"""Play in a terminal: turn a line of text into an action, and its result into text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from squinney.game.surface import words
 HELP = """\
 n, e, s, w, u, d or go WAY    walk          look, look THING, map  what you see, and where you were
 take [N] THING, drop [N] THING              take THING from BAG, put THING in BAG
-take all, drop all            what one can  give THING to NAME     hand over
+take all, drop all            all you can   give THING to NAME     hand over
 wear, wield, remove THING     use THING     equipment              what you wear and wield
 wield THING in left           which hand
 buy THING, sell THING         in a shop     list                   what the shop sells
@@ -23,32 +23,32 @@ Command = Callable[[Character, str], str]
 
 
 class Player:
-    """One character, played by lines of text."""
+    """A character that is played by lines of text."""
 
     def __init__(self, world: World, name: str) -> None:
-        """A character of that name is taken over; where there is none, one is made."""
+        """Play the character of that name; if there is none, create one."""
         self._world = world
         try:
             self._id = world.named(name)["_id"]
         except UnknownCharacter:
             self._id = world.create_character(name, location=world.start()["_id"], gold=40)["_id"]
         self._location_id = world.character(self._id)["location"]["id"]
-        self._acts, self._sights = self._commands(), self._views()
-        self._all: dict[str, Command] = {**self._sights, **self._acts}
+        self._view_commands = self._views()
+        self._commands: dict[str, Command] = {**self._view_commands, **self._actions()}
 
-    def heard(self, event: dict[str, Any]) -> str:
-        """What to tell of an event; nothing where it is the player's own, or elsewhere."""
+    def text_of(self, event: dict[str, Any]) -> str:
+        """Return the text to show for an event; empty for the player's own events and for those in other rooms."""
         if event["character_id"] == self._id or event["location_id"] != self._location_id:
             return ""
         text = f"{event['name']} says: {event['text']}" if event["kind"] == "said" else str(event["text"])
-        return words.plain(text)
+        return words.printable(text)
 
-    def answer(self, line: str) -> str:
-        """Do what the line says, and tell what came of it.
+    def run(self, line: str) -> str:
+        """Run the command in a line, and return the text to show.
 
-        What the words mean is found by what this process remembers, and by what is read where that fails.
+        The things that the words refer to are found in the cache, or in the database if the cache fails.
 
-        Raises: what the world refuses.
+        Raises: the errors of the world's actions.
         """
         word, _, rest = line.strip().partition(" ")
         word, rest = word.lower(), rest.strip()
@@ -56,23 +56,24 @@ class Player:
             word, rest = "say", line.strip()[1:].strip()
         if not word or word in ("help", "h", "?"):
             return HELP
-        if words.command(self._all, word) in self._sights.values() and word not in rules.DIRECTIONS:
-            return self._done_by(self._world.screen(self._id), word, rest)
+        is_view = words.find_command(self._commands, word) in self._view_commands.values()
+        if is_view and word not in rules.DIRECTIONS:
+            return self._run_command(self._world.screen(self._id), word, rest)
         try:
-            return self._done_by(self._world.glance(self._id), word, rest)
-        except (NotFound, OutOfReach, NotForSale):  # it was refused, so nothing has changed
-            return self._done_by(self._world.screen(self._id), word, rest)
+            return self._run_command(self._world.glance(self._id), word, rest)
+        except (NotFound, OutOfReach, NotForSale):  # the action was refused, so nothing has changed
+            return self._run_command(self._world.screen(self._id), word, rest)
 
-    def _done_by(self, me: Character, word: str, rest: str) -> str:
+    def _run_command(self, me: Character, word: str, rest: str) -> str:
         ways = {rules.direction_name(direction): direction for direction in me["location"]["exits"]}
         if word in me["location"]["exits"] or word in ways or word in rules.DIRECTIONS:
             return self._go(ways.get(word, word))
-        if act := words.command(self._all, word):
+        if act := words.find_command(self._commands, word):
             return act(me, rest)
         directions = {name: name for name in rules.DIRECTIONS.values()}
-        if way := words.command(directions, word):
-            return self._go(way)
-        return words.unknown([*self._all, *directions], word)
+        if direction := words.find_command(directions, word):
+            return self._go(direction)
+        return words.unknown_command([*self._commands, *directions], word)
 
     def _views(self) -> dict[str, Command]:
         return {
@@ -85,7 +86,7 @@ class Player:
             "map": lambda me, rest: self._map(),
         }
 
-    def _commands(self) -> dict[str, Command]:
+    def _actions(self) -> dict[str, Command]:
         world, mine = self._world, self._mine
         return {
             "go": lambda me, rest: self._go(rest),
@@ -95,16 +96,16 @@ class Player:
             "put": self._put,
             "give": self._give,
             "say": lambda me, rest: f"You say: {world.say(self._id, rest)['text']}" if rest else "Say what?",
-            "wear": lambda me, rest: _told(world.wear(self._id, mine(me, rest)["id"])),
+            "wear": lambda me, rest: _text_of(world.wear(self._id, mine(me, rest)["id"])),
             "wield": self._wield,
-            "remove": lambda me, rest: _told(world.remove(self._id, mine(me, rest)["id"])),
-            "use": lambda me, rest: _told(world.use(self._id, mine(me, rest)["id"])),
-            "drink": lambda me, rest: _told(world.use(self._id, mine(me, rest)["id"])),
+            "remove": lambda me, rest: _text_of(world.remove(self._id, mine(me, rest)["id"])),
+            "use": lambda me, rest: _text_of(world.use(self._id, mine(me, rest)["id"])),
+            "drink": lambda me, rest: _text_of(world.use(self._id, mine(me, rest)["id"])),
             "buy": self._buy,
             "sell": self._sell,
         }
 
-    # ---- what is done ----
+    # ---- actions ----
 
     def _go(self, direction: str) -> str:
         if not direction:
@@ -114,57 +115,57 @@ class Player:
         return self._look(self._world.location(self._location_id))
 
     def _take(self, me: Character, rest: str) -> str:
-        thing, bag = words.parted(rest, "from", "out of")
+        thing, bag = words.split_at(rest, "from", "out of")
         if bag:
             return self._take_from(me, thing, bag)
         if thing == "all":
             return self._each(me["location"]["inventory"], lambda one: self._world.pick_up(self._id, one["id"]))
-        qty, name = words.counted(thing)
-        return _told(self._world.pick_up(self._id, words.named(me["location"]["inventory"], name)["id"], qty))
+        qty, name = words.split_count(thing)
+        return _text_of(self._world.pick_up(self._id, words.find_named(me["location"]["inventory"], name)["id"], qty))
 
     def _take_from(self, me: Character, thing: str, bag: str) -> str:
-        container = words.named(_near(me), bag)["id"]
+        container = words.find_named(_near(me), bag)["id"]
         inside = self._world.contents(self._id, container)
         if thing == "all":
             return self._each(inside, lambda one: self._world.take_out(self._id, container, one["id"]))
-        qty, name = words.counted(thing)
-        return _told(
-            self._world.take_out(self._id, container, words.named(inside, name, "there is no {} in it")["id"], qty)
+        qty, name = words.split_count(thing)
+        return _text_of(
+            self._world.take_out(self._id, container, words.find_named(inside, name, "there is no {} in it")["id"], qty)
         )
 
     def _drop(self, me: Character, rest: str) -> str:
         if rest == "all":
-            return self._each(_idle(me), lambda one: self._world.drop(self._id, one["id"]))
-        qty, name = words.counted(rest)
-        return _told(self._world.drop(self._id, self._mine(me, name)["id"], qty))
+            return self._each(_not_in_use(me), lambda one: self._world.drop(self._id, one["id"]))
+        qty, name = words.split_count(rest)
+        return _text_of(self._world.drop(self._id, self._mine(me, name)["id"], qty))
 
     def _put(self, me: Character, rest: str) -> str:
-        thing, bag = words.parted(rest, "into", "in")
-        container = words.named(_near(me), bag)["id"]
+        thing, bag = words.split_at(rest, "into", "in")
+        container = words.find_named(_near(me), bag)["id"]
         if thing == "all":
-            others = [one for one in _idle(me) if one["id"] != container]
+            others = [one for one in _not_in_use(me) if one["id"] != container]
             return self._each(others, lambda one: self._world.put_in(self._id, container, one["id"]))
-        qty, name = words.counted(thing)
-        return _told(self._world.put_in(self._id, container, self._mine(me, name)["id"], qty))
+        qty, name = words.split_count(thing)
+        return _text_of(self._world.put_in(self._id, container, self._mine(me, name)["id"], qty))
 
     def _give(self, me: Character, rest: str) -> str:
-        thing, other = words.parted(rest, "to")
-        qty, name = words.counted(thing)
-        to = words.named((one for one in me["location"]["players"] if one["id"] != self._id), other)
-        return _told(self._world.give(self._id, to["id"], self._mine(me, name)["id"], qty))
+        thing, other = words.split_at(rest, "to")
+        qty, name = words.split_count(thing)
+        to = words.find_named((one for one in me["location"]["players"] if one["id"] != self._id), other)
+        return _text_of(self._world.give(self._id, to["id"], self._mine(me, name)["id"], qty))
 
     def _wield(self, me: Character, rest: str) -> str:
-        name, hand = words.parted(rest, "in")
+        name, hand = words.split_at(rest, "in")
         free = "left" if any(one["hand"] == "right" for one in me["weapons"]) else "right"
         hand = hand.removesuffix("hand").removesuffix("hands").strip() or free
-        return _told(self._world.wield(self._id, self._mine(me, name)["id"], hand))
+        return _text_of(self._world.wield(self._id, self._mine(me, name)["id"], hand))
 
     def _each(self, entries: Iterable[Any], act: Callable[[Any], Any]) -> str:
-        """As many of them as go; what is refused is told with the rest."""
+        """Run an action for each entry, and return the texts; a refusal is one of the texts."""
         lines = []
         for entry in entries:
             try:
-                lines.append(_told(act(entry)))
+                lines.append(_text_of(act(entry)))
             except (NotFound, Conflict, LimitReached) as error:
                 lines.append(error.message)
         return "\n".join(lines) or "There is nothing."
@@ -176,20 +177,20 @@ class Player:
         raise OutOfReach("nobody keeps a shop here")
 
     def _buy(self, me: Character, rest: str) -> str:
-        qty, name = words.counted(rest)
+        qty, name = words.split_count(rest)
         keeper = self._keeper(me)
-        good = words.named(self._world.goods(keeper), name, "there is no {} for sale here")["id"]
-        return _told(self._world.buy(self._id, keeper, good, qty or 1))
+        good = words.find_named(self._world.goods(keeper), name, "there is no {} for sale here")["id"]
+        return _text_of(self._world.buy(self._id, keeper, good, qty or 1))
 
     def _sell(self, me: Character, rest: str) -> str:
-        qty, name = words.counted(rest)
-        return _told(self._world.sell(self._id, self._keeper(me), self._mine(me, name)["id"], qty or 1))
+        qty, name = words.split_count(rest)
+        return _text_of(self._world.sell(self._id, self._keeper(me), self._mine(me, name)["id"], qty or 1))
 
     def _mine(self, me: Character, name: str) -> Entry:
-        found: Entry = words.named(me["inventory"], name, "you carry no {}")
+        found: Entry = words.find_named(me["inventory"], name, "you carry no {}")
         return found
 
-    # ---- what is seen ----
+    # ---- views ----
 
     def _look(self, room: Any) -> str:
         lines = [room["name"] or "Somewhere", room["description"]]
@@ -202,7 +203,7 @@ class Player:
 
     def _look_at(self, me: Character, name: str) -> str:
         things = [*_near(me), *me["location"]["players"]]
-        thing = words.named(things, name.removeprefix("at ").removeprefix("in "))
+        thing = words.find_named(things, name.removeprefix("at ").removeprefix("in "))
         seen = self._world.descriptions([thing["id"]]).get(thing["id"], f"Nothing special about {thing['name']}.")
         if thing["kind"] != "container":
             return seen
@@ -215,8 +216,8 @@ class Player:
         return "\n".join([*lines, *_listed(me["inventory"], used)])
 
     def _equipment(self, me: Character) -> str:
-        worn = [f"{one['region']}: {rules.described(_of(me, one['id']))}" for one in me["armor"]]
-        wielded = [f"{one['hand']}: {rules.described(_of(me, one['id']))}" for one in me["weapons"]]
+        worn = [f"{one['region']}: {rules.described(_carried(me, one['id']))}" for one in me["armor"]]
+        wielded = [f"{one['hand']}: {rules.described(_carried(me, one['id']))}" for one in me["weapons"]]
         return "\n".join([*worn, *wielded]) or "You wear and wield nothing."
 
     def _list(self, me: Character) -> str:
@@ -233,7 +234,7 @@ class Player:
         return "\n".join(lines)
 
 
-def _told(event: Any) -> str:
+def _text_of(event: Any) -> str:
     return str(event["text"])
 
 
@@ -241,12 +242,12 @@ def _near(me: Character) -> list[Any]:
     return [*rules.walk(me["inventory"]), *me["location"]["inventory"]]
 
 
-def _idle(me: Character) -> list[Entry]:
+def _not_in_use(me: Character) -> list[Entry]:
     used = rules.in_use(me)
     return [entry for entry in me["inventory"] if entry["id"] not in used]
 
 
-def _of(me: Character, item_id: str) -> Any:
+def _carried(me: Character, item_id: str) -> Any:
     return rules.entry_with(me["inventory"], item_id) or {"name": "something"}
 
 
@@ -254,9 +255,9 @@ def _joined(names: list[str], more: int) -> str:
     return ", ".join(names) + (f", and {more} more" if more > 0 else "")
 
 
-def _listed(entries: Iterable[Entry], used: set[str], before: str = "") -> list[str]:
+def _listed(entries: Iterable[Entry], used: set[str], indent: str = "") -> list[str]:
     lines = []
     for entry in entries:
-        lines.append(f"{before}{rules.described(entry)}{' (in use)' if entry['id'] in used else ''}")
-        lines += _listed(entry.get("inventory", ()), used, f"{before}    ")
+        lines.append(f"{indent}{rules.described(entry)}{' (in use)' if entry['id'] in used else ''}")
+        lines += _listed(entry.get("inventory", ()), used, f"{indent}    ")
     return lines

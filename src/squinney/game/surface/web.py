@@ -1,6 +1,6 @@
-"""The world's pages: choosing a character, and playing.
+"""The world's pages: choose a character, and play.
 
-Every action is a form. With our script it is sent in the background, and the screen is drawn anew without a new page.
+Every action is a form. With our script the form is sent in the background, and only the screen is replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from squinney.transactions import Key
 
 @asynccontextmanager
 async def _lifespan(app: Any) -> AsyncIterator[None]:
-    """The threads of live play end with the process's pages."""
+    """End the threads of live play when the app shuts down."""
     yield
     await run_in_threadpool(close_live, app)
 
@@ -43,7 +43,7 @@ Text = Annotated[str, Form(max_length=1_000)]
 
 FIRST_GOLD = 40
 MOST_CHARACTERS = 10
-MOST_OPENED = 8  # containers in a room whose content is shown
+MOST_OPENED = 8  # containers in a room whose contents are shown
 CLASSES = {
     "wanderer": {},
     "sailor": {"strength": 14, "intelligence": 8},
@@ -54,17 +54,17 @@ IN_BACKGROUND = "x-game"
 
 
 def _require_own(request: Request, character: Character) -> None:
-    """Of others' characters one learns nothing, not even that they are there."""
+    """Refuse another user's character as unknown, so that nobody learns whether the character exists."""
     if character.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownCharacter(f"there is no character {character['_id']}", character_id=character["_id"])
 
 
-# ---- choosing ----
+# ---- choose a character ----
 
 
 @router.get("", response_class=HTMLResponse)
 def show_characters(request: Request, world: TheWorld) -> Response:
-    """The world in a few words; one's own characters, and a form to make one."""
+    """Show the user's characters, and a form that creates one."""
     return _index(request, world)
 
 
@@ -89,12 +89,12 @@ def _index(request: Request, world: World, *, error: SquinneyError | None = None
 
 @router.post("/characters", response_class=HTMLResponse)
 def create_character(request: Request, world: TheWorld, name: Text, character_class: Text, key: Text) -> Response:
-    """Make a character and begin to play; a form sent twice makes one."""
+    """Create a character and start to play; a form that is sent twice creates one character."""
     owner = signed_in(request)["_id"]
     try:
         if character_class not in CLASSES:
-            raise Invalid(f"the class must be one of {', '.join(CLASSES)}", field="character_class")
-        made = world.create_character(
+            raise Invalid(f"character_class must be one of {', '.join(CLASSES)}", field="character_class")
+        created = world.create_character(
             name.strip(),
             location=world.start()["_id"],
             gold=FIRST_GOLD,
@@ -106,21 +106,21 @@ def create_character(request: Request, world: TheWorld, name: Text, character_cl
         )
     except SquinneyError as error:
         return _index(request, world, error=error, name=name, character_class=character_class)
-    return RedirectResponse(f"/game/play/{made['_id']}", status_code=303)
+    return RedirectResponse(f"/game/play/{created['_id']}", status_code=303)
 
 
-# ---- playing ----
+# ---- play ----
 
 
 @router.get("/play/{character_id}", response_class=HTMLResponse, dependencies=[needs("member")])
 def play(request: Request, world: TheWorld, character_id: str) -> Response:
-    """The room, those in it and what lies there; what one carries and wears; the shop and the map."""
+    """Show the room with its people and things, what the character carries and wears, the shop and the map."""
     return _screen(request, world, character_id, "game/play.html")
 
 
 @router.get("/play/{character_id}/screen", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_screen(request: Request, world: TheWorld, character_id: str) -> Response:
-    """The same without the page around it, for our script."""
+    """Return the screen without the page around it, for our script."""
     return _screen(request, world, character_id, "game/screen.html")
 
 
@@ -153,7 +153,7 @@ def _screen(
         texts=world.descriptions(entry["id"] for entry in shown),
         shops=[(keeper, world.goods(keeper["id"])) for keeper in keepers[:3]],
         keeper=keepers[0] if keepers else None,
-        pays=_payer(world, keepers[0]["id"]) if keepers else None,
+        pays=_shop_price(world, keepers[0]["id"]) if keepers else None,
         armor=world.armor(character_id),
         weapons=world.weapons(character_id),
         used=rules.in_use(me),
@@ -167,60 +167,60 @@ def _screen(
     )
 
 
-def _payer(world: World, shopkeeper_id: str) -> Callable[[Entry], int]:
-    """What a shop pays for a thing."""
+def _shop_price(world: World, shopkeeper_id: str) -> Callable[[Entry], int]:
+    """Return a function that gives the price a shop pays for a thing."""
     percent = world.character(shopkeeper_id)["shop"]["buys_at"]
     return lambda entry: rules.price_of(entry, 1, percent, rounded_up=False)
 
 
 def _contents(world: World, character_id: str, container_id: str) -> list[Any]:
-    """Nothing where somebody has taken it away since."""
+    """Return a container's contents; empty if another character has taken the container meanwhile."""
     try:
         return world.contents(character_id, container_id)
     except SquinneyError:
         return []
 
 
-Act = Callable[[World, str, "Given"], Event]
+Act = Callable[[World, str, "FormFields"], Event]
 
 
-class Given:
-    """What a form says, with the key that makes a second sending do nothing."""
+class FormFields:
+    """The fields of a form, with the idempotency key that makes a form sent twice act once."""
 
     def __init__(self, fields: dict[str, str], key: str, scope: str) -> None:
         self._fields = fields
         self.key = Key(key, scope) if key else None
 
     def text(self, name: str) -> str:
-        """Raises: `Invalid` where it is missing."""
+        """Raises: `Invalid` if the field is empty."""
         value = self._fields[name]
         if not value:
             raise Invalid(f"{name} is missing", field=name)
         return value
 
-    def number(self, name: str = "qty") -> int | None:
-        """None where it is left empty. Raises: `Invalid` for what is no number."""
-        value = self._fields[name].strip()
+    def qty(self) -> int | None:
+        """Return the quantity, or None if the field is empty. Raises: `Invalid` if it is not a number."""
+        value = self._fields["qty"].strip()
         if not value:
             return None
         if not value.isascii() or not value.isdigit() or len(value) > 9:
-            raise Invalid(f"{name} must be a whole number", field=name)
+            raise Invalid("qty must be a whole number", field="qty")
         return int(value)
 
 
 ACTS: dict[str, Act] = {
     "move": lambda w, me, f: w.move(me, f.text("direction"), key=f.key),
-    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.number(), key=f.key),
-    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.number(), key=f.key),
-    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.number(), key=f.key),
-    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.number(), key=f.key),
-    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.number(), key=f.key),
+    "pick-up": lambda w, me, f: w.pick_up(me, f.text("item"), f.qty(), key=f.key),
+    "drop": lambda w, me, f: w.drop(me, f.text("item"), f.qty(), key=f.key),
+    "put-in": lambda w, me, f: w.put_in(me, f.text("container"), f.text("item"), f.qty(), key=f.key),
+    "take-out": lambda w, me, f: w.take_out(me, f.text("container"), f.text("item"), f.qty(), key=f.key),
+    "give": lambda w, me, f: w.give(me, f.text("to"), f.text("item"), f.qty(), key=f.key),
     "wear": lambda w, me, f: w.wear(me, f.text("item"), key=f.key),
     "wield": lambda w, me, f: w.wield(me, f.text("item"), f.text("hand"), key=f.key),
     "remove": lambda w, me, f: w.remove(me, f.text("item"), key=f.key),
     "use": lambda w, me, f: w.use(me, f.text("item"), key=f.key),
-    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.number() or 1, key=f.key),
-    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.number() or 1, key=f.key),
+    "buy": lambda w, me, f: w.buy(me, f.text("to"), f.text("item"), f.qty() or 1, key=f.key),
+    "sell": lambda w, me, f: w.sell(me, f.text("to"), f.text("item"), f.qty() or 1, key=f.key),
     "say": lambda w, me, f: w.say(me, f.text("text"), key=f.key),
 }
 
@@ -240,15 +240,15 @@ def act(
     qty: Text = "",
     text: Text = "",
 ) -> Response:
-    """Do something; what is refused is said on the same screen."""
+    """Run an action; a refusal is shown on the same screen."""
     _require_own(request, world.character(character_id))
     in_background = IN_BACKGROUND in request.headers
     fields = {"item": item, "container": container, "to": to, "direction": direction}
-    given = Given({**fields, "hand": hand, "qty": qty, "text": text}, key, f"web:{character_id}")
+    form = FormFields({**fields, "hand": hand, "qty": qty, "text": text}, key, f"web:{character_id}")
     try:
         if action not in ACTS:
             raise NotFound(f"nobody can {action[:40]} here")
-        ACTS[action](world, character_id, given)
+        ACTS[action](world, character_id, form)
     except SquinneyError as error:
         template = "game/screen.html" if in_background else "game/play.html"
         return _screen(request, world, character_id, template, error=error)

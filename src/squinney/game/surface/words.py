@@ -1,4 +1,4 @@
-"""What a player's words mean: which command, how many of which thing, and of whom."""
+"""Parse a player's words: which command, how many of which thing, and which character."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from squinney.errors import NotFound
 Act = TypeVar("Act")
 
 
-def command(commands: Mapping[str, Act], word: str) -> Act | None:
-    """The command of that name, or the first whose name begins so."""
+def find_command(commands: Mapping[str, Act], word: str) -> Act | None:
+    """Return the command of that name, or the first one whose name starts with the word."""
     return commands.get(word) or next((commands[name] for name in commands if name.startswith(word)), None)
 
 
-def unknown(commands: Iterable[str], word: str) -> str:
-    """What to say of a word that is no command."""
+def unknown_command(commands: Iterable[str], word: str) -> str:
+    """Return the message for a word that is not a command."""
     near = get_close_matches(word, list(commands), n=1)
     meant = f" Did you mean `{near[0]}`?" if near else ""
-    return f"I do not know how to {word[:40]}; `help` tells what one can do.{meant}"
+    return f"I do not know how to {word[:40]}; `help` lists the commands.{meant}"
 
 
-def counted(words: str) -> tuple[int | None, str]:
-    """`3 arrows` is three of them."""
+def split_count(words: str) -> tuple[int | None, str]:
+    """Split `3 arrows` into the number and the name; without a number it is None."""
     first, _, rest = words.strip().partition(" ")
     is_count = rest and first.isascii() and first.isdigit() and len(first) < 10
     return (int(first), rest.strip()) if is_count else (None, words.strip())
 
 
-def parted(words: str, *between: str) -> tuple[str, str]:
-    """What stands before and after one of these words: `lamp in sack`."""
-    for word in between:
+def split_at(words: str, *separators: str) -> tuple[str, str]:
+    """Split `lamp in sack` at one of these words; without any of them the second part is empty."""
+    for word in separators:
         first, found, second = words.partition(f" {word} ")
         if found:
             return first.strip(), second.strip()
     return words.strip(), ""
 
 
-def named(entries: Iterable[Any], name: str, missing: str = "there is no {} here") -> Any:
-    """The one that is called so; else the first that has the word in its name. `missing` says that there is none.
+def find_named(entries: Iterable[Any], name: str, missing: str = "there is no {} here") -> Any:
+    """Return the entry with that name, or the first one whose name contains it. `missing` is the error message.
 
     Raises: `NotFound`.
     """
@@ -57,6 +57,6 @@ def _without_article(name: str) -> str:
     return rest.strip() if rest and first in ("a", "an", "the") else name.strip().casefold()
 
 
-def plain(text: str) -> str:
-    """One line that a terminal shows as it is: what others wrote must not steer it, nor pass for another line."""
+def printable(text: str) -> str:
+    """Replace control characters by spaces: a text by another user must not control the terminal or fake a line."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,5 +1,5 @@
-// Actions are sent in the background and the screen is drawn anew; what others do comes by a socket. Without this script
-// every action is a plain form.
+// Sends actions in the background and replaces the screen with the response. A socket reports what others do. Without
+// this script every action is a plain form.
 const screen = document.getElementById("screen");
 const character = screen.dataset.character;
 const base = `/game/play/${encodeURIComponent(character)}`;
@@ -31,7 +31,7 @@ function draw(html) {
   events.scrollTop = events.scrollHeight;
 }
 
-// What stays the same of a button when the screen is drawn anew.
+// Identifies a button or summary, so that it can be found again after the screen was replaced.
 function label(element) {
   const form = element.closest("form");
   const item = form?.elements.item?.value ?? form?.elements.direction?.value ?? element.parentElement?.dataset?.id ?? "";
@@ -62,7 +62,7 @@ async function send(form) {
   });
   const html = await answer.text();
   const words = document.getElementById("say").elements.text;
-  if (answer.ok && form.id === "say" && words.value === said) words.value = ""; // what was typed meanwhile stays
+  if (answer.ok && form.id === "say" && words.value === said) words.value = ""; // keep what was typed meanwhile
   if (!html.includes("room-name")) location.reload();
   else if (turn === drawing) draw(html);
   else read();

@@ -111,7 +111,7 @@ def test_it_is_plugged_in_by_an_argument(prepared: Prepared) -> None:
         made.services["polls"]["polls"].open("One more?", ["yes", "no"])
         more = re.search(r'href="(\?cursor=[^"]+)"', browser.get("/polls").text)
         assert more
-        assert "Closed: no more votes" in browser.get(f"/polls{more[1]}").text
+        assert "This poll is closed" in browser.get(f"/polls{more[1]}").text
     assert made.services["polls"]["polls"].get(poll["_id"])["options"][0]["votes"] == 1
 
 

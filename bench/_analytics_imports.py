@@ -26,7 +26,7 @@ from bench import report
 from bench._analytics_page import Aim, fresh, met
 from squinney.analytics import EventLog, parsers
 from squinney.analytics.events.sources import event_id
-from squinney.analytics.events.storing import as_text, made_ready
+from squinney.analytics.events.storing import as_text, with_storage_fields
 from squinney.analytics.parsers.encoded import encoder
 from squinney.mongo.connect import Connection
 from squinney.mongo.schema import Db
@@ -96,7 +96,7 @@ def _ways(log: Path) -> str:
 
     def carefully(line: bytes) -> None:
         with suppress(parsers.Malformed):
-            bson.encode(made_ready(parse(as_text(line)), event_id("0123456789abcdef", 7)))
+            bson.encode(with_storage_fields(parse(as_text(line)), event_id("0123456789abcdef", 7)))
 
     short, careful = _best(lambda line: encode(line, 7), lines), _best(carefully, lines)
     return (
@@ -187,7 +187,7 @@ def _events(log: Path) -> list[dict[str, Any]]:
     events, offset = [], 0
     for line in log.read_bytes().split(b"\n"):
         with suppress(parsers.Malformed):
-            events.append(made_ready(parsers.parser_for("combined")(as_text(line)), event_id("bench", offset)))
+            events.append(with_storage_fields(parsers.parser_for("combined")(as_text(line)), event_id("bench", offset)))
         offset += len(line) + 1
     return events
 

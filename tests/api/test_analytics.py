@@ -134,7 +134,7 @@ def test_one_sites_page_shows_no_bytes_of_another(site: TestClient, systems: ass
         ("series", {**DAY, "by": "century"}, "by"),
         ("series", {**DAY, "time_zone": "Mars"}, "no time zone"),
         ("series", {"start": "2026-03-29T00:00:00", "end": DAY["end"]}, "timezone"),
-        ("series", {"start": DAY["end"], "end": DAY["start"]}, "start must not be behind end"),
+        ("series", {"start": DAY["end"], "end": DAY["start"]}, "start must not be after end"),
         ("series", {"start": "1900-01-01T00:00:00Z", "end": DAY["end"], "by": "minute"}, "at most"),
         ("top", {"start": "2026-03-29T00:00:01Z", "end": DAY["end"]}, "whole hours"),
         ("rollups/hundredly", {**DAY, "key": "/"}, "level must be one of"),

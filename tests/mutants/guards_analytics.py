@@ -1,4 +1,4 @@
-"""Imports: each line once, whatever dies."""
+"""Guards of imports: each line is stored once, even after a crash."""
 
 from __future__ import annotations
 
@@ -6,55 +6,62 @@ from tests.mutants.guard import guards_of
 
 _import = guards_of("squinney.analytics.events.imports", "tests/systems/analytics/test_imports.py")
 _content = guards_of("squinney.analytics.events.log_content", "tests/systems/analytics/test_imports.py")
+_reading = guards_of("squinney.analytics.events.reading", "tests/systems/analytics/test_imports.py")
 _store = guards_of("squinney.analytics.events.storing", "tests/systems/analytics/test_imports.py")
 _GUARDS = "tests/systems/analytics/test_guards.py::"
 
 GUARDS = [
     _import(
-        "a checkpoint moves only from where it was",
+        "a checkpoint moves only if its offset is unchanged",
         '{"_id": self._source["_id"], "offset": chunk.offset, "state"',
         '{"_id": self._source["_id"], "state"',
         _GUARDS + "test_of_two_imports_of_one_source_the_slower_counts_nothing",
     ),
     _import(
-        "what was stored behind the checkpoint is not stored again",
+        "events stored after the checkpoint are not stored again",
         'known = {sources.offset_in(event["_id"]) for event in stored}',
         "known: set[int] = set()",
         _GUARDS + "test_what_a_dead_import_stored_is_not_sent_again",
     ),
     _import(
-        "an import ends only where it was",
+        "an import sets its final state only if its offset is unchanged",
         '{"_id": self._source["_id"], "offset": self._source["offset"]},\n                {"$set": {"state": state}}',
         '{"_id": self._source["_id"]},\n                {"$set": {"state": state}}',
         _GUARDS + "test_an_import_that_was_overtaken_does_not_say_that_it_is_done",
     ),
     _content(
-        "a growing log goes on at its checkpoint",
+        "a growing log continues from its checkpoint",
         "self._stream.seek(self._base + self._hole + offset)",
         "self._stream.seek(self._base + self._hole)",
         _GUARDS + "test_a_long_log_goes_on_at_its_checkpoint",
     ),
     _import(
-        "checkpoints are in the file's order",
-        "                    self._checkpoint(under_way.popleft())\n",
-        "                    self._checkpoint(under_way.pop())\n",
+        "checkpoints move in the file's order",
+        "                    self._checkpoint(pending.popleft())\n",
+        "                    self._checkpoint(pending.pop())\n",
         "test_the_fields_of_a_log_may_change_between_chunks",
     ),
-    _import("a binary file is no log", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
+    _import("a binary file is refused", "    _refuse_binary(content.head)\n", "", "test_a_binary_file_is_refused"),
+    _reading(
+        "a known log is found after a line that is too long",
+        "            stop = find_stop(whole + end, offset)\n",
+        "            stop = find_stop(whole + end, offset) if more else None\n",
+        "test_a_known_log_after_a_line_that_is_too_long_is_stored_once",
+    ),
     _import(
-        "a damaged file stores what can be read",
+        "the readable lines of a damaged file are stored",
         "        except CutShort as error:\n            note",
         "        except ZeroDivisionError as error:\n            note",
         "test_a_cut_gzip_stores_what_can_be_read",
     ),
     _store(
-        "the rest of a line that was taken without its end is named",
+        "the rest of a line that was imported unfinished is rejected",
         "        if self.continues_a_line and offset == chunk.offset:\n",
         "        if False:\n",
         "test_a_last_line_without_end_is_taken_and_its_rest_named",
     ),
     _store(
-        "a line that is too long is named",
+        "a line that is too long is rejected",
         "        if chunk.too_long:\n            raise",
         "        if False:\n            raise",
         "test_a_line_of_ten_megabytes_is_named_and_passed",

@@ -33,7 +33,7 @@ QUERIES = [*log_queries.QUERIES, *hit_queries.QUERIES, *pipelines.QUERIES]
 
 
 def build(db: Db, transactions: Transactions | None = None) -> dict[str, Any]:
-    """The services of this system, by name."""
+    """Return the services of this system by name."""
     return {
         "events": EventLog(db, transactions=transactions),
         "hits": Hits(db),

@@ -1,4 +1,4 @@
-"""Calendars: where minutes, hours, days, weeks, months and years begin in a time zone."""
+"""Calendar arithmetic: when minutes, hours, days, weeks, months and years begin in a time zone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Unit = Literal["minute", "quarter", "hour", "day", "week", "month", "year"]
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 SIZES: dict[Unit, timedelta] = {"minute": MINUTE, "quarter": 15 * MINUTE, "hour": HOUR}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# No event or hit is from before or behind: calendars need room around it, and names of days four digits of a year.
+# Events and hits outside these years are refused: calendar arithmetic needs a margin before Python's first and last
+# year, and partition names need a year of four digits.
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9998, 1, 1, tzinfo=UTC)
 
 
 def zone(name: Any) -> ZoneInfo:
-    """The time zone of that name.
+    """Return the time zone of that name.
 
-    Raises: `Invalid`.
+    Raises: `Invalid` for an unknown name.
     """
     try:
         return ZoneInfo(name)
@@ -29,50 +30,50 @@ def zone(name: Any) -> ZoneInfo:
         raise Invalid(f"there is no time zone {str(name)[:50]!r}", field="time_zone") from None
 
 
-def floor(at: datetime, unit: Unit, where: tzinfo) -> datetime:
-    """The beginning, in UTC, of the unit that holds `at` for people in a time zone.
+def floor(at: datetime, unit: Unit, tz: tzinfo) -> datetime:
+    """Return the start, in UTC, of the unit that contains `at` in a time zone.
 
-    Minutes, quarters and hours are counted on the zone's clock face, but the two hours that share a face value when
-    clocks go back are two hours.
+    Minutes, quarters and hours follow the zone's local clock. When clocks are set back, the repeated hour counts as two
+    separate hours.
     """
-    local = at.astimezone(where)
+    local = at.astimezone(tz)
     if unit in SIZES:
         into = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
         return at.astimezone(UTC) - into % SIZES[unit]
-    return _midnight(first_day(local.date(), unit), where)
+    return _midnight(first_day(local.date(), unit), tz)
 
 
-def starts(start: datetime, end: datetime, unit: Unit, where: tzinfo) -> Iterator[datetime]:
-    """The beginnings, in UTC, of all units from the one that holds `start` to before `end`."""
-    at = floor(start, unit, where)
+def starts(start: datetime, end: datetime, unit: Unit, tz: tzinfo) -> Iterator[datetime]:
+    """Yield the starts, in UTC, of all units from the one that contains `start` to the last one before `end`."""
+    at = floor(start, unit, tz)
     while at < end:
         yield at
-        at = following(at, unit, where)
+        at = following(at, unit, tz)
 
 
-def following(at: datetime, unit: Unit, where: tzinfo) -> datetime:
-    """The beginning of the next unit, for a beginning."""
+def following(at: datetime, unit: Unit, tz: tzinfo) -> datetime:
+    """Return the start of the next unit; `at` must be the start of a unit."""
     if size := SIZES.get(unit):
-        # A zone that moves its clocks by half an hour (Lord Howe) makes one hour shorter or longer than others.
-        later = floor(at + size, unit, where)
+        # Where clocks change by half an hour (Lord Howe), one hour is shorter or longer than the others.
+        later = floor(at + size, unit, tz)
         return later if later > at else at + size
-    return _midnight(next_day(at.astimezone(where).date(), unit), where)
+    return _midnight(next_day(at.astimezone(tz).date(), unit), tz)
 
 
-def _midnight(day: date, where: tzinfo) -> datetime:
-    """When the day begins there. Where clocks skip midnight, or the whole day, it is when they start again."""
-    return datetime(day.year, day.month, day.day, tzinfo=where).astimezone(UTC)
+def _midnight(day: date, tz: tzinfo) -> datetime:
+    """Return when the local day begins: at midnight, or after the time that clocks skip there."""
+    return datetime(day.year, day.month, day.day, tzinfo=tz).astimezone(UTC)
 
 
 def first_day(day: date, unit: Unit) -> date:
-    """The first day of the day, week, month or year that holds one."""
+    """Return the first day of the day, week, month or year that contains `day`."""
     if unit == "week":
         return day - timedelta(days=day.weekday())
     return day if unit == "day" else day.replace(day=1, month=day.month if unit == "month" else 1)
 
 
 def next_day(day: date, unit: Unit) -> date:
-    """The first day of the next day, week, month or year, for a first day."""
+    """Return the first day of the next unit; `day` must be the first day of a unit."""
     if unit == "month":
         return date(day.year + day.month // 12, day.month % 12 + 1, 1)
     if unit == "year":
@@ -81,5 +82,5 @@ def next_day(day: date, unit: Unit) -> date:
 
 
 def is_whole(at: datetime, size: timedelta) -> bool:
-    """Whether the time is a whole number of minutes, hours or days in UTC."""
+    """Return True if the time is a multiple of `size` in UTC."""
     return (at - EPOCH) % size == timedelta(0)

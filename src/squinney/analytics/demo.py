@@ -1,4 +1,4 @@
-"""Three days of a small site's log, up to the hour, to look at on the first start."""
+"""Demo data: three days of a small site's log, up to the present hour."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ AGENTS = ["Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (iPhone)", "curl/8.5.0
 
 
 def lines(until: datetime) -> Iterator[str]:
-    """The same visits each time, with other dates of the same length: an import that was cut off goes on."""
-    chance = random.Random(13)
+    """Yield the log's lines. Only their dates vary, and with the same length, so an interrupted import can continue."""
+    rng = random.Random(13)
     at = until - timedelta(days=DAYS)
     while at < until:
         busy = 1.2 + math.sin((at.hour - 8) / 24 * 2 * math.pi)
-        at += timedelta(seconds=chance.expovariate(busy / 90))
-        page = chance.choices(PAGES, WEIGHTS)[0]
+        at += timedelta(seconds=rng.expovariate(busy / 90))
+        page = rng.choices(PAGES, WEIGHTS)[0]
         status = 404 if page == "/gone" else 200
-        host = f"198.51.100.{chance.randint(100, 199)}"
-        size = chance.randint(10_000, 99_999)
+        host = f"198.51.100.{rng.randint(100, 199)}"
+        size = rng.randint(10_000, 99_999)
         request = f'"GET {page} HTTP/1.1" {status} {size} "-" "{AGENTS[size % 3]}"'
         yield f"{host} - - [{at:%d/%b/%Y:%H:%M:%S} +0000] {request}\n"
 
@@ -39,8 +39,8 @@ def lines(until: datetime) -> Iterator[str]:
 def demo(db: Db, *, clock: Clock = utcnow) -> None:
     """Import the log, count its hits and roll it up; a second call adds nothing.
 
-    Atomic: as the import's checkpoints.
-    After a crash: the next call goes on.
+    Atomic: as `EventLog.import_file`.
+    After a crash: the next call continues.
     """
     hour = clock().replace(minute=0, second=0, microsecond=0)
     content = io.BytesIO("".join(lines(hour)).encode())

@@ -1,4 +1,4 @@
-"""What analytics refuses."""
+"""The errors that analytics raises."""
 
 from squinney.errors import Conflict, Invalid, NotFound
 
@@ -20,8 +20,8 @@ class ImportRunning(Conflict):
 
 
 class NotRolledUp(Conflict):
-    """Events that no roll-up has counted yet would be lost."""
+    """The action would delete events that a roll-up has not counted yet."""
 
 
 class Frozen(Conflict):
-    """The raw events of this time are gone, so its roll-ups stay as they are."""
+    """The raw events of this time were dropped, so its roll-ups cannot be recomputed."""

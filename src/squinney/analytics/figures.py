@@ -1,4 +1,4 @@
-"""The live numbers of the card on the home page."""
+"""The live counts on the home page's card of analytics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from squinney.mongo.schema import Db
 
 
 def figures(db: Db) -> dict[str, int]:
-    """Counts from the collections' own statistics: they cost the same however much there is."""
+    """Return estimated counts from collection metadata, whose cost does not depend on the amount of data."""
     db = pinned(db)
     return {
         "events": EventLog(db).count(),

@@ -1,4 +1,4 @@
-"""What runs in the background."""
+"""The background jobs of analytics."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 def roll_up(db: Db) -> Counter[str]:
-    """Derive sessions where somebody has begun to, then run every roll-up that has been run by hand once.
+    """Derive sessions, if they were derived manually before, then run every roll-up that was run manually before.
 
     Atomic: as `Sessions.derive` and `Rollups.run`.
-    After a crash: the next time goes on.
+    After a crash: the next run continues.
     """
     done: Counter[str] = Counter()
     for sessions in Sessions.registered(db):
@@ -27,18 +27,18 @@ def roll_up(db: Db) -> Counter[str]:
     for rollups in Rollups.registered(db):
         try:
             done[rollups.name] = sum(rollups.run().buckets.values())
-        except Conflict as error:  # stopped at this moment, or in need of a person: the others go on
-            log.warning("%s is not rolled up: %s", rollups.name, error.message)
+        except Conflict as error:  # just stopped, or an operator must decide; the other roll-ups still run
+            log.warning("roll-up %s did not run: %s", rollups.name, error.message)
             done[f"{rollups.name} refused"] += 1
     return done
 
 
 JOBS = [
-    Job("roll-up-events", every_seconds=30, run=roll_up, what="brings roll-ups up to date with what has arrived"),
+    Job("roll-up-events", every_seconds=30, run=roll_up, what="updates roll-ups with the events that have arrived"),
     Job(
         "retain-events",
         every_seconds=60,
         run=lambda db: Retention(db).apply(),
-        what="moves events to where the retention policy wants them, and drops what is too old",
+        what="moves events into the collections of the retention policy, and drops those that are too old",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Analytics' part of `squinney prove`: logs imported, counted and rolled up by workers that are killed."""
+"""Analytics' part of `squinney prove`: workers that are killed import logs, count hits and run roll-ups."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def prepare(db: Db) -> None:
-    """Nothing: every log is made from its number."""
+    """Do nothing: each worker generates its own logs."""
 
 
-def log_of(name: str) -> bytes:
-    """A log that follows from its name, so that whoever finds it half imported can go on."""
-    chance = random.Random(name)
+def generated_log(name: str) -> bytes:
+    """Return a log that is determined by its name, so that another worker can finish an interrupted import."""
+    rng = random.Random(name)
     at = START
     lines = []
     for number in range(LINES):
-        at += timedelta(seconds=chance.randint(0, 7_200))
-        page = f"/{chance.randint(0, 20)}"
+        at += timedelta(seconds=rng.randint(0, 7_200))
+        page = f"/{rng.randint(0, 20)}"
         lines.append(f'{name} - - [{at:%d/%b/%Y:%H:%M:%S} +0000] "GET {page} HTTP/1.1" 200 {number} "-" "proof"\n')
         if number % 50 == 0:
             lines.append("a line that is no event\n")
@@ -43,11 +43,11 @@ def log_of(name: str) -> bytes:
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Import one log after the other, count its hits, and roll up, for ever."""
-    chance = random.Random(seed)
+    """Import one log after another, count its hits and sometimes run the roll-up, until the process is killed."""
+    rng = random.Random(seed)
     while True:
-        _import(db, f"{seed}-{chance.getrandbits(32)}")
-        if chance.random() < 0.2:
+        _import(db, f"{seed}-{rng.getrandbits(32)}")
+        if rng.random() < 0.2:
             _rollups(db).run()
 
 
@@ -57,8 +57,8 @@ def _import(db: Db, name: str) -> None:
 
     options = Options(name=name, title=name, site=SITE, chunk_bytes=4_096)
     try:
-        import_stream(EventPartitions(db), io.BytesIO(log_of(name)), options, after_checkpoint=count)
-    except Conflict:  # another worker settles the same log
+        import_stream(EventPartitions(db), io.BytesIO(generated_log(name)), options, after_checkpoint=count)
+    except Conflict:  # another worker imports the same log
         return
 
 
@@ -67,7 +67,7 @@ def _rollups(db: Db) -> Rollups:
 
 
 def settle(db: Db) -> Counter[str]:
-    """What an operator and the background job do: import again what was cut off, and roll up."""
+    """Do what an operator and the background job would: finish interrupted imports and run the roll-up."""
     done: Counter[str] = Counter()
     for source in list(db["imports"].find({"state": {"$ne": "done"}})):
         _import(db, source["name"])
@@ -80,24 +80,24 @@ def settle(db: Db) -> Counter[str]:
 
 
 def progress(db: Db) -> int:
-    """How many lines were stored so far."""
+    """Return the number of lines stored so far."""
     stored = db["imports"].aggregate([{"$group": {"_id": None, "stored": {"$sum": "$stored"}}}])
     return sum(row["stored"] for row in stored)
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
+    """Return each promise with what breaks it, or an empty string where it holds."""
     imports = list(db["imports"].find())
     events = Counter((event["time"].replace(second=0), event["path"]) for event in db["events"].find())
     wrong = [one["name"] for one in imports if (one["stored"], one["rejected"]) != (LINES, LINES // 50)]
     missing = len(imports) * LINES - events.total()
     problems = [str(problem) for problem in find_problems(db)]
     return {
-        "every line of every log is stored or named": "" if not wrong else f"{len(wrong)} logs, such as {wrong[0]}",
+        "every line of every log is stored or rejected": "" if not wrong else f"{len(wrong)} logs, such as {wrong[0]}",
         "no event is stored twice or lost": "" if not missing else f"{missing} missing",
-        "hits are exactly the events, minute by minute": "" if _hits(db) == events else "they differ",
-        "no roll-up differs from its events, and nothing else is wrong": "; ".join(problems[:3]),
-        "there was something to prove": "" if EventLog(db).count() else "no event was stored",
+        "hits equal the events of each minute": "" if _hits(db) == events else "they differ",
+        "no roll-up differs from its events, and no other check fails": "; ".join(problems[:3]),
+        "the run stored events": "" if EventLog(db).count() else "no event was stored",
     }
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong in hits and roll-ups, found and mended: minutes are the record of hits, events of roll-ups."""
+"""Checks and repairs of hits and roll-ups. Hits are repaired from their minutes, roll-ups from their events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from squinney.mongo.schema import Db, Document
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now. Hits are read as of one moment, so live counting is no problem.
+    """Yield every violated invariant. Hits are read from one snapshot, so hits counted meanwhile raise no alarm.
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
@@ -32,8 +32,8 @@ def find_problems(db: Db) -> Iterator[Problem]:
 def repair(db: Db) -> Counter[str]:
     """Set days to the sum of their minutes, months to the sum of their days, and rebuild roll-ups that differ.
 
-    Atomic: each document by itself, in a transaction that reads what it sums; each bucket by itself.
-    After a crash: run it again.
+    Atomic: each document, in a transaction that also reads the numbers it sums; each bucket.
+    After a crash: some documents are repaired; run it again.
     """
     db = pinned(db)
     differing = [problem for problem in verify(db) if problem.code == "rollup-differs"]
@@ -62,18 +62,18 @@ def _set_month(db: Db, metadata: Document, session: ClientSession) -> int:
     return updated.modified_count or int(updated.upserted_id is not None)
 
 
-CHECKS = [  # days first: months are set from them
+CHECKS = [  # days first, because months are computed from days
     Check(
         "wrong-day",
         queries.UNLIKE_MINUTES,
-        "{metadata[site]} {metadata[page]} on {metadata[date]:%Y-%m-%d}: total or hours are not the sum of minutes",
+        "{metadata[site]} {metadata[page]} on {metadata[date]:%Y-%m-%d}: total or hours differ from the sum of minutes",
         repair=lambda db, day: transact(db, partial(_set_day, db, day["_id"])),
         counted_as="days set",
     ),
     Check(
         "wrong-month",
         queries.UNLIKE_DAYS,
-        "{_id[site]} {_id[page]} in {_id[date]:%Y-%m}: not the sum of its days",
+        "{_id[site]} {_id[page]} in {_id[date]:%Y-%m}: differs from the sum of its days",
         repair=lambda db, month: transact(db, partial(_set_month, db, month["_id"])),
         counted_as="months set",
         collection=MONTHLY_HITS,
@@ -81,28 +81,27 @@ CHECKS = [  # days first: months are set from them
     Check(
         "hits-ahead",
         lambda db: db["imports"].find({"$expr": {"$gt": ["$hits_offset", "$offset"]}}),
-        "{name} has hits of lines that are not imported",
+        "{name} has hits for lines that are not imported",
         collection="imports",
     ),
 ]
 
 
 def _rebuild(db: Db, problems: list[Problem]) -> int:
-    """Every differing bucket's span, from the finest level up."""
+    """Rebuild the time around each differing bucket at all levels; return the number of those buckets."""
     rebuilt = 0
     for rollups in Rollups.registered(db):
-        mine = [problem.documents for problem in problems if problem.documents["name"] == rollups.name]
-        for wrong in mine:
-            days = {"yearly": 367, "monthly": 32, "weekly": 8}.get(wrong["level"], 2)
-            rebuild_span(rollups, wrong["at"] - timedelta(days=1), wrong["at"] + timedelta(days=days))
+        for bucket in (problem.documents for problem in problems if problem.documents["name"] == rollups.name):
+            days = {"yearly": 367, "monthly": 32, "weekly": 8}.get(bucket["level"], 2)
+            rebuild_span(rollups, bucket["at"] - timedelta(days=1), bucket["at"] + timedelta(days=days))
             rebuilt += 1
     return rebuilt
 
 
 def rebuild_span(rollups: Rollups, start: datetime, end: datetime) -> None:
-    """Make a roll-up's buckets of a time anew: from the events, and, where they are gone, from the finest level."""
-    gone = rollups.frozen_before() or start
-    if gone < end:
-        rollups.rebuild(max(start, gone), end)
-    if start < gone:
-        rollups.regroup(start, min(gone, end))
+    """Recompute a roll-up's buckets of a time from the events, or from the finest level where events were dropped."""
+    frozen_before = rollups.frozen_before() or start
+    if frozen_before < end:
+        rollups.rebuild(max(start, frozen_before), end)
+    if start < frozen_before:
+        rollups.regroup(start, min(frozen_before, end))

@@ -1,4 +1,4 @@
-"""What an event may be, and which times may be asked of events, hits and roll-ups, without a database."""
+"""Validation of events and of time ranges; needs no database."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from squinney.analytics.events.documents import LONGEST_TEXT
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-TEXTS = {"site", "host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
-COUNTS = {"status", "bytes"}
-OURS = {"_id", "arrived", "ssk"}
+TEXT_FIELDS = {"site", "host", "user", "method", "path", "query", "protocol", "referer", "user_agent", "request"}
+NUMBER_FIELDS = {"status", "bytes"}
+RESERVED_FIELDS = {"_id", "arrived", "ssk"}
 MOST_EXTRAS = 50
 
 
 def checked_event(event: Any) -> Document:
-    """An event from outside, with its time in UTC.
+    """Validate a caller's event and return it with its time in UTC.
 
-    Raises: `Invalid` for a missing or naive time, a wrong type, a field that is ours to set, or one too many.
+    Raises: `Invalid` for a missing or naive time, a wrong type, a field that only the event log sets, or too many
+    fields.
     """
     if not isinstance(event, Mapping):
         raise Invalid("an event must be a document", field="event")
-    if taken := OURS & event.keys():
-        raise Invalid(f"{min(taken)} is set by the event log", field=min(taken))
-    extras = event.keys() - TEXTS - COUNTS - {"time"}
+    if reserved := RESERVED_FIELDS & event.keys():
+        raise Invalid(f"{min(reserved)} is set by the event log", field=min(reserved))
+    extras = event.keys() - TEXT_FIELDS - NUMBER_FIELDS - {"time"}
     if len(extras) > MOST_EXTRAS:
-        raise Invalid(f"an event has at most {MOST_EXTRAS} fields of its own", field="event", limit=MOST_EXTRAS)
+        raise Invalid(f"an event may have at most {MOST_EXTRAS} custom fields", field="event", limit=MOST_EXTRAS)
     checked: Document = {"time": checked_moment(event.get("time"), "time")}
-    checked.update({name: checks.text(event[name], name, most=LONGEST_TEXT) for name in TEXTS & event.keys()})
-    checked.update({name: checks.integer(event[name], name, least=0) for name in COUNTS & event.keys()})
+    checked.update({name: checks.text(event[name], name, most=LONGEST_TEXT) for name in TEXT_FIELDS & event.keys()})
+    checked.update({name: checks.integer(event[name], name, least=0) for name in NUMBER_FIELDS & event.keys()})
     checked.update({checks.field_name(name, "event"): _scalar(event[name], name) for name in extras})
     return checked
 
 
 def checked_moment(value: Any, field: str) -> datetime:
-    """The time of an event or hit: one that every calendar has.
+    """Return the time of an event or hit in UTC.
 
-    Raises: `Invalid`.
+    Raises: `Invalid`; also for a year outside the supported ones.
     """
     at = checks.time(value, field)
     if not EARLIEST <= at < LATEST:
@@ -50,18 +51,18 @@ def checked_moment(value: Any, field: str) -> datetime:
 
 
 def checked_range(start: Any, end: Any) -> tuple[datetime, datetime]:
-    """Two times in order, cut to the years that may hold events and hits.
+    """Return both times in UTC, limited to the years in which events and hits can be.
 
-    Raises: `Invalid`.
+    Raises: `Invalid`; also where `start` is after `end`.
     """
     start, end = checks.time(start, "start"), checks.time(end, "end")
     if start > end:
-        raise Invalid("start must not be behind end", field="start")
+        raise Invalid("start must not be after end", field="start")
     return min(max(start, EARLIEST), LATEST), max(min(end, LATEST), EARLIEST)
 
 
-def checked_sides(start: Any, end: Any) -> tuple[datetime, datetime]:
-    """Two times in order, of which each may be left out: then it is from the first event, or to the last.
+def checked_open_range(start: Any, end: Any) -> tuple[datetime, datetime]:
+    """Return both times in UTC; None means from the first event, or up to the last one.
 
     Raises: `Invalid`.
     """

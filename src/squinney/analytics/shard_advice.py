@@ -1,4 +1,4 @@
-"""`advise_shard_key`: what the book tells to test with one's own data, tested with one's own data."""
+"""`advise_shard_key`: rates shard keys for the events with the user's own data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney import checks
 from squinney.analytics.events import queries
 from squinney.analytics.events.documents import EVENT_SHARD_KEY
 from squinney.analytics.events.partitions import EventPartitions
-from squinney.analytics.events.sources import log_of
+from squinney.analytics.events.sources import source_of
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
@@ -37,7 +37,10 @@ FEW_VALUES = 100
 
 @dataclass(frozen=True)
 class Advice:
-    """How a shard key would do. `hottest_share` is of the whole key: a chunk cannot be split below one value."""
+    """The rating of a shard key.
+
+    `hottest_share` is the share of the most frequent value of the whole key: a chunk with one value cannot be split.
+    """
 
     key: Key
     sampled: int
@@ -53,21 +56,21 @@ class Advice:
 
 @operation(60, reads_only=True)
 def advise_shard_key(db: Db, candidates: Iterable[Key] = CANDIDATES, *, sample: int = SAMPLE) -> list[Advice]:
-    """Judge shard keys for the events by a sample of them and the declared queries.
+    """Rate shard keys for the events by a sample of events and by the declared queries.
 
-    Raises: `Invalid` where there are no events, or for a key that is none.
+    Raises: `Invalid` where there are no events, or for a malformed key.
     """
     checks.integer(sample, "sample", least=100, most=1_000_000)
     keys = [_checked(key) for key in candidates]
     found = list(_sampled(EventPartitions(db), sample))
     if not found:
-        raise Invalid("there are no events yet to judge by", field="sample")
+        raise Invalid("there are no events yet to sample", field="sample")
     streams = _streams(found)
-    return [_judged(key, found, streams) for key in keys]
+    return [_rated(key, found, streams) for key in keys]
 
 
 def _sampled(partitions: EventPartitions, sample: int) -> Iterator[Document]:
-    """About so many events: of each partition its share of them, so that a rotated log is judged like any other."""
+    """Yield about `sample` events, from each partition in proportion to its size."""
     sizes = {partition: partition.estimated_document_count() for partition in partitions.spanning()}
     total = sum(sizes.values())
     for partition, size in sizes.items():
@@ -77,18 +80,18 @@ def _sampled(partitions: EventPartitions, sample: int) -> Iterator[Document]:
 
 
 def _streams(events: Iterable[Document]) -> list[list[Document]]:
-    """Each log's events in the order of the file, and those that were recorded singly in the order of arrival.
+    """Group the events by source: imported ones in the order of their file, recorded ones in the order of arrival.
 
-    When a log's events arrived says only how the import's threads overtook each other, and a second log begins anew.
+    The arrival order of imported events says nothing: it depends on how the import's threads were scheduled.
     """
     streams: dict[str, list[Document]] = defaultdict(list)
     for event in events:
-        streams[log_of(event["_id"])].append(event)
+        streams[source_of(event["_id"])].append(event)
     return [sorted(stream, key=_position_in_stream) for stream in streams.values()]
 
 
 def _position_in_stream(event: Document) -> tuple[Timestamp, Any]:
-    return Timestamp(0, 0) if log_of(event["_id"]) else event["arrived"], event["_id"]
+    return Timestamp(0, 0) if source_of(event["_id"]) else event["arrived"], event["_id"]
 
 
 def _checked(key: Any) -> Key:
@@ -97,7 +100,7 @@ def _checked(key: Any) -> Key:
     return key
 
 
-def _judged(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Document]]) -> Advice:
+def _rated(key: Key, events: Sequence[Document], streams: Sequence[Sequence[Document]]) -> Advice:
     values = Counter(tuple(_comparable(event.get(field)) for field in key) for event in events)
     hottest, count = values.most_common(1)[0]
     leading = next(iter(key))
@@ -126,16 +129,16 @@ def _verdict(monotonic: bool, share: float, cardinality: int, routed: tuple[str,
     if monotonic:
         return "poor", "it follows time, so all inserts go to the one shard with the newest chunk"
     if cardinality < FEW_VALUES:
-        return "poor", f"{cardinality} values make at most {cardinality} chunks"
+        return "poor", f"{cardinality} distinct values allow at most {cardinality} chunks"
     if share > HOT_SHARE:
         return "risky", f"one value has {share:.1%} of the events, in a chunk that cannot be split"
     if not routed:
         return "writes only", "inserts are spread evenly, but every query goes to all shards"
-    return "good", f"inserts are spread, chunks can be split, and {', '.join(routed)} is routed"
+    return "good", f"inserts are spread, chunks can be split, and {', '.join(routed)} goes to one shard"
 
 
 def _routes(key: Key, where: Document) -> bool:
-    """Whether a filter tells the shards: it must fix the first field, or bound it where the key is in order."""
+    """Return True if the filter selects shards: by a value of the key's first field, or by its range if not hashed."""
     leading = next(iter(key))
     if leading not in where:
         return False
@@ -148,9 +151,9 @@ def _comparable(value: Any) -> Any:
 
 
 def _follows_time(streams: Sequence[Sequence[Any]]) -> bool:
-    """Whether values are times, or follow the order of their stream, or its reverse, on average over all of them.
+    """Return True if the values are times, or if on average they rise or fall within their streams.
 
-    What happens now has the newest time, however a log that was imported was sorted.
+    Times always count: a live event has the newest time, even if the imported logs were sorted differently.
     """
     if all(isinstance(value, datetime) for stream in streams for value in stream):
         return True
@@ -160,7 +163,7 @@ def _follows_time(streams: Sequence[Sequence[Any]]) -> bool:
 
 
 def _correlation(values: Sequence[Any]) -> float:
-    """Spearman's rank correlation of values with their order, from the squares of differences."""
+    """Return Spearman's rank correlation between the values and their order."""
     number = len(values)
     by_value = sorted(range(number), key=lambda index: (str(type(values[index])), values[index], index))
     squares = sum((rank - index) ** 2 for rank, index in enumerate(by_value))

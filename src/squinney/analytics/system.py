@@ -1,4 +1,4 @@
-"""Analytics, as everything else sees it."""
+"""The declaration of analytics as a system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from squinney.system import Proof, System
 SYSTEM = System(
     package="squinney.analytics",
     title="Analytics",
-    what="Logs imported exactly once, hits by the minute, and roll-ups from hours to years.",
+    what="Logs imported exactly once, hits per minute, and roll-ups from hours to years.",
     collections=analytics.COLLECTIONS,
     queries=analytics.QUERIES,
     build=analytics.build,

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from squinney.analytics.events.sources import event_id
-from squinney.analytics.events.storing import ALWAYS_KEPT, as_text, made_ready
+from squinney.analytics.events.storing import ALWAYS_KEPT, as_text, with_storage_fields
 from squinney.analytics.parsers import FORMATS, Malformed
-from squinney.analytics.parsers.encoded import _LONGEST_KEPT, _Seen, encoder
+from squinney.analytics.parsers.encoded import _LONGEST_CACHED, _Cache, encoder
 
 SOURCE = "0123456789abcdef"
 USUAL = b'203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12 "http://r/" "Mozilla/5.0 (X11)"'
@@ -28,7 +28,7 @@ def carefully(
         event.setdefault("site", site)
     if fields is not None:
         event = {name: value for name, value in event.items() if name in fields | ALWAYS_KEPT}
-    event = made_ready(event, event_id(SOURCE, offset))
+    event = with_storage_fields(event, event_id(SOURCE, offset))
     return bson.encode({"_id": event.pop("_id"), **event})
 
 
@@ -122,9 +122,9 @@ def test_an_everyday_line_takes_the_short_way(site: str) -> None:
 
 
 def test_what_is_kept_of_a_strange_log_is_bounded() -> None:
-    seen = _Seen(lambda value: value + b"!")
+    seen = _Cache(lambda value: value + b"!")
     for number in range(10_000):
         assert seen[b"%d" % number] == b"%d!" % number
     assert seen[b"x" * 5_000] == b"x" * 5_000 + b"!"
     assert 0 < len(seen) <= 4_096
-    assert max(map(len, seen)) <= _LONGEST_KEPT
+    assert max(map(len, seen)) <= _LONGEST_CACHED

@@ -180,7 +180,7 @@ def test_rotations_while_mongodb_is_away(own_db: Db, failing: Failing, writer: W
 def test_what_cannot_be_followed(log: EventLog, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="directory"):
         log.follow(tmp_path)
-    with pytest.raises(Invalid, match="known by its content"):
+    with pytest.raises(Invalid, match="identified by its content"):
         log.follow(tmp_path / "access.log", source="web")
     for span in (float("nan"), -1, "1"):
         with pytest.raises(Invalid, match="poll_seconds"):

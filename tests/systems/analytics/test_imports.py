@@ -74,7 +74,7 @@ def test_a_known_log_behind_others_in_one_stream_is_stored_once(log: EventLog, a
     assert analytics_db["events"].count_documents({}) == 160
     again = log.import_file(Pipe(first + second + third + fourth))
     assert again.counts.lines == 0
-    assert imports.KNOWN in again.note
+    assert imports.ALREADY_IMPORTED in again.note
 
 
 def test_a_known_log_in_a_stream_goes_on_as_itself(log: EventLog, analytics_db: Db) -> None:
@@ -85,6 +85,15 @@ def test_a_known_log_in_a_stream_goes_on_as_itself(log: EventLog, analytics_db: 
     assert log.import_file(io.BytesIO(second)).counts.lines == 0
     assert log.import_file(io.BytesIO(log_of_day(1, 50))).counts.stored == 10
     assert analytics_db["events"].count_documents({}) == 110
+
+
+def test_a_known_log_after_a_line_that_is_too_long_is_stored_once(log: EventLog, analytics_db: Db) -> None:
+    """The lines that are read together with the end of a long line are compared, too."""
+    log.import_file(io.BytesIO(log_of_day(2)))
+    long_line = b"x" * 2_000_000 + b"\n"
+    imported = log.import_file(Pipe(log_of_day(1) + long_line + log_of_day(2)))
+    assert (imported.counts.stored, imported.counts.rejected, imported.note) == (40, 1, imports.JOINED)
+    assert analytics_db["events"].count_documents({}) == 80
 
 
 def test_a_line_that_begins_another_log_as_well_is_stored(log: EventLog, analytics_db: Db) -> None:
@@ -169,7 +178,7 @@ def test_logs_that_begin_alike_are_told_apart_when_both_grow(
         return found
 
     monkeypatch.setattr(sources, "find", find_before_another)
-    with pytest.raises(ImportRunning, match="began alike"):
+    with pytest.raises(ImportRunning, match="began with the same lines"):
         log.import_file(io.BytesIO(mine))
     for content in (mine, theirs):
         log.import_file(io.BytesIO(content))
@@ -251,7 +260,7 @@ def test_the_last_line_counts_when_its_end_has_come(log: EventLog, pack: Callabl
     content = (line(1) + line(2) + line(3)).encode()
     cut = log.import_file(io.BytesIO(pack(content[:-30])))
     assert (cut.counts.stored, cut.counts.rejected) == (2, 0)
-    assert "no end yet" in cut.note
+    assert "no line end yet" in cut.note
     whole = log.import_file(io.BytesIO(pack(content)))
     assert (whole.counts.stored, whole.counts.rejected) == (1, 0)
     assert [event["bytes"] for event in log.between(MAY, JUNE)] == [1, 2, 3]
@@ -332,7 +341,7 @@ def test_a_last_line_without_end_is_taken_and_its_rest_named(log: EventLog, tmp_
     path.write_text(line(1) + line(2) + line(3) + line(4).rstrip("\n") + " more\n" + line(5))
     imported = log.import_file(path, take_unterminated=True)
     assert (imported.counts.stored, imported.counts.rejected) == (1, 1)
-    assert "had no end yet" in log.rejects(imported.source["_id"]).items[0]["reason"]
+    assert "before the line was complete" in log.rejects(imported.source["_id"]).items[0]["reason"]
 
 
 @pytest.mark.parametrize("format", ["auto", "json"])

@@ -1,4 +1,4 @@
-"""The shapes and collections of the event log."""
+"""The document types and collections of the event log."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LONGEST_SITE = 1_024
 
 
 class Event(TypedDict, total=False):
-    """One request as a web server logged it. What the log shows as `-` is absent.
+    """One request from a web server's log. A field that the log shows as `-` is absent.
 
-    `arrived` is filled in by the server at the insert: roll-ups follow arrival, not `time`. `ssk` is a hash of `_id`,
-    the synthetic half of the shard key. `request` stands in for method and path where the client sent nonsense.
+    MongoDB sets `arrived` at the insert; roll-ups find new events by it, not by `time`. `ssk` is a hash of `_id`, the
+    synthetic part of the shard key. `request` replaces method and path where the request line is malformed.
     """
 
     _id: str
@@ -39,23 +39,23 @@ class Event(TypedDict, total=False):
 
 
 class Chain(TypedDict):
-    """What the first lines of a log are known by: how many bytes they have, and a digest for each."""
+    """Identifies a log's first lines: their length in bytes, and a digest for each line."""
 
     bytes: int
     digests: bytes
 
 
 class Tail(TypedDict):
-    """What the last bytes before a checkpoint are known by."""
+    """Identifies the last bytes before a checkpoint."""
 
     length: int
     hash: str
 
 
 class Import(TypedDict):
-    """How far a source was read. `offset` counts decompressed bytes.
+    """The progress of a source's import. `offset` is its checkpoint, in decompressed bytes.
 
-    `head_*`, `chain` and `tail` are how the source is known again.
+    `head_*`, `chain` and `tail` identify the source when its file is imported again.
     """
 
     _id: str
@@ -78,7 +78,7 @@ class Import(TypedDict):
 
 
 class Reject(TypedDict):
-    """A line that is no event, and why."""
+    """A line that could not be stored as an event, and the reason."""
 
     _id: str
     source: str
@@ -92,14 +92,14 @@ class Reject(TypedDict):
 EVENT_INDEXES = [
     Index([("path", 1), ("time", 1)], why="by_path()"),
     Index([("host", 1), ("time", 1)], why="by_host()"),
-    Index([("time", 1)], why="between(), and what roll-ups recompute"),
-    Index([("arrived", 1)], why="what roll-ups have not seen yet"),
+    Index([("time", 1)], why="between(), and recomputing roll-ups"),
+    Index([("arrived", 1)], why="events that roll-ups have not counted yet"),
 ]
 EVENT_SHARD_KEY = {"path": 1, "ssk": 1}
 
 
 def events_collection(name: str = "events", **options: Any) -> Collection:
-    """The declaration of a collection of events: the main one, or a day's or month's when they rotate."""
+    """Declare a collection of events: the main one, or that of a day or month under a rotating policy."""
     return Collection(name, indexes=EVENT_INDEXES, shard_key=EVENT_SHARD_KEY, options=options)
 
 
@@ -108,7 +108,7 @@ LOG_COLLECTIONS = [
     Collection(
         "imports",
         indexes=[
-            Index([("head_hash", 1), ("head_length", -1)], why="knows a source again, by its longest head"),
+            Index([("head_hash", 1), ("head_length", -1)], why="finding a source by its longest head"),
             Index([("updated_at", -1), ("_id", 1)], why="imports()"),
         ],
         unsharded="one small document per log file",

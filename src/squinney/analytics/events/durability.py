@@ -1,4 +1,4 @@
-"""How sure a write must be before it counts, by name."""
+"""Durability levels by name, and their write concerns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEVELS = {
 
 
 def write_concern(durability: Any) -> WriteConcern:
-    """The write concern of a level's name, or of a number of members that must have it.
+    """Return the write concern for a level's name, or for a number of members that must confirm the write.
 
     Raises: `Invalid`.
     """
@@ -27,16 +27,17 @@ def write_concern(durability: Any) -> WriteConcern:
         return WriteConcern(w=durability)
     if isinstance(durability, str) and durability in LEVELS:
         return LEVELS[durability]
-    known = f"durability must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50"
-    raise Invalid(known, field="durability")
+    message = f"durability must be one of {', '.join(LEVELS)}, or a number of members from 1 to 50"
+    raise Invalid(message, field="durability")
 
 
 def for_import(durability: Any) -> WriteConcern:
-    """The same for imports, whose checkpoints need to know what was stored.
+    """Return the write concern for an import, which must be acknowledged.
 
-    Raises: `Invalid` also for fire-and-forget.
+    Raises: `Invalid`; also for fire-and-forget.
     """
     concern = write_concern(durability)
     if not concern.acknowledged:
-        raise Invalid("an import cannot fire and forget: its checkpoints follow what was stored", field="durability")
+        message = "durability: an import cannot fire and forget, because its checkpoints need acknowledged writes"
+        raise Invalid(message, field="durability")
     return concern

@@ -1,4 +1,4 @@
-"""Keeping up with a log that grows and is rotated, by rename or by copy and truncate."""
+"""Following a log that grows and is rotated, by rename or by copy and truncate."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from squinney.errors import Invalid, Unavailable
 
 log = logging.getLogger(__name__)
 
-# Apache's children of before a graceful restart write into the old log until their requests are over.
+# After a graceful restart, Apache's old processes write into the old log until their requests are finished.
 SILENT_SECONDS = 300.0
 ENDINGS = ("", ".gz", ".bz2", ".xz", ".zst")
 
-# Reads new lines of an open log from its checkpoint on.
+# Imports the new lines of an open log, from its checkpoint on.
 Read = Callable[[BinaryIO], Imported]
-# Whether an open log, or a beginning of it, was imported before.
-Knows = Callable[[BinaryIO], bool]
+# Returns True if an open log, or its beginning, was imported before.
+IsKnown = Callable[[BinaryIO], bool]
 
 
 class Follower:
-    """Follows one path. A source is known by its content, so all that a rotation takes is to read everything once more.
+    """Follows one path. Sources are identified by content, so after a rotation it is safe to read every file again.
 
-    When the path leads to another file, the old one, which is still open, is read on until it has been silent for a
-    while: a server that restarts gracefully writes into both. When the file was copied and cut, its unread end is in
-    the copy, which is called `<path>.1` or, with a date, `<path>-20260517`. Several rotations may have happened since
-    the last look, while nobody followed or MongoDB was away: then there are several, up to the one that is known.
+    When the path points to a new file, the old file is still open and is read until it has not changed for a while: a
+    server that restarts gracefully writes into both. When the file was copied and truncated, its unread end is in the
+    copy, which is named `<path>.1` or, with a date, `<path>-20260517`. After a pause of the follower or of MongoDB
+    there may be several rotated logs; they are read back to the newest one that is already known.
     """
 
     def __init__(
-        self, path: Path, read: Read, knows: Knows, on_import: Callable[[Imported], None] | None = None
+        self, path: Path, read: Read, is_known: IsKnown, on_import: Callable[[Imported], None] | None = None
     ) -> None:
         self._path = path
         self._read = read
-        self._knows = knows
+        self._is_known = is_known
         self._on_import = on_import
         self._file: BinaryIO | None = None
         self._seen: tuple[int, int] | None = None
@@ -51,39 +51,39 @@ class Follower:
         self._source: str | None = None
 
     def run(self, stop: threading.Event, poll_seconds: float) -> None:
-        """Look every so often, until `stop` is set; while MongoDB is away it waits, and misses nothing."""
+        """Poll the log until `stop` is set; while MongoDB is unreachable it waits, and loses no line."""
         try:
             while not stop.is_set():
                 try:
-                    self.look()
+                    self.poll()
                 except (Unavailable, ImportRunning) as error:
-                    log.warning("following %s waits: %s", self._path, error.message)
+                    log.warning("following %s is waiting: %s", self._path, error.message)
                     self._seen = None
                 stop.wait(poll_seconds)
-            self.look()
+            self.poll()
         finally:
             for file in (self._file, *(old.file for old in self._replaced)):
                 if file:
                     file.close()
 
-    def look(self) -> None:
-        """Read what is new."""
+    def poll(self) -> None:
+        """Import the lines that are new since the last call."""
         if self._file and self._is_replaced(self._file):
             self._replaced.append(_Replaced(self._file))
             self._file, self._seen = None, None
-        self._read_on_in_replaced()
+        self._read_replaced()
         if self._file is None and self._path.exists():
             self._catch_up()
             self._file = self._opened()
         if self._file and self._has_changed(self._file):
             self._import(self._file)
 
-    def _read_on_in_replaced(self) -> None:
+    def _read_replaced(self) -> None:
         for old in list(self._replaced):
             state = os.fstat(old.file.fileno())
             if (state.st_size, state.st_mtime_ns) != old.seen:
                 old.file.seek(0)
-                self._tell(self._read(old.file))
+                self._notify(self._read(old.file))
                 old.seen, old.since = (state.st_size, state.st_mtime_ns), time.monotonic()
             elif time.monotonic() - old.since > SILENT_SECONDS:
                 old.file.close()
@@ -102,8 +102,8 @@ class Follower:
             now = os.stat(self._path)
         except FileNotFoundError:
             return False
-        mine = os.fstat(file.fileno())
-        return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino)
+        opened = os.fstat(file.fileno())
+        return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino)
 
     def _has_changed(self, file: BinaryIO) -> bool:
         state = os.fstat(file.fileno())
@@ -118,25 +118,25 @@ class Follower:
         if self._source and source != self._source:
             self._catch_up()
         self._source = source or self._source
-        self._tell(imported)
+        self._notify(imported)
 
     def _catch_up(self) -> None:
-        """Read the rest of the last log that is known, and those that were written and rotated away since."""
+        """Import the rest of the newest known rotated log, and the logs rotated after it."""
         missed: list[Path] = []
         for path in self._rotated():
             missed.append(path)
             with path.open("rb") as file:
-                known = self._knows(file)
+                known = self._is_known(file)
             if known:
                 break
-        else:  # logs from before anybody followed
+        else:  # all rotated logs are older than the first call of `follow`
             return
         for path in reversed(missed):
             with path.open("rb") as file:
-                self._tell(self._read(file))
+                self._notify(self._read(file))
 
     def _rotated(self) -> Iterator[Path]:
-        """The logs that were rotated away and can be read, the latest first: by number, then by date."""
+        """Yield the readable rotated logs, the newest first: those with a number, then those with a date."""
         for number in count(1):
             names = (self._path.with_name(f"{self._path.name}.{number}{ending}") for ending in ENDINGS)
             found = next((path for path in names if _is_readable(path)), None)
@@ -146,7 +146,7 @@ class Follower:
         yield from sorted(self._dated(), key=lambda path: path.name, reverse=True)
 
     def _dated(self) -> Iterator[Path]:
-        """Those of logrotate's `dateext`: the date comes behind the name, or before its ending."""
+        """Yield the logs named by logrotate's `dateext`: the date is after the name, or before its extension."""
         stem, ending = self._path.stem, self._path.suffix
         pattern = re.compile(rf"({re.escape(self._path.name)}|{re.escape(stem)})-\d[\d_.-]*({re.escape(ending)})?")
         for path in self._path.parent.iterdir():
@@ -154,14 +154,14 @@ class Follower:
             if pattern.fullmatch(name) and _is_readable(path):
                 yield path
 
-    def _tell(self, imported: Imported) -> None:
+    def _notify(self, imported: Imported) -> None:
         if self._on_import and imported.counts.lines:
             self._on_import(imported)
 
 
 @dataclass
 class _Replaced:
-    """A log that another has taken the place of, and that may still be written to."""
+    """A log that was replaced by a new file, and that the server may still write to."""
 
     file: BinaryIO
     seen: tuple[int, int] | None = None

@@ -1,8 +1,7 @@
-"""Imports: a log read once, whatever dies in between.
+"""Imports: each line of a log is stored once, even if the import crashes and is repeated.
 
-Chunks are stored by a few workers at once, and checkpoints follow in the order of the file: a checkpoint says that
-everything before it is stored. What lies beyond it may be stored already, under the same ids, so it is stored again
-without effect.
+Several workers store chunks at the same time. Checkpoints move in the order of the file: everything before a checkpoint
+is stored. Lines after it may be stored already; they have the same ids, so that storing them again has no effect.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from squinney.analytics.events.log_content import Content, chained, tail_of
 from squinney.analytics.events.partitions import EventPartitions
 from squinney.analytics.events.queries import OF_SOURCE
 from squinney.analytics.events.reading import Chunk, CutShort, chunks
-from squinney.analytics.events.sources import Joined
+from squinney.analytics.events.sources import JoinedLogs
 from squinney.analytics.events.storing import Counts, Job, Options, Storer, as_text
-from squinney.analytics.events.workers import Given, ImportWorkers
+from squinney.analytics.events.workers import ImportWorkers, PendingChunk
 from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.clock import Clock, utcnow
@@ -38,14 +37,14 @@ from squinney.mongo.schema import Db
 
 LINES_TRIED = 200
 INTERRUPTED = "interrupted"
-KNOWN = "all of it was imported before"
-JOINED = "logs that were imported before begin within it, and go on as themselves"
-NO_END = "its last line has no end yet, and is left until it has"
+ALREADY_IMPORTED = "all of it was imported before"
+JOINED = "it contains logs that were imported before, which were continued as their own sources"
+UNFINISHED = "its last line has no line end yet, and is left for the next import"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an import is; `of_bytes` is None where the end is not known."""
+    """The progress of an import; `of_bytes` is None if the size is unknown."""
 
     bytes_read: int
     of_bytes: int | None
@@ -54,7 +53,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Imported:
-    """What one import did: the source as it is now, what this call added, and what there is to say about it."""
+    """The result of one import: the source's present record, the counts of this call, and a note for the user."""
 
     source: Import | None
     counts: Counts = field(default_factory=Counts)
@@ -70,24 +69,26 @@ def import_stream(
     after_checkpoint: Callable[[Import], None] | None = None,
     clock: Clock = utcnow,
 ) -> Imported:
-    """Read a stream from its source's checkpoint to its end; see `EventLog.import_file`.
+    """Import a stream from its source's checkpoint to its end; see `EventLog.import_file`.
 
-    Where another log begins in it that is known, that one is imported next.
+    If another known log begins within the stream, the rest of the stream is imported as that log.
     """
     report = _reporter(raw, progress)
-    done: list[Imported] = []
+    parts: list[Imported] = []
     rest: BinaryIO | None = raw
     while rest is not None:
         imported, rest = _import_log(partitions, rest, options, report, after_checkpoint, clock)
-        done.append(imported)
-    return _all_of(done)
+        parts.append(imported)
+    return _combined(parts)
 
 
-def _all_of(done: list[Imported]) -> Imported:
-    """What the parts of a stream came to. That one was imported before goes without saying where others were not."""
-    counts = sum((one.counts for one in done), Counts())
-    notes = dict.fromkeys(note for one in done for note in one.note.split("; ") if note)
-    return Imported(done[-1].source, counts, "; ".join(note for note in notes if note != KNOWN or not counts.lines))
+def _combined(parts: list[Imported]) -> Imported:
+    """Combine the results of a stream's logs; drop the note "imported before" if any of them had new lines."""
+    counts = sum((part.counts for part in parts), Counts())
+    notes = dict.fromkeys(note for part in parts for note in part.note.split("; ") if note)
+    if counts.lines:
+        notes.pop(ALREADY_IMPORTED, None)
+    return Imported(parts[-1].source, counts, "; ".join(notes))
 
 
 def _import_log(
@@ -98,7 +99,7 @@ def _import_log(
     after_checkpoint: Callable[[Import], None] | None,
     clock: Clock,
 ) -> tuple[Imported, BinaryIO | None]:
-    """One log of the stream, and what comes behind it."""
+    """Import one log of the stream; return its result and the rest of the stream."""
     content = Content(raw)
     if not content.head:
         return Imported(None, note="it is empty"), None
@@ -108,29 +109,29 @@ def _import_log(
             partitions.db, content, name=options.name, title=options.title, site=options.site, clock=clock
         )
     offset = source["offset"]
-    stream = content.begin_at(offset)
-    left: list[int] = []
-    joined = None if options.name or raw.seekable() else Joined(partitions.db, stream, source)
+    stream = content.read_from(offset)
+    unfinished: list[int] = []
+    joined = None if options.name or raw.seekable() else JoinedLogs(partitions.db, stream, source)
     read = joined.chunks if joined else partial(chunks, stream, offset)
-    found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, left=left)
+    found = read(take_unterminated=options.take_unterminated, size=options.chunk_bytes, unfinished=unfinished)
     run = _Run(partitions, source, options, clock, after_checkpoint, report)
-    imported = run.over(_while_there(content, found))
+    imported = run.store_all(_until_truncated(content, found))
     next_log = joined.next_log if joined else None
-    left_over = NO_END if left and not imported.note.startswith("the compressed") else ""
-    notes = imported.note, left_over, JOINED if next_log else ""
+    unfinished_note = UNFINISHED if unfinished and not imported.note.startswith("the compressed") else ""
+    notes = imported.note, unfinished_note, JOINED if next_log else ""
     return replace(imported, note="; ".join(filter(None, notes))), next_log
 
 
-def _while_there(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The chunks, up to where the log is cut: what is read then is another one, at a place that means nothing in it."""
+def _until_truncated(content: Content, found: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks until the log is truncated; what is read after that belongs to another log."""
     for chunk in found:
-        if not content.is_still_there():
+        if not content.head_is_unchanged():
             return
         yield chunk
 
 
 def is_known(db: Db, raw: BinaryIO) -> bool:
-    """Whether this log, or a beginning of it, was imported before.
+    """Return True if this log, or its beginning, was imported before.
 
     Raises: `Unavailable`.
     """
@@ -141,7 +142,7 @@ def is_known(db: Db, raw: BinaryIO) -> bool:
 
 def _refuse_binary(head: bytes) -> None:
     if b"\0" in head and parsers.detect(as_text(line) for line in head.split(b"\n")) is None:
-        raise NotALog("this is not a log: it begins with bytes that are not text", field="path")
+        raise NotALog("the file is not a log: it begins with bytes that are not text", field="path")
 
 
 def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Callable[[Counts], None]:
@@ -158,7 +159,7 @@ def _reporter(raw: BinaryIO, progress: Callable[[Progress], None] | None) -> Cal
 
 @dataclass
 class _Run:
-    """One pass over a source's chunks."""
+    """Stores a source's chunks and moves its checkpoint."""
 
     _partitions: EventPartitions
     _source: Import
@@ -171,14 +172,14 @@ class _Run:
     def __post_init__(self) -> None:
         self._format = self._source["format"] if self._options.format == "auto" else self._options.format
 
-    def over(self, found: Iterator[Chunk]) -> Imported:
-        """Store every chunk, move the checkpoint behind each, and say how it ended."""
+    def store_all(self, found: Iterator[Chunk]) -> Imported:
+        """Store every chunk, move the checkpoint after each one, and set the source's final state."""
         note = ""
         try:
-            self._store_all(found)
+            self._store_chunks(found)
         except CutShort as error:
-            note = f"the compressed file is cut short or damaged ({error}); what could be read is stored"
-        except ImportRunning:  # it is another's to say how it goes on
+            note = f"the compressed file is cut short or damaged ({error}); the readable lines are stored"
+        except ImportRunning:  # the other import sets the state
             raise
         except BaseException:
             with suppress(SquinneyError, PyMongoError):
@@ -186,36 +187,36 @@ class _Run:
             raise
         self._source = self._finished("incomplete" if note else "done")
         if not note and self._counts.lines and not self._counts.stored:
-            note = "no line of it is an event: is this a log?"
+            note = "none of its lines is an event: is this a log?"
         if not self._counts.lines and self._after_checkpoint:
             self._after_checkpoint(self._source)
         if not self._counts.lines and not note:
-            note = KNOWN
+            note = ALREADY_IMPORTED
         return Imported(self._source, self._counts, note)
 
-    def _store_all(self, found: Iterator[Chunk]) -> None:
+    def _store_chunks(self, found: Iterator[Chunk]) -> None:
         first = next(found, None)
         if first is None:
             return
         self._choose_format(first)
-        with self._crew() as crew:
-            self._in_order(crew, chain([first], found))
+        with self._workers() as workers:
+            self._store_in_order(workers, chain([first], found))
 
-    def _in_order(self, crew: ImportWorkers, found: Iterator[Chunk]) -> None:
-        """Keep the crew busy, and wait for the oldest chunk first: checkpoints are in the file's order."""
-        under_way: deque[Given] = deque()
+    def _store_in_order(self, workers: ImportWorkers, found: Iterator[Chunk]) -> None:
+        """Keep the workers busy, and wait for the oldest chunk first: checkpoints move in the file's order."""
+        pending: deque[PendingChunk] = deque()
         next_line = self._source["lines"] + 1
         broken: CutShort | None = None
         try:
             for chunk in map(self._with_header, found):
-                under_way.append(crew.store(chunk, next_line))
+                pending.append(workers.store(chunk, next_line))
                 next_line += chunk.lines.count(b"\n") if not chunk.too_long and chunk.terminated else 1
-                if len(under_way) > crew.most:
-                    self._checkpoint(under_way.popleft())
+                if len(pending) > workers.max_pending:
+                    self._checkpoint(pending.popleft())
         except CutShort as error:
             broken = error
-        while under_way:
-            self._checkpoint(under_way.popleft())
+        while pending:
+            self._checkpoint(pending.popleft())
         if broken:
             raise broken
 
@@ -226,29 +227,29 @@ class _Run:
         self._format = parsers.detect(line for line in lines if line) or ""
 
     def _with_header(self, chunk: Chunk) -> Chunk:
-        """The chunk with the line that says which fields it has, where the format is one that has such lines."""
+        """Return the chunk with the directive lines that name its fields, if the format has such lines."""
         if not self._format.startswith((W3C_FIELDS, "w3c")):
             return chunk
         chunk = replace(chunk, header=self._format)
         self._format = last_header(chunk)
         return chunk
 
-    def _crew(self) -> ImportWorkers:
+    def _workers(self) -> ImportWorkers:
         source = self._source["_id"]
         where = OF_SOURCE(source=source, after=self._source["offset"])
         with operation(60):
-            stored = [one for partition in self._partitions.spanning() for one in partition.find(where, {"_id": 1})]
+            stored = [event for partition in self._partitions.spanning() for event in partition.find(where, {"_id": 1})]
         known = {sources.offset_in(event["_id"]) for event in stored}
         options = replace(self._options, format=self._format or "auto", site=self._source["site"])
         job = Job(source, self._partitions.db.name, known, options)
         return ImportWorkers(Storer(self._partitions, job, bool(self._source.get("unterminated"))))
 
-    def _checkpoint(self, given: Given) -> None:
-        """Move the checkpoint behind a stored chunk, unless another process has moved it.
+    def _checkpoint(self, pending: PendingChunk) -> None:
+        """Wait for a chunk and move the checkpoint after it, unless another process has moved the checkpoint.
 
-        Atomic: one update, which requires the old offset.
+        Atomic: one update, whose filter contains the old offset.
         """
-        chunk, counts = given.chunk, given.counts()
+        chunk, counts = pending.chunk, pending.counts()
         unchanged = {"_id": self._source["_id"], "offset": chunk.offset, "state": {"$ne": sources.FORGETTING}}
         moved = {
             "offset": chunk.end,
@@ -282,7 +283,7 @@ class _Run:
 
 
 def last_header(chunk: Chunk) -> str:
-    """The lines that say which fields come behind a chunk: its last such lines, or those before it."""
+    """Return the directive lines for the lines after a chunk: the chunk's last ones, or its own header."""
     parser = W3C(chunk.header)
     parser.read_directives(as_text(chunk.lines))
     return parser.header or chunk.header

@@ -25,7 +25,7 @@ from squinney.analytics.events.imports import Imported, Progress
 from squinney.analytics.events.partitions import EventPartitions, Failure
 from squinney.analytics.events.readers import Readers, by_day_and_path
 from squinney.analytics.events.reading import LONGEST_LINE
-from squinney.analytics.events.storing import Options, as_text, made_ready
+from squinney.analytics.events.storing import Options, as_text, with_storage_fields
 from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
@@ -37,15 +37,15 @@ from squinney.patterns.paging import Page, page
 from squinney.transactions import Key, Plan, Transactions
 
 MOST_AT_ONCE = 10_000
-OTHERS = -1  # the status of events of other sites, where they are counted one by one
+OTHER_SITE = -1  # in place of the status, for events of other sites when events are counted one by one
 MOST_A_PAGE = 1_000
-# A running import says so with every chunk; two of them may each wait a minute for MongoDB.
+# A running import updates its record with every chunk, and each write may wait up to a minute for MongoDB.
 SILENT_SECONDS = 180
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """How many events were stored, and each one that was not, by its position in the call."""
+    """The number of stored events, and the failures, each with the event's position in the call."""
 
     stored: int
     failures: list[Failure] = field(default_factory=list)
@@ -78,11 +78,12 @@ class EventLog:
         durability: Durability = "replicated",
         key: str | Key | None = None,
     ) -> Event:
-        """Store one event, once per `key`, and return it; its `time` must be given, with its zone.
+        """Store one event, once per `key`, and return it; its `time` is required, with a time zone.
 
-        Atomic: one insert; with a key, first the key's record, which has the event's id.
-        After a crash: it is stored or it is not; a repeat with the key stores it where it is not.
-        Raises: `Invalid`; also for an event older than retention keeps; with a key also `KeyReused`, `StillRunning`.
+        Atomic: one insert; with a key, first the key's record, which contains the event's id.
+        After a crash: the event is stored or not; a repeat with the same key stores it if it is missing.
+        Raises: `Invalid`, also for an event older than the retention policy keeps; with a key also `KeyReused` and
+        `StillRunning`.
         """
         concern = levels.write_concern(durability)
         (document,) = self._identified([rules.checked_event(event)], key)
@@ -99,12 +100,13 @@ class EventLog:
         durability: Durability = "replicated",
         key: str | Key | None = None,
     ) -> Recorded:
-        """Store up to 10,000 events, once per `key`, and report every one that cannot be.
+        """Store up to 10,000 events, once per `key`, and report every event that was not stored.
 
-        Atomic: each event by itself, in no order; with a key, first the key's record, from which their ids follow.
-        After a crash: some are stored; a repeat with the key stores the others. Without one there is no telling which.
-        Raises: `Invalid` for too many; what is wrong with single events is in the answer. With a key also `KeyReused`
-        and `StillRunning`.
+        Atomic: each event separately, in no order; with a key, first the key's record, from which the ids are derived.
+        After a crash: some events are stored. A repeat with the same key stores the others; without a key it would
+        store all of them again.
+        Raises: `Invalid` for too many events; problems of single events are in the result's `failures`. With a key also
+        `KeyReused` and `StillRunning`.
         """
         concern = levels.write_concern(durability)
         checked: list[tuple[int, Document]] = []
@@ -122,13 +124,13 @@ class EventLog:
         return Recorded(len(documents) - len(refused), sorted(failures, key=lambda failure: failure.index))
 
     def _identified(self, events: list[Document], key: str | Key | None) -> list[Document]:
-        """The events with ids: new ones, or those that the key's first use gave them."""
+        """Return the events with new ids, or with the ids that the first use of the key gave them."""
         if key is None:
-            return [made_ready(event, new_id()) for event in events]
+            return [with_storage_fields(event, new_id()) for event in events]
         plan = Plan([], result=new_id())
         arguments = {"events": events}
         first = self._transactions.run("record-events", plan, key=key, arguments=arguments).result
-        return [made_ready(event, f"{first}{index:04d}") for index, event in enumerate(events)]
+        return [with_storage_fields(event, f"{first}{index:04d}") for index, event in enumerate(events)]
 
     @operation(None)
     def import_file(
@@ -148,16 +150,17 @@ class EventLog:
         take_unterminated: bool = False,
         title: str = "",
     ) -> Imported:
-        """Read a log, plain or compressed, or an open stream, into events; each line once, however often it is run.
+        """Import a log file (plain or compressed) or an open stream; each line is stored once, even if it is repeated.
 
-        What is no event is kept in `rejects` with its number and the reason. `fields` keeps only some of each event.
-        The last line counts only when its end has come, or at once with `take_unterminated`.
-        More `processes` than one connect by themselves and need the `uri`. `after_checkpoint` is called with the
-        source each time that some more of it is stored for good, and once where there is no more: what died between a
-        checkpoint and this call is made up for.
+        Lines that cannot be parsed are kept in `rejects` with their number and the reason. `fields` limits which fields
+        of each event are stored. A last line without a line end is left for the next import, unless `take_unterminated`
+        is set. More than one of `processes` needs the `uri`, since each process opens its own connection.
+        `after_checkpoint` is called with the source after each checkpoint, and also when there is nothing new to
+        import: this makes up for a call that a crash prevented.
 
-        Atomic: the checkpoint's update, behind each chunk of about a megabyte.
-        After a crash: events beyond the checkpoint; importing the file again goes on there and adds none twice.
+        Atomic: the update of the checkpoint, after each chunk of about a megabyte.
+        After a crash: there may be events beyond the checkpoint; a repeated import continues from the checkpoint and
+        stores no event twice.
         Raises: `Invalid`, `NotALog`, `UnknownFormat`, `ImportRunning`, `Unavailable`.
         """
         options = Options(
@@ -173,11 +176,11 @@ class EventLog:
             take_unterminated=take_unterminated,
         )
         if processes > 1 and uri is None:
-            raise Invalid("more processes than one need the uri to connect to", field="uri")
+            raise Invalid("uri is required for more than one process", field="uri")
         if format != "auto" or field_map:
             parsers.parser_for(format, field_map)
         if unknown := set(fields or ()) - set(parsers.FIELDS):
-            raise Invalid(f"{min(unknown)} is none of {', '.join(parsers.FIELDS)}", field="fields")
+            raise Invalid(f"fields: {min(unknown)} is not one of {', '.join(parsers.FIELDS)}", field="fields")
         with _opened(path) as raw:
             return imports.import_stream(
                 self._partitions, raw, options, progress=progress, after_checkpoint=after_checkpoint, clock=self._clock
@@ -193,51 +196,51 @@ class EventLog:
         on_import: Callable[[Imported], None] | None = None,
         **options: Any,
     ) -> None:
-        """Import what a log has and what is added to it, through rotations, until `stop` is set.
+        """Import a log and keep importing what is appended to it, across rotations, until `stop` is set.
 
-        `options` are those of `import_file`, but a `source`: each rotated log is known by its content. `on_import` is
-        told whenever some lines were read.
+        `options` are those of `import_file` except `source`: a followed log is always identified by its content.
+        `on_import` is called after each import that read new lines.
 
         Atomic: as `import_file`.
-        After a crash: follow it again; it goes on where it stood.
-        Raises: as `import_file`, but waits while MongoDB is away or another import reads the same log.
+        After a crash: follow the log again; it continues from its checkpoint.
+        Raises: as `import_file`, but waits while MongoDB is unreachable or another import reads the same log.
         """
 
         checks.seconds(poll_seconds, "poll_seconds")
         if "source" in options:
-            raise Invalid("a log that is followed is known by its content, not by a name", field="source")
+            raise Invalid("source: a followed log is identified by its content, not by a name", field="source")
 
         def read(file: BinaryIO) -> Imported:
             return self.import_file(file, title=_title(path), **options)
 
-        def knows(file: BinaryIO) -> bool:
+        def is_known(file: BinaryIO) -> bool:
             return imports.is_known(self._db, file)
 
-        Follower(Path(path), read, knows, on_import).run(stop or threading.Event(), poll_seconds)
+        Follower(Path(path), read, is_known, on_import).run(stop or threading.Event(), poll_seconds)
 
     # ---- reading ----
 
     @operation(60, reads_only=True)
     def by_path(self, path: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
-        """Stream the events of a path, oldest first.
+        """Stream the events with a path, oldest first.
 
         Raises: `Invalid`.
         """
         checks.text(path, "path", most=LONGEST_LINE)
-        return self._readers.stream(queries.BY_PATH, *rules.checked_sides(start, end), path=path)
+        return self._readers.stream(queries.BY_PATH, *rules.checked_open_range(start, end), path=path)
 
     @operation(60, reads_only=True)
     def by_host(self, host: str, start: datetime | None = None, end: datetime | None = None) -> Iterator[Event]:
-        """Stream the events of a visitor's host, oldest first.
+        """Stream the events of a client host, oldest first.
 
         Raises: `Invalid`.
         """
         checks.text(host, "host", most=LONGEST_LINE)
-        return self._readers.stream(queries.BY_HOST, *rules.checked_sides(start, end), host=host)
+        return self._readers.stream(queries.BY_HOST, *rules.checked_open_range(start, end), host=host)
 
     @operation(60, reads_only=True)
     def between(self, start: datetime, end: datetime) -> Iterator[Event]:
-        """Stream the events from `start` to before `end`, oldest first."""
+        """Stream the events from `start` (included) to `end` (excluded), oldest first."""
         return self._readers.stream(queries.BETWEEN, *rules.checked_range(start, end))
 
     @operation(reads_only=True)
@@ -250,9 +253,9 @@ class EventLog:
         host: str | None = None,
         limit: int = 100,
     ) -> Page[Event]:
-        """About `limit` events from `start`, oldest first; `next` is the time (ISO 8601) to go on from.
+        """Return a page of about `limit` events, oldest first; `next` is the `start` (ISO 8601) of the next page.
 
-        A page ends between two instants, never within one, so that the indexes need not hold the id as well.
+        Events with the same time are always on the same page, so that the indexes need not contain the id.
         """
         start, end = rules.checked_range(start, end)
         checks.integer(limit, "limit", least=1, most=MOST_A_PAGE)
@@ -262,19 +265,19 @@ class EventLog:
             return Page(found)
         last = found[-1]["time"]
         whole = [event for event in found if event["time"] < last]
-        if not whole:  # more events in this instant than the page holds: give them all
-            just_behind = last + timedelta(milliseconds=1)
-            whole = list(self._readers.stream(query, last, just_behind, **arguments))
-            last = just_behind
+        if not whole:  # more events than `limit` have the same time: return all of them
+            just_after = last + timedelta(milliseconds=1)
+            whole = list(self._readers.stream(query, last, just_after, **arguments))
+            last = just_after
         return Page(whole, last.isoformat() if last < end else None)
 
     @operation(60, reads_only=True)
     def count_by_day_and_path(
         self, start: datetime, end: datetime, *, cursor: str | None = None, limit: int = MOST_A_PAGE
     ) -> Page[Document]:
-        """How often each path was asked for on each day (UTC): rows of `day`, `path` and `count`, by day and path.
+        """Return the number of requests per day (UTC) and path: rows of `day`, `path` and `count`, sorted.
 
-        Paths that are alike in their first 512 characters are one.
+        Paths with the same first 512 characters are counted together.
 
         Raises: `Invalid`.
         """
@@ -284,25 +287,25 @@ class EventLog:
 
     @operation(60, reads_only=True)
     def count_by_status(self, start: datetime, end: datetime, *, site: str | None = None) -> dict[int, int]:
-        """How many events have each status, of one site or of all."""
+        """Return the number of events per status, of one site or of all sites."""
         start, end = rules.checked_range(start, end)
         counts = self._readers.count(
             queries.BY_STATUS(start=start, end=end, site=site),
             start,
             end,
             of_row=lambda status: int(status or 0),
-            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else OTHERS,
+            of_event=lambda event: event.get("status") or 0 if site in (None, event.get("site", "")) else OTHER_SITE,
         )
-        return {status: count for status, count in sorted(counts.items()) if status != OTHERS}
+        return {status: count for status, count in sorted(counts.items()) if status != OTHER_SITE}
 
     @operation(reads_only=True)
     def count(self) -> int:
-        """How many events there are, from the collections' own figures."""
+        """Return the estimated number of events, from collection metadata."""
         return sum(partition.estimated_document_count() for partition in self._partitions.spanning())
 
     @operation(reads_only=True)
     def index_sizes(self) -> dict[str, int]:
-        """The bytes of each index, over all partitions of the events."""
+        """Return the size of each index in bytes, summed over all partitions of the events."""
         sizes: Counter[str] = Counter()
         for partition in self._partitions.spanning():
             for row in partition.aggregate([{"$collStats": {"storageStats": {}}}]):
@@ -311,17 +314,20 @@ class EventLog:
 
     @operation(reads_only=True)
     def imports(self, *, cursor: str | None = None, limit: int = 50) -> Page[Import]:
-        """The imported sources, the last used first. One that is silent in the middle was interrupted."""
+        """Return a page of imported sources, the last updated first.
+
+        A running import without an update for three minutes is shown as interrupted.
+        """
         found = cast(Page[Import], page(self._db, queries.IMPORTS, cursor=cursor, limit=limit))
         silent = self._clock() - timedelta(seconds=SILENT_SECONDS)
-        for one in found.items:
-            if one["state"] == "running" and one["updated_at"] < silent:
-                one["state"] = imports.INTERRUPTED
+        for source in found.items:
+            if source["state"] == "running" and source["updated_at"] < silent:
+                source["state"] = imports.INTERRUPTED
         return found
 
     @operation(reads_only=True)
     def rejects(self, source: str, *, cursor: str | None = None, limit: int = 50) -> Page[Reject]:
-        """The lines of a source that are no events, in the order of the file.
+        """Return a page of a source's lines that could not be stored as events, in the order of the file.
 
         Raises: `Invalid`, `UnknownSource`.
         """
@@ -333,7 +339,7 @@ class EventLog:
 
 
 def _title(path: str | Path | BinaryIO) -> str:
-    """The name of the file; what of it is not UTF-8 stays as in a line."""
+    r"""Return the file's name; bytes that are not UTF-8 become `\xff`, as in a line."""
     name = Path(path).name if isinstance(path, str | Path) else str(getattr(path, "name", "stream"))
     return as_text(os.fsencode(name))
 
@@ -349,7 +355,7 @@ def _opened(path: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
 
 def _narrowest(path: str | None, host: str | None) -> tuple[Query, dict[str, Any]]:
     if path is not None and host is not None:
-        raise Invalid("choose by path or by host, not both", field="host")
+        raise Invalid("path and host cannot be combined: give one, not both", field="host")
     if path is not None:
         return queries.BY_PATH, {"path": checks.text(path, "path", most=LONGEST_LINE)}
     if host is not None:

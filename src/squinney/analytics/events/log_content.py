@@ -1,4 +1,4 @@
-"""A log's content, which can be looked at anywhere before it is read: is it one that is known?"""
+"""A log's content: decides whether it continues a known source, before its lines are read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DIGEST_BYTES = 4
 
 
 class Content:
-    """What is in a file or stream: decompressed, and without the hole of NULs that a cut log may begin with.
+    """The decompressed content of a file or stream, without the NUL bytes that a truncated log may begin with.
 
-    A stream that cannot go back is kept on disk until `begin_at`, so that it can be looked at all the same.
+    A stream that cannot seek is copied to a temporary file until `read_from` is called, so that it can be compared.
     """
 
     def __init__(self, raw: BinaryIO) -> None:
@@ -31,7 +31,7 @@ class Content:
         self._open()
         if not self.compressed:
             self._hole = self._length_of_hole()
-            self._go_to(0)
+            self._seek(0)
         self.head = read_head(self._stream)
 
     def _open(self) -> None:
@@ -39,13 +39,16 @@ class Content:
         self._stream, self.compressed = decompressed(cast(BinaryIO, self._raw))
 
     def _length_of_hole(self) -> int:
-        """Where a server goes on writing at its old place in a file that was cut, what is before it reads as NULs."""
+        """Return the number of leading NUL bytes.
+
+        A server that keeps writing at its old position in a truncated file leaves a hole, which reads as NUL bytes.
+        """
         length = 0
         while (more := self._stream.read(CHUNK_BYTES)) and not more.strip(b"\0"):
             length += len(more)
         return length + len(more) - len(more.lstrip(b"\0"))
 
-    def _go_to(self, offset: int) -> None:
+    def _seek(self, offset: int) -> None:
         if not self.compressed:
             self._stream.seek(self._base + self._hole + offset)
             return
@@ -53,59 +56,62 @@ class Content:
         while offset and (skipped := read(self._stream, min(offset, CHUNK_BYTES))):
             offset -= len(skipped)
 
-    def begin_at(self, offset: int) -> BinaryIO:
-        """The content from there on; nothing before can be looked at any more."""
+    def read_from(self, offset: int) -> BinaryIO:
+        """Return the content from `offset` on as a stream; after this call the content cannot be compared any more."""
         try:
-            self._go_to(offset)
+            self._seek(offset)
         except CutShort:
             return io.BytesIO()
         if self._spool:
-            self._spool.forget_the_past()
+            self._spool.stop_keeping()
         return self._stream
 
-    def _at(self, offset: int, length: int) -> bytes:
+    def _bytes_at(self, offset: int, length: int) -> bytes:
         try:
-            self._go_to(offset)
+            self._seek(offset)
         except CutShort:
             return b""
         return read_head(self._stream, length)
 
-    def is_still_there(self) -> bool:
-        """Whether nobody has cut the log since its head was read: then what was read until now is of that log."""
+    def head_is_unchanged(self) -> bool:
+        """Return True if the file still begins with the head that was read, so it was not truncated meanwhile."""
         if self._spool or self.compressed:
             return True
         try:
             descriptor = self._raw.fileno()
-        except OSError:  # nothing on disk
+        except OSError:  # an in-memory stream
             return True
         return os.pread(descriptor, len(self.head), self._base + self._hole) == self.head
 
     def is_continuation_of(self, source: Import) -> bool:
-        """Whether this may be the same log, grown or cut: its first lines are, and what is before the checkpoint."""
+        """Return True if this can be the source's log: first lines and bytes before the checkpoint are the same.
+
+        The log may be longer than the source, or shorter.
+        """
         if (chain := source.get("chain")) and not self._begins_like(chain):
             return False
         tail = source.get("tail")
         if not tail:
             return True
-        found = self._at(source["offset"] - tail["length"], tail["length"])
+        found = self._bytes_at(source["offset"] - tail["length"], tail["length"])
         return len(found) < tail["length"] or _digest(found) == tail["hash"]
 
     def _begins_like(self, chain: Chain) -> bool:
-        mine = self.chain()["digests"]
-        common = min(len(mine), len(chain["digests"]))
-        return mine[:common] == chain["digests"][:common]
+        digests = self.chain()["digests"]
+        common = min(len(digests), len(chain["digests"]))
+        return digests[:common] == chain["digests"][:common]
 
     def chain(self) -> Chain:
-        """The digests of the first lines."""
-        start = self._at(0, CHAIN_BYTES)
+        """Return the digests of the first lines."""
+        start = self._bytes_at(0, CHAIN_BYTES)
         whole = start[: start.rfind(b"\n") + 1]
         return chained(None, Chunk(0, len(whole), whole))
 
 
 def chained(chain: Chain | None, chunk: Chunk) -> Chain:
-    """The digests of a log's first lines, each over all lines up to it, with those of one more chunk.
+    """Return the chain extended by the lines of one more chunk. Each digest covers all lines up to its own.
 
-    They end at a number of lines and of bytes, and at a line that was taken without its end.
+    The chain ends at `CHAIN_LINES` lines or `CHAIN_BYTES` bytes, or at a line that is too long or has no line end.
     """
     known = chain or {"bytes": 0, "digests": b""}
     if chunk.offset != known["bytes"] or chunk.too_long or not chunk.terminated:
@@ -120,7 +126,7 @@ def chained(chain: Chain | None, chunk: Chunk) -> Chain:
 
 
 def tail_of(chunk: Chunk) -> Tail | None:
-    """How the end of a chunk, which is what is before the checkpoint behind it, is known again."""
+    """Return the length and hash of a chunk's last bytes, which are those before the next checkpoint."""
     end = chunk.lines[-TAIL_BYTES:]
     return None if chunk.too_long else {"length": len(end), "hash": _digest(end)}
 
@@ -130,7 +136,7 @@ def _digest(text: bytes) -> str:
 
 
 class _Spool(io.RawIOBase):
-    """A stream that can go back, until it is told to forget what it has read."""
+    """A seekable copy of a stream that cannot seek. It copies what is read until `stop_keeping` is called."""
 
     def __init__(self, live: BinaryIO) -> None:
         self._live = live
@@ -147,7 +153,7 @@ class _Spool(io.RawIOBase):
         return self._kept.tell()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, reading up to it where it is not known yet."""
+        """Move to a position, reading the stream up to there if necessary."""
         if whence == os.SEEK_CUR:
             offset += self._kept.tell()
         self._kept.seek(0, os.SEEK_END)
@@ -156,7 +162,7 @@ class _Spool(io.RawIOBase):
         return self._kept.seek(min(offset, self._kept.tell()))
 
     def readinto(self, buffer: Any) -> int:
-        """What was kept first, then what comes."""
+        """Read the kept bytes first, then the live stream."""
         found = self._kept.read(len(buffer))
         if not found:
             found = _some(self._live, len(buffer))
@@ -165,11 +171,11 @@ class _Spool(io.RawIOBase):
         buffer[: len(found)] = found
         return len(found)
 
-    def forget_the_past(self) -> None:
-        """Keep nothing more."""
+    def stop_keeping(self) -> None:
+        """Copy nothing from here on."""
         self._keeps = False
 
 
 def _some(live: Any, size: int) -> bytes:
-    """Up to `size` bytes, as soon as there are any: a pipe may be slow."""
+    """Return up to `size` bytes as soon as any are available, because a pipe may be slow."""
     return bytes(live.read1(size) if hasattr(live, "read1") else live.read(size))

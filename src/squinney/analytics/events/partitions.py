@@ -1,7 +1,8 @@
-"""Where events live: one collection, or one for each day or month, as the retention policy says.
+"""The collections that store events: a single one, or one per day or month, depending on the retention policy.
 
-Writers ask for the partition of an event's time; readers for all that may hold events of a range. Readers look at
-every kind of partition, so that nothing disappears while a policy is being changed and events are moved.
+A partition is one of these collections. Writers use the partition for an event's time; readers use all partitions that
+may contain events of a time range. Readers look into partitions of every strategy, so that no event disappears while
+the policy changes and events are moved.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ from squinney.mongo.schema import DUPLICATE_KEY, Db, Document
 Strategy = Literal["keep", "ttl", "capped", "rotate", "rotate-databases"]
 Unit = Literal["day", "month"]
 Events = Collection[Document]
-Storable = Document | RawBSONDocument  # imports encode most of their events by themselves
+Storable = Document | RawBSONDocument  # imports encode most of their events themselves
 
 EVENTS = "events"
 CAPPED = "events.capped"
-# How the name of a day's or month's collection, or database, ends.
+# The suffix of the name of a day's or month's collection or database.
 _PARTITION = re.compile(r"[dm](\d{4})(\d\d)(\d\d)?")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What happens to old events. `keep_seconds` is their age for ttl and the rotating ones; None keeps them.
+    """What happens to old events. `keep_seconds` is their maximum age for ttl and rotate; None keeps all.
 
-    Events from before `closed_before` are refused; those from before `frozen_before` are being dropped or are gone.
+    New events with a time before `closed_before` are refused. Events before `frozen_before` are dropped or being
+    dropped. `databases_used` is set once the strategy was rotate-databases. `moving` is set while events move.
     """
 
     strategy: Strategy = "keep"
@@ -55,13 +57,13 @@ class Policy:
 
     @classmethod
     def from_document(cls, document: Document | None) -> Policy:
-        """The stored policy, or the default one."""
+        """Return the stored policy, or the default one."""
         return cls(**{name: value for name, value in (document or {}).items() if name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An event that was not stored, by its position in the batch, and why."""
+    """An event that was not stored: its position in the batch, and the reason."""
 
     index: int
     reason: str
@@ -69,7 +71,7 @@ class Failure:
 
 
 class EventPartitions:
-    """The collections of one database's events. A change of policy is seen within `refresh_seconds`."""
+    """The partitions of one database's events. It notices a change of policy within `refresh_seconds`."""
 
     def __init__(self, db: Db, *, refresh_seconds: float = 1) -> None:
         self.db = pinned(db)
@@ -79,14 +81,14 @@ class EventPartitions:
         self._ready: set[tuple[str, str]] = {(db.name, EVENTS)}
 
     def policy(self, *, fresh: bool = False) -> Policy:
-        """The policy in force."""
+        """Return the current policy, from the cache unless `fresh`."""
         if fresh or time.monotonic() >= self._known_until:
             self._policy = Policy.from_document(self.db["retention"].find_one({"_id": EVENTS}))
             self._known_until = time.monotonic() + self._refresh_seconds
         return self._policy
 
     def partition_for(self, at: datetime, policy: Policy) -> Events:
-        """The collection into which a policy wants an event of this time."""
+        """Return the collection in which the policy stores events of this time."""
         if policy.strategy == "capped":
             return self.db[CAPPED]
         if policy.strategy == "rotate":
@@ -96,28 +98,32 @@ class EventPartitions:
         return self.db[EVENTS]
 
     def insert(self, events: Sequence[Storable], concern: WriteConcern) -> list[Failure]:
-        """Store events that have their `_id`, and tell each one that was not stored; one that is there already was.
+        """Store events that have an `_id`, and return those that failed; an event that exists already is a success.
 
-        Atomic: each event by itself.
-        After a crash: some are stored; inserting them again stores the rest.
+        Atomic: each event separately.
+        After a crash: some events are stored; inserting them again stores the rest.
         """
         policy = self.policy()
         failures: list[Failure] = []
-        for partition, indexes in self._by_place(events, policy, failures).items():
-            failures += self._insert_into(self.made_ready(partition, policy), events, indexes, concern)
+        for partition, indexes in self._by_partition(events, policy, failures).items():
+            failures += self._insert_into(self.ensure_created(partition, policy), events, indexes, concern)
         return failures
 
-    def _by_place(
+    def _by_partition(
         self, events: Sequence[Storable], policy: Policy, failures: list[Failure]
     ) -> Mapping[Events, Sequence[int]]:
-        """Which events go where, by their position in the batch; times are read only where a policy needs them."""
+        """Map partitions to the positions of their events; events that are too old are added to `failures`.
+
+        The events' times are read only where the policy needs them.
+        """
         if not policy.strategy.startswith("rotate") and not policy.closed_before:
             return {self.partition_for(datetime.now(UTC), policy): range(len(events))}
         batches: dict[Events, list[int]] = defaultdict(list)
         for index, event in enumerate(events):
             at = _time_of(event)
             if policy.closed_before and at < policy.closed_before:
-                failures.append(Failure(index, f"older than what is kept, from {policy.closed_before:%Y-%m-%d}", event))
+                reason = f"time is older than the retention policy keeps: from {policy.closed_before:%Y-%m-%d} on"
+                failures.append(Failure(index, reason, event))
             else:
                 batches[self.partition_for(at, policy)].append(index)
         return batches
@@ -131,28 +137,28 @@ class EventPartitions:
         except BulkWriteError as error:
             return [
                 Failure(indexes[failed["index"]], failed["errmsg"], batch[failed["index"]])
-                for failed in refusals(error)
+                for failed in write_errors(error)
                 if failed["code"] != DUPLICATE_KEY
             ]
         return []
 
-    def made_ready(self, partition: Events, policy: Policy) -> Events:
-        """The partition with its indexes, which a new day's collection must get before its first event."""
-        known = (partition.database.name, partition.name)
-        if known not in self._ready:
+    def ensure_created(self, partition: Events, policy: Policy) -> Events:
+        """Create the partition with its indexes, unless that was done before, and return it."""
+        name = (partition.database.name, partition.name)
+        if name not in self._ready:
             options: dict[str, Any] = {}
             if partition.name == CAPPED:
                 options = {"capped": True, "size": policy.size_bytes}
             schema.apply(partition.database, [events_collection(partition.name, **options)])
-            self._ready.add(known)
+            self._ready.add(name)
         return partition
 
     def forget(self, partition: Events) -> None:
-        """A partition was dropped: it must be made ready again before its next use."""
+        """Create this partition again before its next use, because it was dropped."""
         self._ready.discard((partition.database.name, partition.name))
 
     def spanning(self, start: datetime | None = None, end: datetime | None = None) -> list[Events]:
-        """The existing partitions that may hold events from `start` to before `end`, the main one first."""
+        """Return the existing partitions that may contain events from `start` to `end`, the main one first."""
         found = [self.db[EVENTS]]
         names = self.db.list_collection_names(filter={"name": {"$regex": rf"^{EVENTS}\."}})
         if CAPPED in names:
@@ -162,10 +168,11 @@ class EventPartitions:
             partitions += self._databases()
         return found + [partition for partition in partitions if _overlaps(span_of(partition, self.db), start, end)]
 
-    def together(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
-        """The names of those of this database, which one aggregation can span; roll-ups accept no others.
+    def names_in_main_database(self, start: datetime | None = None, end: datetime | None = None) -> list[str]:
+        """Return the names of the partitions in the main database, which a single aggregation can read.
 
-        What is left of databases for single days has the main partition's name: with it, events would count twice.
+        Databases of single days must be left out: their collection has the main one's name, which would then be read
+        twice.
         """
         return [partition.name for partition in self.spanning(start, end) if partition.database == self.db]
 
@@ -176,30 +183,30 @@ class EventPartitions:
                 yield pinned(self.db.client[name])[EVENTS]
 
     def partitions(self) -> list[Events]:
-        """The partitions of single days and months, oldest first."""
+        """Return the partitions of single days and months, oldest first."""
         rotated = [
             partition for partition in self.spanning() if partition.name != CAPPED and partition != self.db[EVENTS]
         ]
         return sorted(rotated, key=lambda partition: span_of(partition, self.db))
 
 
-def insert_once(partition: Events, documents: Sequence[Document]) -> None:
-    """Insert what is not there yet.
+def insert_missing(partition: Events, documents: Sequence[Document]) -> None:
+    """Insert the documents that do not exist yet.
 
-    Atomic: each document by itself.
-    Raises: `Unavailable` where too few members have them.
+    Atomic: each document separately.
+    Raises: `Unavailable` if too few members confirm the write.
     """
     try:
         partition.with_options(write_concern=WriteConcern("majority")).insert_many(documents, ordered=False)
     except BulkWriteError as error:
-        if any(failed["code"] != DUPLICATE_KEY for failed in refusals(error)):
+        if any(failed["code"] != DUPLICATE_KEY for failed in write_errors(error)):
             raise
 
 
-def refusals(error: BulkWriteError) -> list[Any]:
-    """What the server refused of a bulk.
+def write_errors(error: BulkWriteError) -> list[Any]:
+    """Return the write errors of single documents.
 
-    Raises: `Unavailable` where too few members have the rest.
+    Raises: `Unavailable` if too few members confirmed the other documents.
     """
     details = error.details or {}
     if details.get("writeConcernErrors"):
@@ -209,16 +216,16 @@ def refusals(error: BulkWriteError) -> list[Any]:
 
 def _time_of(event: Storable) -> datetime:
     at: datetime = event["time"]
-    return at if at.tzinfo else at.replace(tzinfo=UTC)  # what was encoded comes back without its zone, which is UTC
+    return at if at.tzinfo else at.replace(tzinfo=UTC)  # a RawBSONDocument returns naive times in UTC
 
 
 def suffix(at: datetime, unit: Unit) -> str:
-    """The end of the name of a day's or month's collection."""
+    """Return the suffix of the name of a day's or month's partition."""
     return f"{at:d%Y%m%d}" if unit == "day" else f"{at:m%Y%m}"
 
 
 def span_of(partition: Events, db: Db) -> tuple[datetime, datetime]:
-    """From when to before when the events of a partition are."""
+    """Return the start (included) and end (excluded) of the day or month of a partition."""
     name = partition.name.removeprefix(f"{EVENTS}.") if partition.database.name == db.name else partition.database.name
     match = _PARTITION.fullmatch(name.removeprefix(f"{db.name}_"))
     assert match is not None

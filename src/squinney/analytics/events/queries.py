@@ -1,4 +1,4 @@
-"""Every query of the event log, named once."""
+"""All queries of the event log, each declared once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from squinney.mongo.schema import Document
 
 _START, _END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 _RANGE: dict[str, Any] = {"start": _START, "end": _END}
-# What of a path is told apart in a report: so much fits into a cursor, and a cursor into an address.
+# Reports compare only this many characters of a path: a cursor contains the path and must fit into a URL.
 LONGEST_IN_A_REPORT = 512
-_ALL_PATHS = "events of one time are spread over all paths, and so over all shards"
+_ALL_PATHS = "events of one time have different paths, so they are on all shards"
 
 
 def within(start: datetime, end: datetime) -> Document:
-    """From `start` to before `end`."""
+    """Return the condition for times from `start` (included) to `end` (excluded)."""
     return {"$gte": start, "$lt": end}
 
 
@@ -34,7 +34,7 @@ BY_HOST = Query(
     example={"host": "203.0.113.7", **_RANGE},
     sort=[("time", 1)],
     routing="broadcast",
-    reason="a visitor's requests are spread over all paths, and so over all shards",
+    reason="a visitor's requests have different paths, so they are on all shards",
 )
 BETWEEN = Query(
     "events.between",
@@ -48,7 +48,7 @@ BETWEEN = Query(
 
 
 def _of_source(source: str, after: int = 0, until: int | None = None) -> Document:
-    """By the ids: "." comes right behind "-" in the order of characters."""
+    """Return the range of the source's ids; "." is the character after "-", so the range ends there."""
     end = f"{source}." if until is None else f"{source}-{until:012x}"
     return {"_id": {"$gte": f"{source}-{after:012x}", "$lt": end}}
 
@@ -60,16 +60,16 @@ OF_SOURCE = Query(
     example={"source": "5d41402abc4b2a76", "after": 0, "until": 4096},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="an import's events are spread over all paths, and so over all shards",
+    reason="an import's events have different paths, so they are on all shards",
 )
 
 
 def _by_day_and_path(
-    start: datetime, end: datetime, limit: int, behind: tuple[datetime, str] | None = None
+    start: datetime, end: datetime, limit: int, after: tuple[datetime, str] | None = None
 ) -> list[Document]:
     day = {"$dateTrunc": {"date": "$time", "unit": "day"}}
     path = {"$substrCP": [{"$ifNull": ["$path", ""]}, 0, LONGEST_IN_A_REPORT]}
-    rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": behind[0], "path": behind[1]}}}}] if behind else []
+    rest: list[Document] = [{"$match": {"_id": {"$gt": {"day": after[0], "path": after[1]}}}}] if after else []
     return [
         {"$match": {"time": within(start, end)}},
         {"$group": {"_id": {"day": day, "path": path}, "count": {"$sum": 1}}},
@@ -83,7 +83,7 @@ BY_DAY_AND_PATH = Pipeline(
     "events.by-day-and-path",
     "events",
     stages=_by_day_and_path,
-    example={**_RANGE, "limit": 1_000, "behind": (_START, "/")},
+    example={**_RANGE, "limit": 1_000, "after": (_START, "/")},
     routing="broadcast",
     reason=_ALL_PATHS,
 )
@@ -111,6 +111,6 @@ REJECTS = Query(
     example={"source": "5d41402abc4b2a76"},
     sort=[("source", 1), ("offset", 1)],
     routing="broadcast",
-    reason="rejects are few, and read by people",
+    reason="there are few rejects, and only people read them",
 )
 QUERIES = declared(globals())

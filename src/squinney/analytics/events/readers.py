@@ -1,4 +1,4 @@
-"""Reading events from all partitions at once: merged by time, each once, also while they move to another one."""
+"""Reading events from all partitions: merged by time, and each event once, even while events are being moved."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Readers:
     def stream(
         self, query: Query, start: datetime, end: datetime, *, limit: int = 0, **arguments: Any
     ) -> Iterator[Event]:
-        """The partitions' streams, merged by time here; an event that is just being moved between two comes once."""
+        """Stream the query's events of all partitions, merged by time; an event that is being moved appears once."""
 
         def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
             where = query(start=start, end=end, **arguments)
@@ -61,21 +61,21 @@ class Readers:
         of_row: Callable[[Any], K],
         of_event: Callable[[Event], K],
     ) -> Counter[K]:
-        """How many events there are of each kind: the pipeline's `count`s on the server, summed over the partitions.
+        """Return the number of events per group: the pipeline's `count` rows, summed over the partitions.
 
-        While events move to or from a capped partition some are in both, so they are counted here one by one, and once
-        more where a move began or ended meanwhile.
+        While events move to or from a capped partition, some are in two partitions. Then the events are counted here
+        one by one. The count is repeated if a move began or ended meanwhile.
         """
         while True:
             policy = self._partitions.policy()
-            if policy.moving and self._is_capped_part_of_it(policy, start, end):
+            if policy.moving and self._moves_capped(policy, start, end):
                 counts = Counter(of_event(event) for event in self.stream(queries.BETWEEN, start, end))
             else:
                 counts = self._sum(pipeline, start, end, of_row)
             if self._partitions.policy() == policy:
                 return counts
 
-    def _is_capped_part_of_it(self, policy: Policy, start: datetime, end: datetime) -> bool:
+    def _moves_capped(self, policy: Policy, start: datetime, end: datetime) -> bool:
         return policy.strategy == "capped" or any(
             partition.name == CAPPED for partition in self._partitions.spanning(start, end)
         )
@@ -92,43 +92,44 @@ class Readers:
     def streams(
         self, read: Read, start: datetime | None = None, end: datetime | None = None
     ) -> list[Iterable[Document]]:
-        """What `read` finds in each partition; while events move, one that is being moved is in one or two."""
+        """Return the results of `read` per partition; an event that is being moved may appear in two of them."""
         if not self._partitions.policy().moving:
             return [read(partition, None) for partition in self._partitions.spanning(start, end)]
         while True:
             try:
                 partitions = self._partitions.spanning(start, end)
-                streams = self._as_of_one_moment(read, partitions)
-            except OperationFailure as error:  # a partition is being made at this moment
+                streams = self._in_one_snapshot(read, partitions)
+            except OperationFailure as error:  # a partition was just created
                 if error.code != SNAPSHOT_UNAVAILABLE:
                     raise
                 continue
-            # What moved, before that moment, to a partition that was made after the list would be missed.
+            # A partition that was created after the list may contain events that moved before the snapshot.
             if set(self._partitions.spanning(start, end)) <= set(partitions):
                 return streams
 
-    def _as_of_one_moment(self, read: Read, partitions: list[Events]) -> list[Iterable[Document]]:
-        """All partitions as of one moment. A capped one cannot be, but events are inserted before they are deleted.
+    def _in_one_snapshot(self, read: Read, partitions: list[Events]) -> list[Iterable[Document]]:
+        """Read all partitions in one snapshot, except a capped one, which snapshots do not support.
 
-        So those that leave it are read, all of them, before that moment, and those that come to it after.
+        Events are inserted into their new partition before they are deleted from the old one. So a capped partition
+        that events leave is read completely before the snapshot, and one that events enter is read after it.
         """
         capped = [partition for partition in partitions if partition.name == CAPPED]
         leaving = self._partitions.policy().strategy != "capped"
-        left: list[Iterable[Document]] = [list(read(partition, None)) for partition in capped] if leaving else []
+        before: list[Iterable[Document]] = [list(read(partition, None)) for partition in capped] if leaving else []
         session = self._partitions.db.client.start_session(snapshot=True)
-        moment = [_begun(read(partition, session)) for partition in partitions if partition.name != CAPPED]
-        came: list[Iterable[Document]] = [] if leaving else [read(partition, None) for partition in capped]
-        return [*left, *moment, *came]
+        snapshot = [_begun(read(partition, session)) for partition in partitions if partition.name != CAPPED]
+        after: list[Iterable[Document]] = [] if leaving else [read(partition, None) for partition in capped]
+        return [*before, *snapshot, *after]
 
 
 def _begun(stream: Iterator[Document]) -> Iterable[Document]:
-    """The stream, asked for its first event by now: that fixes the session's moment."""
+    """Fetch the first event now, because the first read sets the time of the session's snapshot."""
     first = next(stream, None)
     return [] if first is None else chain([first], stream)
 
 
 def _with_clear_errors(events: Iterable[Event]) -> Iterator[Event]:
-    """The events; what fails when more of them are fetched, long after the call that asked for them, is told alike."""
+    """Yield the events; raise `Unavailable` if MongoDB cannot be reached when more of them are fetched."""
     try:
         yield from events
     except PyMongoError as error:
@@ -138,12 +139,12 @@ def _with_clear_errors(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _each_once(events: Iterator[Document]) -> Iterator[Event]:
-    """Drop what comes twice: both copies have the same time, so only that instant's ids need be known."""
-    instant: datetime | None = None
+    """Drop duplicates. Both copies of an event have the same time, so only the ids of one time are remembered."""
+    current: datetime | None = None
     seen: set[str] = set()
     for event in events:
-        if event["time"] != instant:
-            instant, seen = event["time"], set()
+        if event["time"] != current:
+            current, seen = event["time"], set()
         if event["_id"] not in seen:
             seen.add(event["_id"])
             yield cast(Event, event)
@@ -155,25 +156,25 @@ def _each_once(events: Iterator[Document]) -> Iterator[Event]:
 def by_day_and_path(
     readers: Readers, start: datetime, end: datetime, *, cursor: str | None, limit: int
 ) -> Page[Document]:
-    """The rows behind the cursor, by day and path; a page looks at the days that it takes, and some more."""
-    behind = None if cursor is None else _behind(cursor)
+    """Return the page of rows after the cursor, sorted by day and path; it reads only as many days as needed."""
+    after = None if cursor is None else _row_of(cursor)
     found: list[Document] = []
-    for first, last in _spans(max(start, behind[0]) if behind else start, end):
+    for first, last in _spans(max(start, after[0]) if after else start, end):
         counts = readers.count(
-            queries.BY_DAY_AND_PATH(start=first, end=last, behind=behind, limit=limit + 1),
+            queries.BY_DAY_AND_PATH(start=first, end=last, after=after, limit=limit + 1),
             first,
             last,
             of_row=lambda row: (row["day"], row["path"]),
             of_event=lambda event: (floor(event["time"], "day", UTC), _cut(event.get("path"))),
         )
-        rows = sorted(row for row in counts if behind is None or row > behind)
+        rows = sorted(row for row in counts if after is None or row > after)
         found += [{"day": day, "path": path, "count": counts[day, path]} for day, path in rows]
         if len(found) > limit:
             break
     return page_from(found, DAY_AND_PATH, limit=limit)
 
 
-def _behind(cursor: str) -> Row:
+def _row_of(cursor: str) -> Row:
     day, path = cursor_keys(DAY_AND_PATH, cursor).values()
     if not isinstance(day, datetime) or not isinstance(path, str):
         raise Invalid("cursor is not a cursor of this list", field="cursor")
@@ -185,7 +186,7 @@ def _cut(path: str | None) -> str:
 
 
 def _spans(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """One day, then two, four and so on: a few full days fill a page, and many that are empty take few questions."""
+    """Yield spans of one day, then two, four and so on, so that many empty days need only a few queries."""
     days = 1
     while start < end:
         last = floor(start, "day", UTC) + timedelta(days=min(days, (end - start).days + 1))

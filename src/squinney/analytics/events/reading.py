@@ -1,4 +1,4 @@
-"""Log files as bytes: plain or compressed, cut into chunks of whole lines, in bounded memory."""
+"""Reading log files, plain or compressed, in chunks of whole lines and in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEAD_BYTES = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines at an offset. One that is `too_long` to be a line is alone, and given by its beginning only.
+    """Whole lines that begin at an offset. A line that is `too_long` is a chunk of its own, with only its beginning.
 
-    `header` is the line, somewhere before, that says which fields these have.
+    `header` is the earlier directive line that names the fields of these lines, in formats that have one.
     """
 
     offset: int
@@ -34,9 +34,9 @@ class Chunk:
 
 
 def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
-    """The content as a stream, and whether it was compressed, and so cannot grow any more.
+    """Return the decompressed content as a stream, and whether it was compressed.
 
-    Raises: `Invalid` where the library for it is not installed.
+    Raises: `Invalid` if the library for the compression is not installed.
     """
     buffered: Any = raw if hasattr(raw, "peek") else _Borrowed(cast(io.RawIOBase, raw))
     start = buffered.peek(8)
@@ -45,10 +45,10 @@ def decompressed(raw: BinaryIO) -> tuple[BinaryIO, bool]:
 
 
 class _Borrowed(io.BufferedReader):
-    """Reads a stream that is another's to close."""
+    """A buffered reader that does not close the stream it reads."""
 
     def close(self) -> None:
-        """Leave it open; without this, it would be closed when this reader is forgotten."""
+        """Leave the stream open; by default it would be closed when this reader is garbage-collected."""
 
 
 def _zstd(raw: BinaryIO) -> Any:
@@ -59,7 +59,7 @@ def _zstd(raw: BinaryIO) -> Any:
     return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
 
 
-# How a file that starts like this is read; its name says nothing.
+# Readers by the first bytes of a file; its name is ignored.
 _COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"BZh": bz2.BZ2File,
@@ -69,11 +69,11 @@ _COMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
 
 
 class CutShort(Exception):
-    """The compressed file ends, or breaks, before its content does."""
+    """The compressed file is truncated or damaged."""
 
 
 def read(stream: BinaryIO, size: int) -> bytes:
-    """Up to `size` bytes.
+    """Read up to `size` bytes.
 
     Raises: `CutShort`.
     """
@@ -88,7 +88,7 @@ def read(stream: BinaryIO, size: int) -> bytes:
 
 
 def read_head(stream: BinaryIO, size: int = HEAD_BYTES) -> bytes:
-    """The first `size` bytes, or all there are, however the stream portions them out."""
+    """Read `size` bytes, or up to the end, even if the stream returns them in smaller portions."""
     head = b""
     while len(head) < size:
         try:
@@ -107,18 +107,18 @@ def chunks(
     *,
     take_unterminated: bool,
     size: int = CHUNK_BYTES,
-    left: list[int] | None = None,
-    ends_at: Callable[[bytes, int], int | None] = lambda lines, offset: None,
-    behind: list[bytes] | None = None,
+    unfinished: list[int] | None = None,
+    find_stop: Callable[[bytes, int], int | None] = lambda lines, offset: None,
+    unread: list[bytes] | None = None,
 ) -> Iterator[Chunk]:
-    """Whole lines of a stream that stands at `offset`.
+    """Yield the whole lines of a stream, whose current position is `offset`.
 
-    A line longer than `LONGEST_LINE` comes as a chunk of its own that holds only its beginning. The last line without
-    an end is left for later unless `take_unterminated`, and always where the file is cut short; `left` then gets its
-    length. `ends_at` is asked where among some lines, which begin at an offset, to stop, if anywhere; `behind` then
-    gets what was read beyond.
+    A line longer than `LONGEST_LINE` becomes a chunk of its own with only its beginning. A last line without a line end
+    is left out unless `take_unterminated`, and always if the file is truncated; its length is appended to
+    `unfinished`. `find_stop` gets some lines and their offset, and returns the index at which to stop, or None; the
+    bytes read after it are appended to `unread`.
 
-    Raises: `CutShort`, after everything that could be read was given.
+    Raises: `CutShort`, after all readable lines were yielded.
     """
     rest, broken = b"", None
     while True:
@@ -126,32 +126,28 @@ def chunks(
             more = read(stream, size)
         except CutShort as error:
             more, broken = b"", error
-        if not more:
-            break
         whole, end, tail = (rest + more).rpartition(b"\n")
         if end:
-            stop = ends_at(whole + end, offset)
+            stop = find_stop(whole + end, offset)
             yield from _without_long_lines((whole + end)[:stop], offset)
-            if stop is not None and behind is not None:
-                behind.append((whole + end)[stop:] + tail)
+            if stop is not None and unread is not None:
+                unread.append((whole + end)[stop:] + tail)
                 return
             offset += len(whole) + 1
         rest = tail
+        if not more:
+            break
         if len(rest) > LONGEST_LINE:
             length, beginning, ended, rest = _skip_line(stream, rest, size)
             if ended or take_unterminated:
                 yield Chunk(offset, offset + length, beginning, too_long=True, terminated=ended)
-            elif left is not None:
-                left.append(length)
+            elif unfinished is not None:
+                unfinished.append(length)
             offset += length
-    whole, end, rest = rest.rpartition(b"\n")
-    if end:
-        yield from _without_long_lines(whole + end, offset)
-        offset += len(whole) + 1
     if rest and take_unterminated and not broken:
         yield Chunk(offset, offset + len(rest), rest[:LONGEST_LINE], len(rest) > LONGEST_LINE, terminated=False)
-    elif rest and left is not None:
-        left.append(len(rest))
+    elif rest and unfinished is not None:
+        unfinished.append(len(rest))
     if broken:
         raise broken
 
@@ -169,7 +165,10 @@ def _without_long_lines(lines: bytes, offset: int) -> Iterator[Chunk]:
 
 
 def _skip_line(stream: BinaryIO, beginning: bytes, size: int) -> tuple[int, bytes, bool, bytes]:
-    """Read on to the line's end without keeping it: its length, its beginning, whether it has an end, what follows."""
+    """Read to the end of a long line without keeping the line in memory.
+
+    Returns its length, its beginning, whether it has a line end, and the bytes read after it.
+    """
     length = len(beginning)
     while more := read(stream, size):
         line, end, rest = more.partition(b"\n")

@@ -1,4 +1,4 @@
-"""`Retention`: what becomes of old events, by one policy that can be changed at any time."""
+"""`Retention`: the policy for old events, which can be changed at any time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from squinney.analytics.events.partitions import (
     Policy,
     Strategy,
     Unit,
-    insert_once,
+    insert_missing,
     span_of,
 )
 from squinney.analytics.hits.increments import is_duplicate, transact
@@ -35,25 +35,26 @@ from squinney.mongo.schema import Db, Document
 
 LEAST_SECONDS, MOST_SECONDS = 60, 2_147_483_647
 LEAST_BYTES, MOST_BYTES = 4_096, 1 << 50
-# Writers learn of a closed time within 1 s and write for at most 60 s: then nothing of it can arrive any more.
+# Writers notice a closed time within 1 s, and a write takes at most 60 s: after that no event of that time can arrive.
 GRACE_SECONDS = 70
-# Readers learn within 1 s that events move, and read all partitions as of one moment from then on.
+# Readers notice within 1 s that events move, and from then on read all partitions in one snapshot.
 SETTLE_SECONDS = 2.0
-# A second index on time, the other way round: TTL cannot be added to one that exists and is declared without.
+# A second index on time, in descending order: the declared ascending one must stay without a TTL.
 TTL_INDEX = "time_-1"
 INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND = 27, 26
 SECONDS = 3_600
 BATCH = 1_000
-# What an older policy would have dropped may be kept by a newer one; what is gone stays closed.
+# A new policy may keep what the old one had closed; only times whose events were dropped stay closed.
 _REOPENED = {"closed_before": "$frozen_before", "closed_at": "$$REMOVE"}
 
 
 class Retention:
     """The policy for old events.
 
-    `keep` keeps all. `ttl` lets the server delete each event at an age; `capped` keeps the newest bytes. `rotate` has a
-    collection for each day or month, dropped whole at an age, `rotate-databases` a database for each, which gives its
-    disk space back at once. Events move to where a new policy wants them, while readers and writers go on.
+    `keep` keeps all events. With `ttl` the server deletes each event at an age. `capped` keeps the newest events up to
+    a size. `rotate` stores each day or month in a collection that is dropped at an age. `rotate-databases` does the
+    same with databases, whose disk space is freed at once. When the policy changes, events are moved into its
+    partitions while readers and writers continue.
     """
 
     def __init__(self, db: Db, *, grace_seconds: float = GRACE_SECONDS, settle_seconds: float | None = None) -> None:
@@ -64,7 +65,7 @@ class Retention:
 
     @operation(reads_only=True)
     def policy(self) -> Policy:
-        """The policy in force."""
+        """Return the current policy."""
         return self._partitions.policy(fresh=True)
 
     @operation(SECONDS)
@@ -76,17 +77,18 @@ class Retention:
         keep_seconds: int | None = None,
         size_bytes: int | None = None,
     ) -> Policy:
-        """Set the policy, and move the events to where it wants them; what is closed but not dropped yet is open again.
+        """Set the policy, and move the events into its partitions; times that are closed but not dropped are reopened.
 
-        A stream of events that began before, and is still read two seconds later, may miss what moves meanwhile.
+        A stream of events that was opened before the call, and is still read two seconds later, may miss moved events.
 
-        Atomic: the policy's update, from which on new events go to the new partition; each batch of moved events.
-        After a crash: the rest has not moved yet; readers see both partitions, and the retention job goes on.
-        Raises: `Invalid`; `Conflict` for a strategy that would take events from under roll-ups.
+        Atomic: the update of the policy, after which new events use the new partitions; each batch of moved events.
+        After a crash: the other events are not moved yet; readers see all partitions, and the retention job continues.
+        Raises: `Invalid`; `Conflict` for a strategy that could delete events before roll-ups have counted them.
         """
         _check(strategy, unit, keep_seconds, size_bytes)
         if strategy not in ("keep", "rotate") and self._db[RUNS].find_one({"config.source": EVENTS, "stopped": None}):
-            raise Conflict("events that are rolled up can be kept or rotated, not lost unseen", field="strategy")
+            message = "strategy must be keep or rotate while roll-ups run: others delete events that are not counted"
+            raise Conflict(message, field="strategy")
         if strategy != "ttl":
             self._end_ttl()
         wanted: dict[str, Any] = {
@@ -106,10 +108,10 @@ class Retention:
 
     @operation(SECONDS)
     def apply(self) -> Counter[str]:
-        """Go on with a move, close what is too old to be kept, and drop what was closed long enough ago.
+        """Continue moving events, close partitions that are too old, and drop those closed long enough ago.
 
-        Atomic: each batch of moved events; the policy's update that closes; each collection's drop.
-        After a crash: the next call goes on.
+        Atomic: each batch of moved events; the update of the policy that closes a time; the drop of each collection.
+        After a crash: the next call continues.
         """
         done: Counter[str] = Counter()
         policy = self.policy()
@@ -124,7 +126,7 @@ class Retention:
         if policy.strategy == "ttl":
             self._set_ttl(policy.keep_seconds or 0)
         if policy.strategy == "capped":
-            self._partitions.made_ready(self._db[CAPPED], policy)
+            self._partitions.ensure_created(self._db[CAPPED], policy)
             self._db.command("collMod", CAPPED, cappedSize=policy.size_bytes)
 
     def _set_ttl(self, seconds: int) -> None:
@@ -142,20 +144,20 @@ class Retention:
                 raise
 
     def _move(self) -> int:
-        """Move what is not where the policy wants it, when all readers know that it moves."""
+        """Move events into the policy's partitions, after all readers have noticed that events move."""
         moved, policy = 0, self.policy()
-        if anything_to_move(self._partitions, policy):
+        if has_misplaced_events(self._partitions, policy):
             self._db["retention"].update_one({"_id": EVENTS}, {"$set": {"moving": True}}, upsert=True)
             time.sleep(self._settle_seconds)
             policy = self.policy()
             moved = move_all(self._partitions, policy)
-        # Under a policy that came meanwhile another moves on; what was never set is as the policy has it.
+        # If the policy changed meanwhile, another call is still moving. None matches fields that were never stored.
         unchanged = {name: {"$in": [getattr(policy, name), None]} for name in ("strategy", "unit")}
         self._db["retention"].update_one({"_id": EVENTS, "moving": True, **unchanged}, {"$set": {"moving": False}})
         return moved
 
     def _close(self) -> int:
-        """Refuse from now on what belongs to days and months that are too old."""
+        """Close the days and months that are too old: new events of that time are refused from now on."""
         policy = self.policy()
         if policy.keep_seconds is None:
             return 0
@@ -189,12 +191,12 @@ class Retention:
 
     @operation(SECONDS)
     def drop(self, partition: Events, *, closed_at: datetime) -> bool:
-        """Drop a day's or month's events, unless a roll-up has not counted them all; false where they are open again.
+        """Drop a closed partition, and return False if a new policy has reopened it meanwhile.
 
-        Atomic: the policy's update, from which on no roll-up looks at that time any more, while it is the one that
-        closed them; then the drop.
-        After a crash: it is there, frozen, or gone; the next `apply` drops it.
-        Raises: `NotRolledUp`.
+        Atomic: the update of the policy that freezes that time for roll-ups, if `closed_at` is unchanged; then the
+        drop.
+        After a crash: the partition may be frozen but not dropped; the next `apply` drops it.
+        Raises: `NotRolledUp` if a roll-up has not counted all of its events.
         """
         for rollup in self._db[RUNS].find({"config.source": EVENTS, "stopped": None}):
             watermark = rollup.get("watermark") or Timestamp(0, 0)
@@ -217,7 +219,7 @@ def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None
     if strategy not in get_args(Strategy):
         raise Invalid(f"strategy must be one of {', '.join(get_args(Strategy))}", field="strategy")
     if unit not in get_args(Unit):
-        raise Invalid("unit must be day or month", field="unit")
+        raise Invalid("unit must be one of day, month", field="unit")
     if keep_seconds is not None or strategy == "ttl":
         checks.integer(keep_seconds, "keep_seconds", least=LEAST_SECONDS, most=MOST_SECONDS)
     if size_bytes is not None or strategy == "capped":
@@ -228,26 +230,26 @@ def _check(strategy: Any, unit: Any, keep_seconds: Any, size_bytes: Any) -> None
 
 
 def move_all(partitions: EventPartitions, policy: Policy) -> int:
-    """Move each event that the policy wants elsewhere; returns how many.
+    """Move each event that is not in the policy's partition for its time; return the number of moved events.
 
-    Atomic: each batch is inserted there and deleted here in one transaction. To and from a capped collection, which
-    takes no part in transactions, it is inserted first: for a moment it is in both.
-    After a crash: call it again.
+    Atomic: each batch is inserted and deleted in one transaction. Capped collections do not support transactions: there
+    the batch is inserted first and then deleted, so it is in both partitions for a moment.
+    After a crash: some events are moved; call it again.
     """
-    return sum(_move_from(partitions, partition, policy) for partition in _elsewhere(partitions, policy))
+    return sum(_move_from(partitions, partition, policy) for partition in _misplaced(partitions, policy))
 
 
-def anything_to_move(partitions: EventPartitions, policy: Policy) -> bool:
-    """Whether there are events that the policy wants elsewhere."""
-    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _elsewhere(partitions, policy))
+def has_misplaced_events(partitions: EventPartitions, policy: Policy) -> bool:
+    """Return True if there are events in partitions that the policy does not use."""
+    return any(partition.find_one({}, {"_id": 1}) is not None for partition in _misplaced(partitions, policy))
 
 
-def _elsewhere(partitions: EventPartitions, policy: Policy) -> list[Events]:
-    return [partition for partition in partitions.spanning() if not _belongs(partitions, partition, policy)]
+def _misplaced(partitions: EventPartitions, policy: Policy) -> list[Events]:
+    return [partition for partition in partitions.spanning() if not _is_used_by(policy, partition, partitions)]
 
 
-def _belongs(partitions: EventPartitions, partition: Events, policy: Policy) -> bool:
-    """Whether all of a partition's events are where they should be, without looking at them."""
+def _is_used_by(policy: Policy, partition: Events, partitions: EventPartitions) -> bool:
+    """Return True if the policy stores events in partitions of this kind."""
     if policy.strategy in ("keep", "ttl"):
         return partition == partitions.db[EVENTS]
     if policy.strategy == "capped":
@@ -259,19 +261,19 @@ def _belongs(partitions: EventPartitions, partition: Events, policy: Policy) -> 
 
 def _move_from(partitions: EventPartitions, partition: Events, policy: Policy) -> int:
     moved = 0
-    order = "time" if policy.strategy == "capped" else "_id"  # what comes in first goes first
+    order = "time" if policy.strategy == "capped" else "_id"  # a capped collection deletes in insertion order
     while batch := list(partition.find().sort(order, 1).limit(BATCH)):
         by_target: dict[Events, list[Document]] = defaultdict(list)
         for event in batch:
             by_target[partitions.partition_for(event["time"], policy)].append(event)
         for target, events in by_target.items():
-            _move(partition, partitions.made_ready(target, policy), events)
+            _move_batch(partition, partitions.ensure_created(target, policy), events)
         moved += len(batch)
     return moved
 
 
-def _move(partition: Events, target: Events, events: Sequence[Document]) -> None:
-    """The copies arrive anew, so that roll-ups look again at whatever they may have seen half moved."""
+def _move_batch(partition: Events, target: Events, events: Sequence[Document]) -> None:
+    """Move the events with a new `arrived`, so that roll-ups count again what they may have read during the move."""
     copies = [{**event, "arrived": Timestamp(0, 0)} for event in events]
     ids = [event["_id"] for event in events]
 
@@ -283,8 +285,8 @@ def _move(partition: Events, target: Events, events: Sequence[Document]) -> None
         try:
             transact(partition.database, insert_and_delete, upserts=False)
             return
-        except OperationFailure as error:  # another mover, or an importer, was faster with some of them
+        except OperationFailure as error:  # another process has moved or imported some of these events
             if not is_duplicate(error):
                 raise
-    insert_once(target, copies)
+    insert_missing(target, copies)
     partition.delete_many({"_id": {"$in": ids}})

@@ -1,7 +1,7 @@
-"""Which log a file is: known by the beginning of its content, never by its name or inode.
+"""Sources: recognizes a log by the beginning of its content, never by its name or inode.
 
-A source keeps the length and hash of its head. A file whose first bytes hash to the same continues it: a rotated copy,
-a renamed file, the same log compressed. The head grows with a young file, up to `HEAD_BYTES`.
+A source stores the length and hash of its head. A file whose first bytes have the same hash continues the source: a
+rotated copy, a renamed file, or the same log compressed. The head of a young file grows with it, up to `HEAD_BYTES`.
 """
 
 from __future__ import annotations
@@ -22,77 +22,77 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Db, Document
 
 FORGETTING = "forgetting"
-MOST_TRIES = 1_000  # a log of nothing but such lines would be looked through again from each of them
+MOST_CANDIDATES = 1_000  # limits how often a stream is compared, if most of its lines look like the start of a log
 
 
-def id_of(text: bytes) -> str:
-    """A source's id: 16 hexadecimal digits of its head's or given name's hash."""
-    return hashlib.sha256(text).hexdigest()[:16]
+def source_id(content: bytes) -> str:
+    """Return the id of a source: 16 hexadecimal digits of the hash of its head or of its given name."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def event_id(source: str, offset: int) -> str:
-    """The id of what begins at this byte: the same however often the line is read, and in the order of the file."""
+    """Return the id of the event whose line begins at this byte; ids sort in the order of the file."""
     return f"{source}-{offset:012x}"
 
 
 def offset_in(event_id: str) -> int:
-    """The byte at which the event's line begins."""
+    """Return the byte at which the event's line begins."""
     return int(event_id.rpartition("-")[2], 16)
 
 
-def log_of(event_id: str) -> str:
-    """The source of an imported event; nothing for one that was recorded singly."""
+def source_of(event_id: str) -> str:
+    """Return the source of an imported event, or an empty string for a recorded event."""
     return str(event_id).rpartition("-")[0]
 
 
 def find(db: Db, head: bytes, name: str | None) -> list[Import]:
-    """The sources that a file with this head may continue, the likeliest first, or the one of the given name."""
+    """Return the source with the given name, or the sources whose head matches, the longest head first."""
     if name is not None:
-        named = db["imports"].find_one({"_id": id_of(name.encode())})
+        named = db["imports"].find_one({"_id": source_id(name.encode())})
         return [cast(Import, named)] if named else []
     lengths = [length for length in db["imports"].distinct("head_length") if 0 < length <= len(head)]
     hashes = [head_hash(head[:length]) for length in lengths]
     found = db["imports"].find({"head_hash": {"$in": hashes}}).sort("head_length", -1)
-    return cast(list[Import], sorted(found, key=lambda one: (-one["head_length"], -one["offset"])))
+    return cast(list[Import], sorted(found, key=lambda source: (-source["head_length"], -source["offset"])))
 
 
 def begin(db: Db, content: Content, *, name: str | None, title: str, site: str, clock: Clock) -> Import:
-    """The source of a file, made known if it is new, with as much of its head as there is by now.
-
-    Its content tells it from others that begin alike.
+    """Return the source of a log's content, creating it if it is new, and extend its stored head.
 
     Atomic: one insert, or one update.
-    After a crash: the source is known, with nothing read yet.
-    Raises: `ImportRunning` where it was continued at the same moment, by the same log or by one that began alike, or
-    was cut.
+    After a crash: the source exists, and nothing of it is imported yet.
+    Raises: `ImportRunning` if another import continued the source at the same moment, or if the log was truncated
+    while it was compared.
     """
     head = content.head
-    alike = find(db, head, name)
-    source = next((one for one in alike if name or content.is_continuation_of(one)), None)
+    similar = find(db, head, name)
+    source = next((one for one in similar if name or content.is_continuation_of(one)), None)
     if source is not None:
         _refuse_forgotten(source)
         if name is None and source["head_length"] < len(head) and not _grow(db, source, head):
-            raise ImportRunning("another process is importing this source, or one that began alike; try again")
+            message = "another process is importing this source, or a log that began with the same lines; try again"
+            raise ImportRunning(message)
         return source
-    if not content.is_still_there():
-        raise ImportRunning("the log was cut while it was looked at; try again")
+    if not content.head_is_unchanged():
+        raise ImportRunning("the log was truncated while it was compared with known sources; try again")
     source = _new(head, name, title, site, clock)
-    if alike:  # there is one of that head already
-        source["_id"] = id_of(head + content.chain()["digests"])
+    if similar:  # the id of this head is taken by another log
+        source["_id"] = source_id(head + content.chain()["digests"])
     try:
         db["imports"].insert_one(cast(Document, source))
-    except DuplicateKeyError:  # another process began it at the same moment
+    except DuplicateKeyError:  # another process created it at the same moment
         source = cast(Import, db["imports"].find_one({"_id": source["_id"]}))
     return source
 
 
 def _refuse_forgotten(source: Import) -> None:
     if source["state"] == FORGETTING:
-        raise ImportRunning(f"{source['name']} is being forgotten; `squinney analytics forget {source['_id']}` goes on")
+        message = f"{source['name']} is being forgotten; finish with `squinney analytics forget {source['_id']}`"
+        raise ImportRunning(message)
 
 
 def _grow(db: Db, source: Import, head: bytes) -> bool:
-    """Know the source by all of this head; false where another import, perhaps of another log, was faster."""
+    """Store the longer head; return False if another import, maybe of another log, changed it first."""
     grown: Document = {"head_length": len(head), "head_hash": head_hash(head)}
     unchanged = {"_id": source["_id"], "head_length": source["head_length"]}
     return db["imports"].update_one(unchanged, {"$set": grown}).matched_count == 1
@@ -100,7 +100,7 @@ def _grow(db: Db, source: Import, head: bytes) -> bool:
 
 def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> Import:
     return {
-        "_id": id_of(head if name is None else name.encode()),
+        "_id": source_id(head if name is None else name.encode()),
         "name": title,
         "site": site,
         "format": "",
@@ -117,7 +117,7 @@ def _new(head: bytes, name: str | None, title: str, site: str, clock: Clock) -> 
 
 
 def head_hash(head: bytes) -> str:
-    """What a log of this beginning is known by."""
+    """Return the hash by which a log with this head is found."""
     return hashlib.sha256(head[:HEAD_BYTES]).hexdigest()
 
 
@@ -125,71 +125,77 @@ def head_hash(head: bytes) -> str:
 
 
 class Pushback(io.RawIOBase):
-    """A stream that takes back what was read too much of it."""
+    """A stream to which bytes can be returned; they are read again first."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._back = b""
+        self._pushed = b""
 
-    def push(self, more: bytes) -> None:
-        """Give it back: it is read again first."""
-        self._back = more + self._back
+    def push(self, content: bytes) -> None:
+        """Return bytes to the front of the stream."""
+        self._pushed = content + self._pushed
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """What was given back, or what comes."""
+        """Read the returned bytes first, then the stream."""
         size = len(buffer)
-        found, self._back = self._back[:size] or self._stream.read(size), self._back[size:]
+        found, self._pushed = self._pushed[:size] or self._stream.read(size), self._pushed[size:]
         buffer[: len(found)] = found
         return len(found)
 
 
-class Joined:
-    """Reads a stream up to the first line of another log that is known."""
+class JoinedLogs:
+    """Reads a stream of several logs, as from `cat a b`, up to the first line of another known log.
+
+    Each line is compared with the first lines of the known logs. At a match, the bytes after it are compared with
+    everything stored about that log. This is only for pipes: a file is always one log, because two servers that get
+    nothing but the same health checks write the same lines.
+    """
 
     def __init__(self, db: Db, stream: BinaryIO, source: Import) -> None:
         self._offset = source["offset"]
         self._stream = Pushback(stream)
         self._known = _known_logs(db, source["_id"])
-        every = (one for alike in self._known.values() for one in alike)
+        every = (one for logs in self._known.values() for one in logs)
         self._first_lines = {bytes(one["chain"]["digests"][:DIGEST_BYTES]) for one in every}
-        self._tries = MOST_TRIES
+        self._candidates_left = MOST_CANDIDATES
         self.next_log: BinaryIO | None = None
 
     def chunks(self, **options: Any) -> Iterator[Chunk]:
-        """Whole lines; `next_log` is then the rest of the stream, if it is another log."""
+        """Yield whole lines; afterwards `next_log` is the rest of the stream, if it is another log."""
         stream = cast(BinaryIO, self._stream)
-        passed_over = -1 if self._offset else 0  # where a line is that begins no other log
+        # The offset of a line that was compared already and begins no known log.
+        no_start = -1 if self._offset else 0
         while True:
-            behind: list[bytes] = []
+            unread: list[bytes] = []
             begin = self._offset
 
-            def ends_at(lines: bytes, offset: int, passed_over: int = passed_over) -> int | None:
-                return self._may_begin(lines, offset, passed_over)
+            def find_stop(lines: bytes, offset: int, no_start: int = no_start) -> int | None:
+                return self._possible_start(lines, offset, no_start)
 
-            for chunk in chunks(stream, begin, ends_at=ends_at, behind=behind, **options):
+            for chunk in chunks(stream, begin, find_stop=find_stop, unread=unread, **options):
                 self._offset = chunk.end
                 yield chunk
-            if not behind:
+            if not unread:
                 return
-            self._stream.push(behind[0])
+            self._stream.push(unread[0])
             if self._is_known_from_here():
                 self.next_log = stream
                 return
-            passed_over = self._offset
-            self._tries -= 1
-            if not self._tries:
+            no_start = self._offset
+            self._candidates_left -= 1
+            if not self._candidates_left:
                 self._first_lines = set()
 
-    def _may_begin(self, lines: bytes, offset: int, passed_over: int) -> int | None:
-        """Where in these lines another log may begin."""
+    def _possible_start(self, lines: bytes, offset: int, no_start: int) -> int | None:
+        """Return the index of the first line that may begin another log."""
         if not self._first_lines:
             return None
         at = 0
         for line in lines.split(b"\n")[:-1]:
-            if hashlib.sha256(line).digest()[:DIGEST_BYTES] in self._first_lines and offset + at != passed_over:
+            if hashlib.sha256(line).digest()[:DIGEST_BYTES] in self._first_lines and offset + at != no_start:
                 return at
             at += len(line) + 1
         return None
@@ -201,10 +207,10 @@ class Joined:
         return any(content.is_continuation_of(one) for one in self._known.get(head_hash(content.head), ()))
 
 
-def _known_logs(db: Db, but: str) -> dict[str, list[Import]]:
-    """The logs that are known by a whole kilobyte, by its hash; less could be a chance. No log is within itself."""
+def _known_logs(db: Db, except_source: str) -> dict[str, list[Import]]:
+    """Return the other known logs by the hash of their head; short heads are left out, as they may match by chance."""
     with operation(60, reads_only=True):
-        found = list(db["imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": but}}))
+        found = list(db["imports"].find({"head_length": HEAD_BYTES, "_id": {"$ne": except_source}}))
     known: dict[str, list[Import]] = {}
     for one in cast(list[Import], found):
         if one.get("chain") and one["chain"]["digests"]:

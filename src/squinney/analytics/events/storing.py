@@ -1,4 +1,4 @@
-"""One chunk of lines into events and rejects: the work that threads and processes of an import share."""
+"""Storing one chunk of lines as events and rejects; an import's threads and processes run this code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo.write_concern import WriteConcern
 
-from squinney.analytics.events.partitions import EventPartitions, Storable, insert_once
+from squinney.analytics.events.partitions import EventPartitions, Storable, insert_missing
 from squinney.analytics.events.reading import CHUNK_BYTES, LONGEST_LINE, Chunk
 from squinney.analytics.events.sources import event_id, offset_in
 from squinney.analytics.parsers import Malformed, Parser, parser_for
@@ -21,14 +21,14 @@ from squinney.mongo.connect import operation
 from squinney.mongo.schema import Document
 
 SECONDS = 60
-KEPT_OF_A_LINE = 1_000
+KEPT_CHARACTERS = 1_000
 FILLED_BY_THE_SERVER = Timestamp(0, 0)
 ALWAYS_KEPT = frozenset({"_id", "arrived", "ssk", "time", "site"})
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to import; `uri` lets `processes` connect by themselves."""
+    """The options of an import. More than one of `processes` needs the `uri` for their own connections."""
 
     name: str | None = None
     title: str = ""
@@ -45,9 +45,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Job:
-    """What storing a source's chunks takes, in a form that another process can be given.
+    """Everything needed to store a source's chunks, in a form that can be sent to another process.
 
-    `known` are offsets of events that are stored already, beyond the checkpoint.
+    `known` are the offsets of events that are already stored beyond the checkpoint.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of some lines: each is stored, rejected or blank."""
+    """The number of lines, and of those that were stored, rejected or blank."""
 
     lines: int = 0
     stored: int = 0
@@ -80,16 +80,16 @@ class Storer:
     def __post_init__(self) -> None:
         options = self.job.options
         self._parse = parser_for(options.format, options.field_map)
-        # The short way takes the lines that it can, in a fraction of the parser's time.
+        # The encoder is much faster than the parser, and handles most lines of these formats.
         plain = options.format in ("combined", "nginx", "vhost_combined") and not options.field_map
         vhost = options.format == "vhost_combined"
         self._encode = encoder(self.job.source, options.fields, options.site, vhost=vhost) if plain else None
 
     def store(self, chunk: Chunk, first_line: int) -> Counts:
-        """Store the chunk's events and name its rejects.
+        """Store the chunk's events and rejects.
 
-        Atomic: each document by itself, under an id that follows from its offset.
-        After a crash: some are stored; storing the chunk again adds only the rest.
+        Atomic: each document separately, under an id that is derived from its offset.
+        After a crash: some documents are stored; storing the chunk again adds only the rest.
         Raises: `Unavailable`.
         """
         events: list[Storable] = []
@@ -117,20 +117,20 @@ class Storer:
         with operation(SECONDS):
             rejects += self._insert(events, chunk, first_line)
             if rejects:
-                insert_once(self.partitions.db["rejects"], rejects)
+                insert_missing(self.partitions.db["rejects"], rejects)
         return Counts(lines, lines - blank - len(rejects), len(rejects), blank)
 
     def _encode_for(self, chunk: Chunk) -> Encode:
-        """The short way, unless this chunk is one whose lines must be looked at with care."""
+        """Return the fast encoder, or one that handles no line if this chunk's lines need extra checks."""
         if self._encode is None or chunk.too_long or self.continues_a_line:
             return lambda line, offset: None
         return self._encode
 
     def _event(self, line: bytes, offset: int, chunk: Chunk, parse: Parser) -> Document | None:
         if chunk.too_long:
-            raise Malformed(f"the line has {chunk.end - chunk.offset:,} bytes; {LONGEST_LINE:,} are the most")
+            raise Malformed(f"the line has {chunk.end - chunk.offset:,} bytes; the limit is {LONGEST_LINE:,}")
         if self.continues_a_line and offset == chunk.offset:
-            raise Malformed("the rest of a line that was imported when it had no end yet")
+            raise Malformed("the rest of a line whose beginning was imported before the line was complete")
         event = parse(as_text(line))
         if event is None:
             return None
@@ -139,7 +139,7 @@ class Storer:
             event.setdefault("site", options.site)
         if options.fields is not None:
             event = {name: value for name, value in event.items() if name in options.fields or name in ALWAYS_KEPT}
-        return made_ready(event, event_id(self.job.source, offset))
+        return with_storage_fields(event, event_id(self.job.source, offset))
 
     def _reject(self, line: bytes, line_number: int, offset: int, reason: str) -> Document:
         return {
@@ -147,26 +147,26 @@ class Storer:
             "source": self.job.source,
             "line_number": line_number,
             "offset": offset,
-            "line": as_text(line[:KEPT_OF_A_LINE]),
+            "line": as_text(line[:KEPT_CHARACTERS]),
             "reason": reason,
             "at": utcnow(),
         }
 
     def _insert(self, events: list[Storable], chunk: Chunk, first_line: int) -> list[Document]:
-        """Insert the events; what the server or the policy refuses is a reject."""
+        """Insert the events; return a reject for each one that the server or the retention policy refuses."""
         failures = self.partitions.insert(events, self.job.options.concern) if events else []
         if not failures:
             return []
         reasons = {offset_in(failure.document["_id"]): failure.reason for failure in failures}
         return [
-            self._reject(line, line_number, offset, reasons[offset][:KEPT_OF_A_LINE])
+            self._reject(line, line_number, offset, reasons[offset][:KEPT_CHARACTERS])
             for line_number, offset, line in _lines(chunk, first_line)
             if offset in reasons
         ]
 
 
-def made_ready(event: Document, new_id: str) -> Document:
-    """The event with what storing needs: its id, the arrival that the server fills in, the synthetic shard key."""
+def with_storage_fields(event: Document, new_id: str) -> Document:
+    """Add the fields that storing needs: the id, the arrival that MongoDB sets, and the synthetic shard key."""
     event["_id"] = new_id
     event["arrived"] = FILLED_BY_THE_SERVER
     event["ssk"] = zlib.crc32(new_id.encode())
@@ -174,7 +174,7 @@ def made_ready(event: Document, new_id: str) -> Document:
 
 
 def as_text(line: bytes) -> str:
-    r"""The line as text; bytes that are not UTF-8 stay as `\xff`, the way Apache itself writes them."""
+    r"""Return the line as text; bytes that are not UTF-8 become `\xff`, as Apache writes them."""
     return line.decode("utf-8", "backslashreplace")
 
 

@@ -1,6 +1,7 @@
-"""Who stores an import's chunks: threads of this process at once, and further processes as soon as they are connected.
+"""The workers that store an import's chunks: threads of this process first, then additional processes.
 
-A process takes a second to start, in which this one has stored tens of thousands of lines, so nobody waits for it.
+A process takes about a second to start. Meanwhile the threads store tens of thousands of lines, so the import does not
+wait for it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from squinney.analytics.events.storing import Counts, Job, Storer
 from squinney.mongo.connect import client_for
 from squinney.mongo.schema import Db
 
-# While one thread parses, others wait for the server: so many keep both busy.
+# While one thread parses, others wait for MongoDB; this many keep both busy.
 THREADS = 4
-# One chunk to work on and one to go on with, so that a process need not wait for us.
+# One chunk in progress and one queued, so that a process never waits for the next chunk.
 CHUNKS_A_PROCESS = 2
 
 
 @dataclass(frozen=True)
-class Given:
-    """A chunk that somebody stores, and who would if they died."""
+class PendingChunk:
+    """A chunk that a worker is storing. `storer` stores it again if the worker's process dies."""
 
     chunk: Chunk
     first_line: int
@@ -36,7 +37,7 @@ class Given:
     future: Future[Counts]
 
     def counts(self) -> Counts:
-        """What became of it, when that is known; what another process left undone is done here, under the same ids.
+        """Wait for the chunk and return its counts; if its process died, store the chunk here under the same ids.
 
         Raises: `Unavailable`.
         """
@@ -47,22 +48,22 @@ class Given:
 
 
 class ImportWorkers:
-    """Stores chunks, up to `most` at a time; use it in a `with`."""
+    """A context manager that stores up to `max_pending` chunks at the same time."""
 
     def __init__(self, storer: Storer) -> None:
         self._storer = storer
-        self._given = 0
+        self._chunks = 0
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="import")
-        self._others = storer.job.options.processes - 1
+        self._pool_size = storer.job.options.processes - 1
         self._pool: ProcessPoolExecutor | None = None
-        self._elsewhere: list[Future[Counts]] = []
-        self._greetings: list[Future[bool]] = []
-        self.most = THREADS + CHUNKS_A_PROCESS * self._others
+        self._in_pool: list[Future[Counts]] = []
+        self._started: list[Future[bool]] = []
+        self.max_pending = THREADS + CHUNKS_A_PROCESS * self._pool_size
 
-    def _start(self) -> None:
+    def _start_pool(self) -> None:
         connect = partial(_connect, self._storer.job)
-        self._pool = ProcessPoolExecutor(self._others, mp_context=get_context("spawn"), initializer=connect)
-        self._greetings = [self._pool.submit(_is_ready) for _ in range(self._others)]
+        self._pool = ProcessPoolExecutor(self._pool_size, mp_context=get_context("spawn"), initializer=connect)
+        self._started = [self._pool.submit(_is_ready) for _ in range(self._pool_size)]
 
     def __enter__(self) -> Self:
         return self
@@ -72,45 +73,48 @@ class ImportWorkers:
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
-    def store(self, chunk: Chunk, first_line: int) -> Given:
-        """Give a chunk to somebody who is free. One that continues a line is ours, and so are the first ones."""
+    def store(self, chunk: Chunk, first_line: int) -> PendingChunk:
+        """Store a chunk in a free process or in a thread.
+
+        Threads store the first chunks, and a chunk that continues an unfinished line.
+        """
         storer = self._storer
-        self._given += 1
+        self._chunks += 1
         if storer.continues_a_line:
             self._storer = replace(storer, continues_a_line=False)
-        elif (future := self._given_elsewhere(chunk, first_line)) is not None:
-            return Given(chunk, first_line, storer, future)
-        return Given(chunk, first_line, storer, self._threads.submit(storer.store, chunk, first_line))
+        elif (future := self._submit_to_pool(chunk, first_line)) is not None:
+            return PendingChunk(chunk, first_line, storer, future)
+        return PendingChunk(chunk, first_line, storer, self._threads.submit(storer.store, chunk, first_line))
 
-    def _given_elsewhere(self, chunk: Chunk, first_line: int) -> Future[Counts] | None:
-        if self._others and self._given == THREADS:  # it is not a short log
-            self._start()
-        self._elsewhere = [one for one in self._elsewhere if not one.done()]
-        connected = sum(one.done() and not one.exception() for one in self._greetings)
-        if self._pool is None or len(self._elsewhere) >= connected * CHUNKS_A_PROCESS:
+    def _submit_to_pool(self, chunk: Chunk, first_line: int) -> Future[Counts] | None:
+        if self._pool_size and self._chunks == THREADS:  # the log is long enough for more processes
+            self._start_pool()
+        self._in_pool = [future for future in self._in_pool if not future.done()]
+        ready = sum(future.done() and not future.exception() for future in self._started)
+        if self._pool is None or len(self._in_pool) >= ready * CHUNKS_A_PROCESS:
             return None
         try:
             future = self._pool.submit(_store, chunk, first_line)
         except BrokenExecutor:
-            self._greetings = []
+            self._started = []
             return None
-        self._elsewhere.append(future)
+        self._in_pool.append(future)
         return future
 
 
 # ---- in the other processes ----
 
-_own: dict[str, Storer] = {}
+_process_storer: dict[str, Storer] = {}
 
 
 def _connect(job: Job) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     db: Db = client_for(job.options.uri or "")[job.database]
-    _own["storer"] = Storer(EventPartitions(db), job)
+    _process_storer["storer"] = Storer(EventPartitions(db), job)
 
 
 def _end_with_parent() -> None:
-    """A pool's processes would outlive a parent that was killed, and wait for work for ever."""
+    """Exit when the parent process is killed; otherwise the pool's processes would wait for work forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -122,4 +126,4 @@ def _is_ready() -> bool:
 
 
 def _store(chunk: Chunk, first_line: int) -> Counts:
-    return _own["storer"].store(chunk, first_line)
+    return _process_storer["storer"].store(chunk, first_line)

@@ -41,7 +41,7 @@ def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
     return _count(db, source_id, batch, mark="hits_offset", end="offset", views=1)
 
 
-def take_back_hits(db: Db, source_id: str) -> int:
+def uncount_hits(db: Db, source_id: str) -> int:
     """Uncount a source's events that were counted as hits; returns how many were. It is the way back of `feed_hits`.
 
     Atomic: one transaction per batch, from the first event on; `hits_taken_back` says how far it came.

@@ -163,7 +163,7 @@ def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> No
     arguments = {} if key is None else {"hits": increments.fingerprint()}
     by_key = partial(once, key=key, arguments=arguments, seconds=SECONDS)
     for number, part in enumerate(increments.parts(PAGES_AT_ONCE)):
-        again_for_upserts(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
+        retry_duplicates(partial(by_key, db, f"count-hits {number}", partial(part.write, db)))
 
 
 def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
@@ -174,10 +174,10 @@ def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True
     Raises: `Busy`, and nothing was changed; `Unavailable`.
     """
     run = partial(in_transaction, db, work, seconds=SECONDS)
-    return again_for_upserts(run) if upserts else run()
+    return retry_duplicates(run) if upserts else run()
 
 
-def again_for_upserts(run: Callable[[], R]) -> R:
+def retry_duplicates(run: Callable[[], R]) -> R:
     """Two writers that make the same document at the same moment race, and the loser's is refused as a duplicate.
 
     That ends its transaction like any conflict, but the server does not say so.

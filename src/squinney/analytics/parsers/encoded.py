@@ -24,8 +24,8 @@ _REQUEST = re.compile(rb"([A-Z]{3,10}) ([!#->@-\[\]-~]+)(?:\?([!#-\[\]-~]*))? (H
 _ANSWER = re.compile(rb" (\d{3}) (\d{1,18}|-) ")  # ` 200 1234 `
 _ORIGIN = re.compile(rb'([ !#-\[\]-~]*)" "([ !#-\[\]-~]*)"')  # `http://example.org/" "Mozilla/5.0"`
 _TIME_LENGTH = len(" [17/May/2015:10:05:03 +0000] ")
-_KEPT = 4_096
-_LONGEST_KEPT = 512
+_CACHE_SIZE = 4_096
+_LONGEST_CACHED = 512
 _NOTHING = (b"-", b"")
 _LONGEST = 65_536
 _INT32_END = 1 << 31
@@ -52,17 +52,17 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
     begin = b"\x02_id\0" + _LENGTHS[len(start) + 12] + start
     begin_hash = zlib.crc32(start)
     text, number = partial(_text, fields), partial(_number, fields)
-    minutes = _Seen(_minute)
+    minutes = _Cache(_minute)
     visitor = text(b"host", absent=(b"-",)), text(b"user", absent=(b"-",))
     if vhost:
-        visitors = _Seen(_elements(_SITE_AND_VISITOR, lambda name: _site(site_of(name.decode())), *visitor))
+        visitors = _Cache(_elements(_SITE_AND_VISITOR, lambda name: _site(site_of(name.decode())), *visitor))
     else:
-        visitors = _Seen(_elements(_VISITOR, *visitor))
-    requests = _Seen(
+        visitors = _Cache(_elements(_VISITOR, *visitor))
+    requests = _Cache(
         _elements(_REQUEST, text(b"method"), text(b"path"), text(b"query", absent=(None,)), text(b"protocol"))
     )
-    answers = _Seen(_elements(_ANSWER, number(b"status"), number(b"bytes")))
-    origins = _Seen(_elements(_ORIGIN, text(b"referer", absent=_NOTHING), text(b"user_agent", absent=_NOTHING)))
+    answers = _Cache(_elements(_ANSWER, number(b"status"), number(b"bytes")))
+    origins = _Cache(_elements(_ORIGIN, text(b"referer", absent=_NOTHING), text(b"user_agent", absent=_NOTHING)))
     end = (_site(site) if site and not vhost else b"") + _SERVER_FILLS_IT
     crc32, join = zlib.crc32, b"".join
 
@@ -94,7 +94,7 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
     return encode
 
 
-class _Seen(dict[bytes, V]):
+class _Cache(dict[bytes, V]):
     """Elements made before: visitors, paths and browsers come again and again. Where it is full it begins anew."""
 
     def __init__(self, make: Callable[[bytes], V]) -> None:
@@ -103,8 +103,8 @@ class _Seen(dict[bytes, V]):
 
     def __missing__(self, value: bytes) -> V:
         element = self._make(value)
-        if len(value) <= _LONGEST_KEPT:
-            if len(self) >= _KEPT:
+        if len(value) <= _LONGEST_CACHED:
+            if len(self) >= _CACHE_SIZE:
                 self.clear()
             self[value] = element
         return element

@@ -1,4 +1,4 @@
-"""What roll-ups ask of the server. Which time belongs to which bucket it is told; see `stretches`."""
+"""What roll-ups ask of the server. Which time belongs to which bucket it is told; see `intervals`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from bson.timestamp import Timestamp
 
 from squinney.analytics.calendar import EARLIEST, LATEST, SIZES, Unit
-from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
+from squinney.analytics.rollups.intervals import Interval, in_any, lookup
 from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 
@@ -120,7 +120,7 @@ def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list
 
 
 def from_events(
-    config: Config, found: Sequence[Stretch], run: int, into: str, others: Sequence[str] = ()
+    config: Config, found: Sequence[Interval], run: int, into: str, others: Sequence[str] = ()
 ) -> list[Document]:
     """Recompute buckets of the finest level from the events, and merge them."""
     match: Document = {**in_any(config.time, found), **config.countable()}
@@ -132,12 +132,12 @@ def from_events(
     return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
 
 
-def from_level(found: Sequence[Stretch], run: int, into: str) -> list[Document]:
+def from_level(found: Sequence[Interval], run: int, into: str) -> list[Document]:
     """Recompute buckets from the level below, and merge them."""
     return [*summed(found), *_merged(run, into)]
 
 
-def summed(found: Sequence[Stretch]) -> list[Document]:
+def summed(found: Sequence[Interval]) -> list[Document]:
     """The sums of a finer level's buckets."""
     sums = {
         "total": {"$sum": "$value.total"},

@@ -23,11 +23,11 @@ from squinney.analytics import rules
 from squinney.analytics.calendar import SIZES, Unit, floor, zone
 from squinney.analytics.errors import Frozen
 from squinney.analytics.events.partitions import EVENTS, EventPartitions
-from squinney.analytics.hits.increments import again_for_upserts
-from squinney.analytics.rollups import pipelines, stretches
+from squinney.analytics.hits.increments import retry_duplicates
+from squinney.analytics.rollups import intervals, pipelines
 from squinney.analytics.rollups.documents import PAGE_BYTES, ROLLUPS, RUNS, Bucket
+from squinney.analytics.rollups.intervals import Interval
 from squinney.analytics.rollups.pipelines import HOURLY, QUARTER_HOURLY, Config, Finest, Level, Step
-from squinney.analytics.rollups.stretches import Stretch
 from squinney.errors import Conflict, Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -211,7 +211,7 @@ class Rollups:
     def buckets_of(self, slots: Iterable[datetime]) -> Buckets:
         """The buckets of each level that have a part in these whole hours or quarters of UTC."""
         finest, *others = self.steps
-        begins = stretches.finest_within(slots, SIZES[finest.unit], self.where)
+        begins = intervals.finest_within(slots, SIZES[finest.unit], self.where)
         days = {floor(at, "day", self.where) for at in begins}
         found: Buckets = {finest.level: begins}
         for step in others:
@@ -219,11 +219,11 @@ class Rollups:
             found[step.level] = {floor(at, step.unit, self.where) for at in parts}
         return found
 
-    def stretches_of(self, step: Step, begins: Sequence[datetime]) -> list[Stretch]:
+    def intervals_of(self, step: Step, begins: Sequence[datetime]) -> list[Interval]:
         """Which time belongs to these buckets of a level, in order."""
         if step.made_from is None:
-            return stretches.of_finest(begins, SIZES[step.unit], self.where)
-        return stretches.of_buckets(begins, step.unit, self.where)
+            return intervals.of_finest(begins, SIZES[step.unit], self.where)
+        return intervals.of_buckets(begins, step.unit, self.where)
 
     def _touched(self, match: Document, session: ClientSession) -> list[datetime]:
         if gone := self.frozen_before():
@@ -239,7 +239,7 @@ class Rollups:
         """The buckets of these slots and all that exist: those without events must become empty."""
         stored = {step.level: self.stored(step, start, end, session) for step in self.steps}
         size = SIZES[self.steps[0].unit]
-        found = self.buckets_of({*slots, *(stretches.whole(at, size) for at in stored[self.steps[0].level])})
+        found = self.buckets_of({*slots, *(intervals.whole(at, size) for at in stored[self.steps[0].level])})
         return {level: begins | stored[level] for level, begins in found.items()}
 
     @operation(SECONDS, reads_only=True)
@@ -257,16 +257,16 @@ class Rollups:
 
     def _recompute_level(self, step: Step, begins: Sequence[datetime], run: int, session: ClientSession) -> None:
         into = f"{self.name}.{step.level}"
-        if found := self.stretches_of(step, begins):
+        if found := self.intervals_of(step, begins):
             name, stages = self._recomputed(step, found, run, into)
             merge = partial(self._db[name].aggregate, stages, session=session, allowDiskUse=True)
-            again_for_upserts(merge)  # two runs may make the same bucket at the same moment
+            retry_duplicates(merge)  # two runs may make the same bucket at the same moment
         if (gone := self.frozen_before()) and step.made_from is None and begins[0] < gone:
             raise Frozen(f"the events before {gone:%Y-%m-%d %H:%M} were dropped under this run; run it again")
         where, update = pipelines.emptied(begins, run)
         self._db[into].update_many(where, update, session=session)
 
-    def _recomputed(self, step: Step, found: list[Stretch], run: int, into: str) -> tuple[str, list[Document]]:
+    def _recomputed(self, step: Step, found: list[Interval], run: int, into: str) -> tuple[str, list[Document]]:
         """From which collection, and how."""
         if step.made_from is None:
             first, *others = self.collections(found[0].start, found[-1].end)
@@ -283,7 +283,7 @@ class Rollups:
         """Where the events from `start` to before `end` may be."""
         if self.config.source != EVENTS:
             return [self.config.source]
-        return self._partitions.together(start, end)
+        return self._partitions.names_in_main_database(start, end)
 
     @operation(reads_only=True)
     def frozen_before(self) -> datetime | None:

@@ -10,9 +10,9 @@ from bson.timestamp import Timestamp
 from squinney.analytics.calendar import EARLIEST, LATEST
 from squinney.analytics.rollups import pipelines
 from squinney.analytics.rollups.documents import RUNS
+from squinney.analytics.rollups.intervals import Interval, in_any, lookup
 from squinney.analytics.rollups.pipelines import Step, union
 from squinney.analytics.rollups.rollups import BUCKETS_AT_ONCE, Rollups, chunks
-from squinney.analytics.rollups.stretches import Stretch, in_any, lookup
 from squinney.mongo.pinned import pinned
 from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db, Document
@@ -77,7 +77,7 @@ class _Comparison:
             yield from self._compared(step, chunk)
 
     def _compared(self, step: Step, begins: Sequence[datetime]) -> Iterator[Document]:
-        found = self._rollups.stretches_of(step, begins)
+        found = self._rollups.intervals_of(step, begins)
         since = self._frozen if step.made_from is None else None
         stored = {"_id.d": {"$in": [at for at in begins if since is None or at >= since]}, "value.count": {"$gt": 0}}
         if not found:
@@ -89,7 +89,7 @@ class _Comparison:
         stages = [*raw, *_beside(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
-    def _of_events(self, found: Sequence[Stretch]) -> list[Document]:
+    def _of_events(self, found: Sequence[Interval]) -> list[Document]:
         config = self._config
         match: Document = {"$and": [self._match(), in_any(config.time, found)]}
         counts = {"$isNumber": f"${config.value}"}

@@ -16,7 +16,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import BulkWriteError
 
 from squinney import checks
-from squinney.analytics.events.partitions import EventPartitions, refusals
+from squinney.analytics.events.partitions import EventPartitions, write_errors
 from squinney.analytics.rollups.pipelines import Finest
 from squinney.analytics.rollups.rollups import OVERLAP_SECONDS, Rollups, arrived_since, chunks
 from squinney.analytics.visits.documents import VISIT_RUNS, VISITS
@@ -160,7 +160,7 @@ class Sessions:
         try:
             self._db[VISITS].bulk_write(writes, ordered=False, session=session)
         except BulkWriteError as error:
-            failed = refusals(error)
+            failed = write_errors(error)
             if any(one["code"] != DUPLICATE_KEY for one in failed):
                 raise
             again = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted it first

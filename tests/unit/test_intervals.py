@@ -13,7 +13,7 @@ import pytest
 from tests.sizes import IN_FULL, heavy
 
 from squinney.analytics.calendar import Unit
-from squinney.analytics.rollups.stretches import clock_changes, finest_within, of_buckets, of_finest, stretches, whole
+from squinney.analytics.rollups.intervals import clock_changes, finest_within, intervals, of_buckets, of_finest, whole
 
 HOUR, QUARTER = timedelta(hours=1), timedelta(minutes=15)
 ODD = ["Asia/Colombo", "America/Caracas", "Asia/Pyongyang", "America/St_Johns", "Australia/Lord_Howe", "Pacific/Apia"]
@@ -86,7 +86,7 @@ def test_a_stretch_holds_what_the_wall_says(unit):
     for name, changes in zones():
         where = ZoneInfo(name)
         for change in of_each_kind(name, changes):
-            found = list(stretches(change - timedelta(hours=30), change + timedelta(hours=30), unit, where))
+            found = list(intervals(change - timedelta(hours=30), change + timedelta(hours=30), unit, where))
             buckets: dict[object, set[datetime]] = defaultdict(set)
             for one in found:
                 names = {on_the_wall(at, unit, where) for at in (one.start, one.end - timedelta(seconds=1))}
@@ -120,7 +120,7 @@ def test_the_stretches_of_a_bucket_are_all_of_its_time(unit):
         where = ZoneInfo(name)
         for change in clock_changes(where, 2006) + clock_changes(where, 2011):
             span = timedelta(days=4 if unit in ("hour", "day") else 800)
-            around = list(stretches(change - span, change + span, unit, where))
+            around = list(intervals(change - span, change + span, unit, where))
             bucket = next(one.bucket for one in around if one.start <= change < one.end)
             assert of_buckets([bucket], unit, where) == [one for one in around if one.bucket == bucket], name
 
@@ -136,5 +136,5 @@ def test_a_day_that_comes_back_is_one():
 def test_an_hour_is_the_one_on_the_wall():
     """The server's `$dateTrunc` counts Colombo's hours by its offset of the year 2000, half an hour away."""
     where, at = ZoneInfo("Asia/Colombo"), datetime(2020, 1, 1, 12, 10, tzinfo=UTC)
-    (one,) = (one for one in stretches(at - HOUR, at + HOUR, "hour", where) if one.start <= at < one.end)
+    (one,) = (one for one in intervals(at - HOUR, at + HOUR, "hour", where) if one.start <= at < one.end)
     assert one.bucket.astimezone(where).minute == 0

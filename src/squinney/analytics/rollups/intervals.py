@@ -1,4 +1,4 @@
-"""Which stretches of time belong to a bucket, in any time zone.
+"""Which intervals of time belong to a bucket, in any time zone.
 
 A day is not always one stretch: until 2011 St. John's put its clocks back at 00:01, so a day began, the one before came
 back for an hour, and the day went on. Python's time zones decide all of it. The server's `$dateTrunc` does not do: it
@@ -24,7 +24,7 @@ MARGIN = timedelta(hours=26)
 _HALF_DAY = timedelta(hours=12)
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """The time from `start` to before `end`, and the bucket that it belongs to, by its beginning."""
 
     start: datetime
@@ -32,7 +32,7 @@ class Stretch(NamedTuple):
     bucket: datetime
 
 
-def stretches(start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> Iterator[Stretch]:
+def intervals(start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> Iterator[Interval]:
     """All time between two instants: a stretch ends where the unit does, or where the clocks are moved."""
     moved = [at for year in range(start.year - 1, end.year + 2) for at in clock_changes(where, year)]
     at = start.astimezone(UTC)
@@ -41,7 +41,7 @@ def stretches(start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> It
         on_this_clock = _next_on_the_clock(local.replace(tzinfo=UTC), unit) - (local.utcoffset() or timedelta(0))
         index = bisect_right(moved, at)
         until = min(on_this_clock, moved[index] if index < len(moved) else end, end)
-        yield Stretch(at, until, floor(at, unit, where))
+        yield Interval(at, until, floor(at, unit, where))
         at = until
 
 
@@ -74,12 +74,12 @@ def _change_between(where: ZoneInfo, before: datetime, after: datetime) -> datet
     return after
 
 
-def of_buckets(buckets: Iterable[datetime], unit: Unit, where: ZoneInfo) -> list[Stretch]:
-    """The stretches of these buckets, in order. No bucket begins behind a stretch of its own."""
+def of_buckets(buckets: Iterable[datetime], unit: Unit, where: ZoneInfo) -> list[Interval]:
+    """The intervals of these buckets, in order. No bucket begins behind a stretch of its own."""
     wanted = set(buckets)
-    found: list[Stretch] = []
+    found: list[Interval] = []
     for start, end in windows(wanted, LONGEST[unit] + MARGIN):
-        found += [one for one in stretches(start, end, unit, where) if one.bucket in wanted]
+        found += [one for one in intervals(start, end, unit, where) if one.bucket in wanted]
     return found
 
 
@@ -102,19 +102,19 @@ def day_edges(begins: Iterable[datetime], size: timedelta, where: ZoneInfo) -> l
 
     There are none for most zones, or few: clocks that are moved at 00:01, and offsets of old that are no quarters.
     """
-    edges = (one.start for pair in windows(begins, size) for one in stretches(*pair, "day", where))
+    edges = (one.start for pair in windows(begins, size) for one in intervals(*pair, "day", where))
     return [at for at in edges if not is_whole(at, size)]
 
 
-def of_finest(begins: Sequence[datetime], size: timedelta, where: ZoneInfo) -> list[Stretch]:
-    """The stretches of buckets of the finest level: whole hours or quarters of UTC, cut where a day begins within."""
+def of_finest(begins: Sequence[datetime], size: timedelta, where: ZoneInfo) -> list[Interval]:
+    """The intervals of buckets of the finest level: whole hours or quarters of UTC, cut where a day begins within."""
     edges = day_edges({whole(at, size) for at in begins}, size, where)
-    found: list[Stretch] = []
+    found: list[Interval] = []
     for begin in sorted(begins):
         index = bisect_right(edges, begin)
         if is_whole(begin, size) or edges[index - 1 : index] == [begin]:
             until = whole(begin, size) + size
-            found.append(Stretch(begin, min([until, *edges[index : index + 1]]), begin))
+            found.append(Interval(begin, min([until, *edges[index : index + 1]]), begin))
     return found
 
 
@@ -132,8 +132,8 @@ def whole(at: datetime, size: timedelta) -> datetime:
 # ---- for the server ----
 
 
-def lookup(date: str, found: Sequence[Stretch]) -> Any:
-    """An expression that finds a date's bucket by halving the stretches; null outside all of them."""
+def lookup(date: str, found: Sequence[Interval]) -> Any:
+    """An expression that finds a date's bucket by halving the intervals; null outside all of them."""
     cuts: list[tuple[datetime, datetime | None]] = []
     for one in found:
         if cuts and cuts[-1] == (one.start, None):
@@ -154,8 +154,8 @@ def _halved(date: str, cuts: Sequence[tuple[datetime, datetime | None]], before:
     }
 
 
-def in_any(field: str, found: Sequence[Stretch]) -> Document:
-    """A filter for what lies in any of the stretches; neighbours are asked for together."""
+def in_any(field: str, found: Sequence[Interval]) -> Document:
+    """A filter for what lies in any of the intervals; neighbours are asked for together."""
     ranges: list[list[datetime]] = []
     for one in found:
         if ranges and one.start <= ranges[-1][1]:

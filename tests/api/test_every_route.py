@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from squinney import assembly
 from squinney.http.options import Options
-from squinney.http.routes import with_paths
+from squinney.http.routes import routes_with_paths
 from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
 from squinney.service.site import create_site
 
@@ -37,7 +37,7 @@ def anybody(app: FastAPI) -> Iterator[TestClient]:
 def table(app: FastAPI) -> list[tuple[str, str]]:
     """Every method and path, with something in place of its parameters."""
     found = []
-    for path, route in with_paths(app.routes):
+    for path, route in routes_with_paths(app.routes):
         if isinstance(route, Mount):
             continue
         for method in sorted((getattr(route, "methods", None) or set()) - {"HEAD"}):
@@ -59,7 +59,7 @@ def test_the_table_is_what_it_seems(app: FastAPI) -> None:
     assert {path for _, path in table(app)} >= OPEN
     assert all(
         isinstance(route, APIRoute | Mount | WebSocketRoute) or path == "/api/openapi.json"
-        for path, route in with_paths(app.routes)
+        for path, route in routes_with_paths(app.routes)
     )
 
 
@@ -193,7 +193,9 @@ def _signs_cursors(app: FastAPI, method: str, path: str) -> bool:
     from squinney.http.cursors import signed_cursor
 
     route = next(
-        r for at, r in with_paths(app.routes) if isinstance(r, APIRoute) and at == path and method.upper() in r.methods
+        r
+        for at, r in routes_with_paths(app.routes)
+        if isinstance(r, APIRoute) and at == path and method.upper() in r.methods
     )
     return any(dependency.call is signed_cursor for dependency in route.dependant.dependencies)
 

@@ -20,7 +20,7 @@ from squinney.clock import utcnow
 from squinney.content import Viewer
 from squinney.errors import Unavailable
 from squinney.http.options import Options
-from squinney.http.threads import Work
+from squinney.http.threads import ThreadLimit
 from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor
 from squinney.identity import passwords
 from squinney.mongo.connect import RequestClock, operation, request_clock
@@ -241,7 +241,7 @@ def test_work_beyond_its_limit_is_told_to_come_again() -> None:
         return "done"
 
     async def run() -> tuple[list[str], list[Unavailable]]:
-        work = Work("computing", at_once=1, most_waiting=1, wait_seconds=60)
+        work = ThreadLimit("computing", at_once=1, most_waiting=1, wait_seconds=60)
         first = asyncio.ensure_future(work.run(compute))
         while not begun.is_set():
             await asyncio.sleep(0.01)
@@ -249,7 +249,7 @@ def test_work_beyond_its_limit_is_told_to_come_again() -> None:
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as full:
             await asyncio.wait_for(work.run(compute), 10)  # at once, and not when its wait is over
-        impatient = Work("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
+        impatient = ThreadLimit("computing", at_once=1, most_waiting=9, wait_seconds=0.01)
         blocking = asyncio.ensure_future(impatient.run(compute))
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as late:

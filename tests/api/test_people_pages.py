@@ -163,7 +163,7 @@ def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClien
     assert send(stranger, "/ledger/accounts", **form).url.path.startswith("/ledger/")
     refused = stranger.get("/admin", headers=HTML)
     assert refused.status_code == 403
-    assert "role of admin" in refused.text
+    assert "requires the role admin" in refused.text
 
 
 def test_signing_in_leads_back_to_the_page_that_needed_it(stranger: TestClient) -> None:
@@ -266,7 +266,7 @@ def test_the_admin_changes_people_but_not_themselves(site: TestClient, systems: 
     ada = people.sign_up("ada", PASSWORD, name="<script>alert(1)</script>")
     page = site.post(f"/admin/people/{ada['_id']}", data={"role": "editor"}, headers=HTML)
     assert people.get(ada["_id"])["role"] == "editor"
-    assert "may sign in as editor." in page.text
+    assert "can sign in as editor." in page.text
     assert "<script>alert" not in page.text
     site.post(f"/admin/people/{ada['_id']}", data={"enabled": "no"}, headers=HTML)
     assert "disabled_at" in people.get(ada["_id"])
@@ -288,7 +288,7 @@ def test_the_admin_sees_and_repairs_problems(site: TestClient, systems: assembly
 def test_error_pages_are_pages(site: TestClient) -> None:
     page = site.get("/nothing", headers=HTML)
     assert page.status_code == 404
-    assert "<h1>There is no such page.</h1>" in page.text
+    assert "<h1>This page does not exist.</h1>" in page.text
     page = site.get("/analytics?days=99999", headers=HTML)
     assert page.status_code == 422
     assert "days: Input should be" in page.text

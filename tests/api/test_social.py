@@ -333,7 +333,7 @@ def test_many_photo_uploads_do_not_delay_pages(
         _, page, told = while_waiting(crowd, begun, go, app)
     assert page.status == 200
     assert {answer.status for answer in told} == {503}
-    assert sum(b"too many are posting photos" in answer.body for answer in told) >= 38, "two at once, twenty wait"
+    assert sum(b"too many photo posts" in answer.body for answer in told) >= 38, "two at once, twenty wait"
     assert b">hi</textarea>" in told[-1].body, "what was typed is kept"
 
 

@@ -70,7 +70,7 @@ def test_a_server_that_is_away_is_one_sentence(squinney: Any) -> None:
 @pytest.mark.parametrize(
     ("failure", "code", "said"),
     [
-        ({"errorCode": 13}, 1, "MongoDB refused: Failing command via 'failCommand' failpoint"),
+        ({"errorCode": 13}, 1, "MongoDB refused the operation: Failing command via 'failCommand' failpoint"),
         ({"closeConnection": True}, 7, "MongoDB cannot be reached, or is too slow"),
     ],
 )

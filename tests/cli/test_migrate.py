@@ -50,7 +50,7 @@ def test_stopped_means_to_be_continued(db: Db) -> None:
 
 def test_without_typed_documents_there_is_nothing_to_do(squinney: Any, ready_db: Db) -> None:
     result = squinney("migrate", "ledger")
-    assert (result.returncode, result.stdout) == (0, "There is nothing to migrate.\n")
+    assert (result.returncode, result.stdout) == (0, "nothing to migrate\n")
 
 
 def test_a_system_that_there_is_not_is_refused(squinney: Any, ready_db: Db) -> None:

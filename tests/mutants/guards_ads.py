@@ -17,7 +17,7 @@ _token = guards_of("squinney.ads.tokens", TESTS)
 _query = guards_of("squinney.ads.queries", "tests/systems/ads/test_audit.py")
 _page = guards_of("squinney.ads.surface.web", "tests/api/test_ads_pages.py")
 _bid = guards_of("squinney.ads.surface.openrtb", "tests/api/test_ads_openrtb.py")
-_beside = guards_of("squinney.service.ads_beside", "tests/api/test_ads_beside.py")
+_page_ads = guards_of("squinney.service.page_ads", "tests/api/test_page_ads.py")
 
 GUARDS = [
     _query(
@@ -267,13 +267,13 @@ GUARDS = [
         "if False:",
         "test_members_see_their_own_campaigns_only",
     ),
-    _beside(
+    _page_ads(
         "the page comes without ads",
         "except SquinneyError:",
         "except ZeroDivisionError:",
         "test_a_page_comes_also_when_no_ad_can_be_chosen",
     ),
-    _beside(
+    _page_ads(
         "pictures come from this site",
         'return creative["kind"] != "image" or str(creative["image"]).startswith("/")',
         "return True",

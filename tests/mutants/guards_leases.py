@@ -134,8 +134,8 @@ GUARDS = [
     ),
     _worker(
         "a worker outlives what the server refuses",
-        'except (SquinneyError, PyMongoError) as error:\n                log.warning("the worker waits',
-        'except SquinneyError as error:\n                log.warning("the worker waits',
+        'except (SquinneyError, PyMongoError) as error:\n                log.warning("the worker will try',
+        'except SquinneyError as error:\n                log.warning("the worker will try',
         "test_a_worker_outlives_what_the_server_refuses[find]",
     ),
     _worker(

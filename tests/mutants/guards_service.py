@@ -85,7 +85,7 @@ PROCESSES = [
     ),
     _process(
         "what is printed is no answer",
-        "    os.dup2(2, 1)  # what a function prints is no answer\n",
+        "    os.dup2(2, 1)  # output of a function must not mix with results\n",
         "",
         "test_what_a_function_raises_and_prints_harms_nothing",
     ),
@@ -191,7 +191,7 @@ COMMANDS = [
     ),
     _document(
         "one thread makes the document",
-        "        with self._making:\n",
+        "        with self._lock:\n",
         "        if True:\n",
         "test_the_document_of_the_api_is_made_once_however_many_ask",
     ),

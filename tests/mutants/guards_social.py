@@ -30,8 +30,8 @@ GUARDS = [
     ),
     _threads(
         "uploading a photo does not count against the time limit of its post",
-        'PHOTOS = Work("posting photos", at_once=2, most_waiting=20, timed=False)',
-        'PHOTOS = Work("posting photos", at_once=2, most_waiting=20)',
+        'PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20, timed=False)',
+        'PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20)',
         "test_a_slow_photo_upload_leaves_time_for_its_post",
     ),
     _forms(

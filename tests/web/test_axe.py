@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from tests.sizes import IN_FULL, heavy
 
 from squinney.assembly import SYSTEMS
-from squinney.http.routes import with_paths
+from squinney.http.routes import routes_with_paths
 from squinney.service import admin as admin_pages
 from squinney.service.site import surfaces
 
@@ -25,7 +25,7 @@ def pages_of(router: APIRouter) -> list[str]:
     """Every page that needs nothing in its path, of every system."""
     return [
         path
-        for path, route in with_paths(router.routes, within=router.prefix)
+        for path, route in routes_with_paths(router.routes, within=router.prefix)
         if "GET" in (getattr(route, "methods", None) or ()) and "{" not in path and path not in LEFT_OUT
     ]
 

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from polls.polls import Polls
-from squinney.http.commands import Json, console, print_json, ready
+from squinney.http.commands import Json, console, open_systems, print_json
 from squinney.system import Assembled
 
 app = typer.Typer(help="Questions with a few options.", no_args_is_help=True)
@@ -25,7 +25,7 @@ def open_poll(
     as_json: Json = False,
 ) -> None:
     """Create a poll and print its id."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         poll = _polls(systems).open(question, options)
     if as_json:
         print_json(poll)
@@ -36,6 +36,6 @@ def open_poll(
 @app.command("show")
 def show(context: typer.Context, poll_id: Annotated[str, typer.Argument(help="The id of the poll.")]) -> None:
     """Show the votes of each option."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         for option in _polls(systems).get(poll_id)["options"]:
             console.print(f"{option['votes']:>6}  {option['name']}", highlight=False)

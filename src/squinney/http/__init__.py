@@ -1,1 +1,1 @@
-"""What surfaces are made of: errors, cursors, permissions, pages, charts and commands."""
+"""The building blocks of every surface: error responses, cursors, permissions, pages, charts and commands."""

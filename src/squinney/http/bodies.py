@@ -1,4 +1,4 @@
-"""What the bodies of requests share."""
+"""Base classes of request bodies."""
 
 from __future__ import annotations
 
@@ -11,47 +11,51 @@ from squinney.errors import Invalid
 
 
 class Body(BaseModel):
-    """What comes in: nothing that is not declared, nothing that has to be guessed."""
+    """A request body: unknown fields are refused, and values are not converted between types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class WithWhatGetGives(BaseModel):
-    """Passes over what GET gives and nobody can set, so that what GET gives can be sent as it is."""
+class IgnoresReadOnlyFields(BaseModel):
+    """Ignores the fields in `READ_ONLY`, so that a client can send back what GET returned."""
 
-    NOT_SET: ClassVar[frozenset[str]]
+    READ_ONLY: ClassVar[frozenset[str]]
 
     @model_validator(mode="before")
     @classmethod
-    def _pass_over(cls, given: Any) -> Any:
+    def _drop_read_only(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        return {name: value for name, value in given.items() if name not in cls.NOT_SET}
+        return {name: value for name, value in given.items() if name not in cls.READ_ONLY}
 
 
-class WithFixedFields(WithWhatGetGives):
-    """Takes what GET gives of `FIXED` as well, as it is; another value is refused, for it would not be set.
+class AcceptsUnchangedFields(IgnoresReadOnlyFields):
+    """Also accepts the fields in `UNCHANGEABLE`, but only with their current values.
 
-    What changes by itself, as counts and times do, belongs to `NOT_SET`.
+    A different value is refused, because it would not be stored. Fields that the server changes, such as counts and
+    times, belong in `READ_ONLY`.
     """
 
-    FIXED: ClassVar[frozenset[str]]
-    _fixed: dict[str, Any] = PrivateAttr(default_factory=dict)
+    UNCHANGEABLE: ClassVar[frozenset[str]]
+    _unchangeable: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _set_apart(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _keep_unchangeable(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(given, dict):
             return handler(given)
-        body = handler({name: value for name, value in given.items() if name not in cls.FIXED})
-        body._fixed = {name: value for name, value in given.items() if name in cls.FIXED}
+        body = handler({name: value for name, value in given.items() if name not in cls.UNCHANGEABLE})
+        body._unchangeable = {name: value for name, value in given.items() if name in cls.UNCHANGEABLE}
         return body
 
-    def require_fixed(self, current: Callable[[], Any], model: type[BaseModel]) -> None:
-        """Raises: `Invalid` naming a field whose value is not the current one, as GET gives it."""
-        if not self._fixed:
+    def require_unchanged(self, current: Callable[[], Any], model: type[BaseModel]) -> None:
+        """Check that each unchangeable field has its current value, as GET returns it.
+
+        Raises: `Invalid`, which names the field.
+        """
+        if not self._unchangeable:
             return
         shown = model.model_validate(current()).model_dump(mode="json")
-        for name, value in self._fixed.items():
+        for name, value in self._unchangeable.items():
             if value != shown[name]:
-                raise Invalid(f"{name} cannot be changed here: leave it out, or as it is", field=name)
+                raise Invalid(f"{name} cannot be changed here: leave it out or send its current value", field=name)

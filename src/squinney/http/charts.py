@@ -1,4 +1,4 @@
-"""Bar charts as SVG, drawn on the server. Colours come from the style sheet, so that a strict policy can stand."""
+"""Bar charts as SVG, drawn on the server. The style sheet has the colours: the site's policy forbids inline styles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABELS = 6
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: `label` stands below it where there is room, `hint` is shown when it is pointed at."""
+    """One bar. `label` is printed below it where there is room; `hint` is its tooltip."""
 
     label: str
     value: float
@@ -22,7 +22,7 @@ class Bar:
 
 
 def bar_chart(bars: Sequence[Bar], *, title: str) -> Markup:
-    """The chart, with a scale of round numbers."""
+    """Draw a bar chart whose scale has round numbers."""
     top = _round_up(max((bar.value for bar in bars), default=0))
     width = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
     parts = [_scale(top)]
@@ -64,7 +64,7 @@ def _text(text: str, x: float, y: float, anchor: str) -> Markup:
 
 
 def _round_up(value: float) -> float:
-    """The next of 1, 2, 4, 8 times a power of ten; a quarter and a half of it are easy to read."""
+    """Return the next 1, 2, 4 or 8 times a power of ten: a half and a quarter of it are easy to read."""
     scale = 1.0
     while True:
         for step in (1, 2, 4, 8):
@@ -74,7 +74,7 @@ def _round_up(value: float) -> float:
 
 
 def short(value: float) -> str:
-    """A number in at most five characters."""
+    """Format a number in at most five characters, such as `1.25M`."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if value >= size:
             return f"{value / size:.3g}{letter}"

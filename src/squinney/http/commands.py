@@ -1,4 +1,4 @@
-"""What every command shares: settings from the global options, a connection, and how to print."""
+"""Shared by all commands: settings from the global options, the connection, and printing."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from squinney.settings import Settings
 from squinney.system import Assembled
 from squinney.transactions import Key
 
-# What is printed came from outside: a bracket or a colon in it is no markup. Who wants some says so.
+# Most output contains stored text, in which brackets and colons are not markup.
 console = Console(markup=False, emoji=False)
 errors = Console(stderr=True, markup=False, emoji=False)
 
-# Options that many commands have.
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
-Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
-Limit = Annotated[int, typer.Option(help="How many.")]
+# Options shared by many commands.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Cursor = Annotated[str | None, typer.Option(help="The cursor that the previous page printed.")]
+Limit = Annotated[int, typer.Option(help="How many to show.")]
 KeyOption = Annotated[
     Key | None,
     typer.Option(
         parser=lambda given: Key(given, "cli"),
         metavar="TEXT",
-        help="Repeat the command with the same key and it happens once.",
+        help="An idempotency key: repeating the command with the same key has no further effect.",
     ),
 ]
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call of the command, as `context.obj`: the global options, and how to make a database and all systems ready.
+class Invocation:
+    """One invocation of `squinney`, kept in `context.obj`: its global options, and a function that builds all systems.
 
-    `given` are settings by their names, None for those that were not given.
+    `given` maps the names of settings to values; None means that the option was not given.
     """
 
     given: dict[str, Any]
@@ -54,60 +54,60 @@ class Call:
 
 @contextmanager
 def connected(context: typer.Context) -> Iterator[Connection]:
-    """A connection as the global options and the environment say; an embedded server that dies is started again."""
+    """Connect as the global options and the environment say; an embedded server that dies is restarted."""
     with connect(settings_of(context)) as connection, kept_alive(connection.embedded):
         yield connection
 
 
 @contextmanager
-def ready(context: typer.Context) -> Iterator[Assembled]:
-    """All systems, on a database whose collections are there; `serve` and `indexes --apply` look at each index."""
-    call: Call = context.obj
+def open_systems(context: typer.Context) -> Iterator[Assembled]:
+    """Connect, create missing collections and build all systems; `serve` and `indexes --apply` also check indexes."""
+    invocation: Invocation = context.obj
     with connected(context) as connection:
-        yield call.assemble(connection.db, settings_of(context))
+        yield invocation.assemble(connection.db, settings_of(context))
 
 
 def settings_of(context: typer.Context) -> Settings:
-    """The settings of this call."""
-    call: Call = context.obj
-    return Settings.from_environment(**call.given)
+    """Return the settings of this invocation."""
+    invocation: Invocation = context.obj
+    return Settings.from_environment(**invocation.given)
 
 
 def stop_signal() -> Event:
-    """Set by Ctrl-C or SIGTERM from now on, so that what looks at it ends in order."""
+    """Return an event that Ctrl-C and SIGTERM set from now on, so that the command can stop cleanly."""
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return stop
 
 
-def listed(counts: Mapping[str, Any]) -> str:
-    """What was done, for people: `finished: 1, swept: 2`."""
-    return ", ".join(f"{what}: {count}" for what, count in counts.items()) or "nothing to do"
+def format_counts(counts: Mapping[str, Any]) -> str:
+    """Format counts for the terminal: `finished: 1, swept: 2`."""
+    return ", ".join(f"{name}: {count}" for name, count in counts.items()) or "nothing to do"
 
 
 def print_json(value: Any) -> None:
-    """Plain JSON for machines: dates as ISO 8601, ids as strings."""
+    """Print a value as JSON, with dates as ISO 8601 and ids as strings."""
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
 
 
-def say(line: str) -> None:
-    """A line for people, as it is, however long."""
+def print_line(line: str) -> None:
+    """Print a line of text unchanged, without wrapping or highlighting it."""
     console.print(line, highlight=False, soft_wrap=True)
 
 
-def show(value: Any, line: str, as_json: bool) -> None:
-    """What a command did: the value for machines, or the line for people."""
+def print_result(value: Any, line: str, as_json: bool) -> None:
+    """Print the result of a command: `value` as JSON, or else `line`."""
     if as_json:
         print_json(value)
     else:
-        say(line)
+        print_line(line)
 
 
-def show_page(
+def print_page(
     page: Page[Any], as_json: bool, columns: Sequence[str | Column], row: Callable[[Any], Sequence[str]]
 ) -> None:
-    """A page of a list: as JSON, or a table with a row for each item, and how to see the next page."""
+    """Print a page of a list as JSON, or as a table followed by the cursor of the next page."""
     if as_json:
         print_json({"items": page.items, "next": page.next})
         return
@@ -116,7 +116,7 @@ def show_page(
         table.add_row(*row(item))
     console.print(table)
     if page.next:
-        say(f"more: --cursor {page.next}")
+        print_line(f"more: --cursor {page.next}")
 
 
 def _plain(value: Any) -> Any:

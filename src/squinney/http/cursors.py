@@ -1,4 +1,4 @@
-"""Cursors as callers see them: opaque, and good only for the list and the caller they were given to."""
+"""Signed cursors: opaque, and valid only for the list and the API key that they were issued for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fastapi import Depends, Query, Request
 
 from squinney.errors import Invalid
 from squinney.http.options import Options
-from squinney.http.visitor import SIGNATURE_CHARACTERS, signed
+from squinney.http.visitor import SIGNATURE_CHARACTERS, signature_of
 
-LONGEST = 4_000  # what fits into a URL everywhere
+LONGEST = 4_000  # fits into a URL with every proxy and browser
 
 
-async def signing(request: Request) -> Callable[[str | None], str | None]:
-    """Signs a page's `next` for this list and caller."""
+async def cursor_signer(request: Request) -> Callable[[str | None], str | None]:
+    """Return a function that signs a page's `next` for this list and caller."""
     return lambda cursor: None if cursor is None else _signature(request, cursor) + cursor
 
 
@@ -24,12 +24,12 @@ async def signed_cursor(
     request: Request,
     cursor: Annotated[
         str | None,
-        Query(max_length=LONGEST, description="`next` of the page before"),
+        Query(max_length=LONGEST, description="`next` of the previous page"),
     ] = None,
 ) -> str | None:
-    """The cursor that the caller sent back, without its signature.
+    """Return the cursor of the request without its signature.
 
-    Raises: `Invalid` for one that this list did not give to this caller.
+    Raises: `Invalid` for a cursor that this list did not issue to this caller.
     """
     if cursor is None:
         return None
@@ -41,10 +41,10 @@ async def signed_cursor(
 
 Cursor = Annotated[str | None, Depends(signed_cursor)]
 Limit = Annotated[int, Query(ge=1, le=200)]
-Signing = Annotated[Callable[[str | None], str | None], Depends(signing)]
+SignCursor = Annotated[Callable[[str | None], str | None], Depends(cursor_signer)]
 
 
 def _signature(request: Request, cursor: str) -> str:
     options = cast(Options, request.app.state.options)
     key = getattr(request.state, "key", None)
-    return signed(options.secret, "cursor", f"{key['_id'] if key else ''}\n{request.url.path}\n{cursor}")
+    return signature_of(options.secret, "cursor", f"{key['_id'] if key else ''}\n{request.url.path}\n{cursor}")

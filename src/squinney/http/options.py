@@ -1,4 +1,4 @@
-"""How one service behaves: what a process is started with, apart from its systems."""
+"""The options of a site: its secret, limits and rates."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 MEBIBYTE = 1 << 20
-MOST_FORM_BYTES = 8 * MEBIBYTE  # a form is kept whole, however large an upload may be at the same path
+MOST_FORM_BYTES = 8 * MEBIBYTE  # a form is held in memory, even where larger uploads are allowed
 
 
 @dataclass(frozen=True)
 class Options:
-    """Rates are requests per second, 0 for no limit; a burst of ten seconds' worth is let through.
-    Callers without a key get `refusals_per_second` refusals at once; those beyond wait for theirs, up to 3 s.
+    """The options of a site, the same for all of its processes.
 
-    `body_limits` are bytes by path prefix, the longest that fits counts. `most_waiting` requests may wait for an answer
-    at once, and `most_sending` more may still send their bodies. Forwarded addresses, schemes and hosts are believed
-    from `trusted_proxies` alone: addresses and networks. `secret` signs cursors and forms: several processes that serve
-    one site must share it.
+    - `secret` signs cursors and forms. All processes that serve one site must share it.
+    - `rate_per_key` and `rate_per_address` are requests per second; 0 means no limit. Bursts of up to ten seconds'
+      worth of requests are allowed.
+    - `refusals_per_second` limits error responses to callers without an API key; further ones are delayed by up to 3 s.
+    - `body_limits` maps path prefixes to bytes; the longest matching prefix applies.
+    - `most_waiting` requests may wait for a response at once, and `most_sending` more may still be sending their
+      bodies.
+    - `trusted_proxies` are addresses and networks whose forwarded address, scheme and host headers are trusted.
     """
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

@@ -1,4 +1,4 @@
-"""Rendering: one Jinja environment for all pages."""
+"""Renders pages, with one Jinja environment for all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _when(value: datetime) -> Markup:
 
 
 def _span(seconds: float) -> str:
-    """A span of time in the largest unit that it fills: `5 s`, `10 min`, `24 h`."""
+    """Format a duration in the largest unit that divides it: `5 s`, `10 min`, `24 h`."""
     for unit, length in (("h", 3_600), ("min", 60)):
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}"
@@ -47,19 +47,21 @@ def _span(seconds: float) -> str:
 
 
 def _spaced(name: str) -> str:
-    """A name in our code as people read it: `blog entry`."""
+    """Replace hyphens by spaces: `blog-entry` becomes `blog entry`."""
     return name.replace("-", " ")
 
 
 def _coded(text: str) -> Markup:
-    """Text with code in back-quotes, as docstrings have it."""
+    """Turn back-quoted parts of a docstring into `<code>` elements."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 
 def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: Sequence[System]) -> Environment:
-    """Renders our templates and those of `folders` by their names, and a system's as `ledger/index.html`.
+    """Return the Jinja environment of a site.
 
-    `systems` are the systems' folders of templates, by name. `menu` lists those that each page leads to.
+    Templates of this package and of `folders` are found by file name, those of a system under its name, such as
+    `ledger/index.html`. `systems` maps names of systems to template folders. `menu` lists the systems in every page's
+    menu.
     """
     shared = FileSystemLoader([TEMPLATES, *folders])
     own = PrefixLoader({name: FileSystemLoader(folder) for name, folder in systems.items()})
@@ -71,21 +73,22 @@ def environment_for(folders: Sequence[Path], systems: Mapping[str, Path], menu: 
         lstrip_blocks=True,
     )
     environment.filters.update(money=money.formatted, when=_when, span=_span, spaced=_spaced, coded=_coded)
-    environment.filters.update(is_to_come=lambda at: at > utcnow())
+    environment.filters.update(is_future=lambda at: at > utcnow())
     environment.globals.update(systems=menu, version=__version__)
     return environment
 
 
-def whole_page(page: Page[T], is_whole: Callable[[T], bool]) -> tuple[Page[T], int]:
-    """The page without items that are damaged, and how many these are: one of them ends no list."""
+def without_damaged(page: Page[T], is_whole: Callable[[T], bool]) -> tuple[Page[T], int]:
+    """Return the page without its damaged items, and the number of items left out, so that one cannot break a list."""
     kept = [item for item in page.items if is_whole(item)]
     return Page(kept, page.next), len(page.items) - len(kept)
 
 
-def way_back(request: Request) -> str:
-    """Where to go on after signing in: this page, or the one that a form was on. What a form is sent to is no page.
+def return_path(request: Request) -> str:
+    """Return the path to continue at after signing in.
 
-    From the pages on which one signs in it is where these lead.
+    That is this page or, for a POST, the page that the form was on, because the target of a form cannot be opened with
+    GET. On the pages for signing in and up it is their own `next`.
     """
     if request.method in SAFE_METHODS:
         path, query = request.url.path, request.url.query
@@ -99,33 +102,33 @@ def way_back(request: Request) -> str:
 
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page, with what every page needs: who looks at it, what they are to be told, and a token in each form.
+    """Render a page with its visitor, their flash messages and a CSRF token in each form.
 
-    One that shows an `error` has its status.
-    Below its content comes what `app.state.beside` makes of the request and the values, if there is such a function.
+    If `values` has an `error`, the response has the status of that error. If `app.state.page_ads` is set, it is called
+    with the request and the values, and its result is shown below the content.
     """
     visitor, error = visitor_of(request), values.get("error")
     if isinstance(error, SquinneyError):
         status = status_of(error)
-    beside = getattr(request.app.state, "beside", None)
+    page_ads = getattr(request.app.state, "page_ads", None)
     environment: Environment = request.app.state.pages
     page = environment.get_template(template).render(
         request=request,
         path=request.url.path,
-        way_back=way_back(request),
+        return_path=return_path(request),
         status=status,
         visitor=visitor,
         flashes=visitor.take_flashes(),
-        beside=beside(request, values) if beside and status == 200 else "",
+        ads=page_ads(request, values) if page_ads and status == 200 else "",
         **values,
     )
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, SquinneyError):
-        problems.learn(request, error)
-        headers.update(problems.waiting_headers(status, error.details))
+        problems.note_mongodb_state(request, error)
+        headers.update(problems.retry_headers(status, error.details))
     return HTMLResponse(_with_tokens(page, visitor.csrf), status_code=status, headers=headers)
 
 
 def _with_tokens(page: str, csrf: str) -> str:
-    """Every form that writes carries the visitor's token, so that no template can forget it."""
+    """Add the visitor's token to every form with method POST, so that no template can forget it."""
     return FORM.sub(lambda form: f'{form[0]}<input type="hidden" name="csrf" value="{csrf}">', page)

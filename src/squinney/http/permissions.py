@@ -1,4 +1,4 @@
-"""Who may do what on pages, and that a form was sent from our own."""
+"""Checks of pages: the visitor's role, and that a form was sent from this site."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from squinney.roles import may_act_as
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 
 
-def forged() -> Forbidden:
-    """What a write from elsewhere is refused with."""
-    return Forbidden("that form was not sent from this site, or its page is too old: load it again")
+def csrf_error() -> Forbidden:
+    """Return the error for a write that was not sent from this site's own pages."""
+    return Forbidden("this form was not sent from this site, or its page is too old: reload the page and try again")
 
 
 class SignInNeeded(Forbidden):
-    """Somebody who has not signed in wants what needs a role."""
+    """The visitor has not signed in, and the page requires a role."""
 
 
 def signed_in(request: Request) -> SignedIn:
-    """The person who has signed in.
+    """Return the person who has signed in.
 
     Raises: `SignInNeeded`.
     """
@@ -34,31 +34,31 @@ def signed_in(request: Request) -> SignedIn:
 
 
 def is_admin(request: Request) -> bool:
-    """Whether the visitor may do everything."""
+    """Return whether the visitor is an admin."""
     return may_act_as(visitor_of(request).role, "admin")
 
 
 async def _check_csrf(request: Request) -> None:
-    """A write carries the visitor's token, in its form or, from our scripts, in a header."""
+    """Require the visitor's CSRF token for a write: in the form or, sent by a script, in a header."""
     if request.method in SAFE_METHODS:
         return
     given: object = request.headers.get("x-csrf-token")
     if given is None:
         given = (await request.form()).get("csrf")
     if not isinstance(given, str) or not visitor_of(request).may_send(given):
-        raise forged()
+        raise csrf_error()
 
 
 csrf_checked = Depends(_check_csrf)
 
 
 def needs(role: str, *, for_writes: bool = False) -> Any:
-    """A dependency that lets in whoever has this role or a higher one; `for_writes`, and reads by anybody."""
+    """Return a dependency that requires this role or a higher one; with `for_writes` only for writes."""
 
     async def check(request: Request) -> None:
         if (for_writes and request.method in SAFE_METHODS) or may_act_as(visitor_of(request).role, role):
             return
         signed_in(request)
-        raise Forbidden(f"this needs the role of {role}", role=role)
+        raise Forbidden(f"this requires the role {role}", role=role)
 
     return Depends(check)

@@ -22,31 +22,29 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
-WAIT_AND_COME_AGAIN = (429, 503)
-MOST_FIELDS = 100  # that are wrong, of one request; a body may have many thousands
+RETRY_LATER = (429, 503)
+MOST_FIELDS = 100  # reported per request; a body may have thousands of invalid ones
 
 
 class ProblemModel(BaseModel):
-    """An error, as RFC 9457 has it, with our stable code."""
+    """An error response as defined by RFC 9457, with a stable `code`."""
 
     type: str = "about:blank"
     title: str = Field(examples=["Conflict"])
     status: int = Field(examples=[409])
-    detail: str = Field(examples=["the account does not hold that much"])
+    detail: str = Field(examples=["the balance of the account is too low"])
     code: str = Field(examples=["insufficient-funds"])
     details: dict[str, Any] = Field({}, examples=[{"account_id": "01k9x3v0k2f8m4q7r5t6w8y9za"}])
 
 
 class _Problem(JSONResponse):
-    """In ASCII: what callers sent may hold half characters, which UTF-8 cannot."""
-
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """Encode the body as ASCII: values from the request may contain lone surrogates, which UTF-8 cannot encode."""
         return json.dumps(content, separators=(",", ":")).encode("ascii")
 
 
 def responses(*errors: type[SquinneyError]) -> dict[int | str, dict[str, Any]]:
-    """The documentation of a route's errors."""
+    """Return the OpenAPI documentation of a route's errors."""
     documented: dict[int | str, dict[str, Any]] = {}
     every: list[type[SquinneyError]] = [*errors, Invalid, Unavailable]
     for error in every:
@@ -57,68 +55,71 @@ def responses(*errors: type[SquinneyError]) -> dict[int | str, dict[str, Any]]:
     return documented
 
 
-def answer(scope: Scope, error: SquinneyError | HTTPException) -> Response:
-    """What the application's own handler makes of an error that a layer around the routes met."""
+def error_response(scope: Scope, error: SquinneyError | HTTPException) -> Response:
+    """Return the response of the application's exception handler, for an error raised in a middleware."""
     kind = SquinneyError if isinstance(error, SquinneyError) else HTTPException
     return cast(Response, scope["app"].exception_handlers[kind](Request(scope), error))
 
 
 def problem(status: int, title: str, detail: str, code: str, details: dict[str, Any]) -> JSONResponse:
-    """A problem response."""
+    """Return a problem response."""
     body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body["details"] = json.loads(json.dumps(details, default=str))
-    headers = {"WWW-Authenticate": 'Bearer realm="squinney"'} if status == 401 else waiting_headers(status, details)
+    headers = {"WWW-Authenticate": 'Bearer realm="squinney"'} if status == 401 else retry_headers(status, details)
     return _Problem(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def waiting_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
-    """When to come again, for whoever came too often or too early."""
-    if status in WAIT_AND_COME_AGAIN:
+def retry_headers(status: int, details: Mapping[str, Any]) -> dict[str, str]:
+    """Return `Retry-After` for the statuses 429 and 503, and no header for others."""
+    if status in RETRY_LATER:
         return {"Retry-After": str(details.get("retry_after_seconds", RETRY_AFTER_SECONDS))}
     return {}
 
 
 def squinney_problem(request: Request, error: SquinneyError) -> JSONResponse:
-    """Our own errors."""
+    """Turn a `SquinneyError` into a problem response."""
     status = status_of(error)
     if status >= 500:
         log.warning("%s %s: %s", request.method, request.url.path, error.message)
     details = dict(error.details)
     if isinstance(error, Unavailable):
         details["outcome_unknown"] = error.outcome_unknown
-    learn(request, error)
+    note_mongodb_state(request, error)
     return problem(status, error.code.replace("-", " ").capitalize(), error.message, error.code, details)
 
 
-def learn(request: Request, error: SquinneyError) -> None:
-    """Note for the layers around us whether MongoDB is away. One slow query, or a full pool, says nothing of that."""
+def note_mongodb_state(request: Request, error: SquinneyError) -> None:
+    """Record in `request.state` whether the connection to MongoDB failed, for `SheddingMiddleware`.
+
+    A slow query or an exhausted connection pool does not mean that MongoDB is unreachable.
+    """
     cause = error.__cause__
     if isinstance(error, Unavailable):
-        lost = isinstance(cause, ConnectionFailure) and not isinstance(cause, WaitQueueTimeoutError)
-        request.state.mongodb_away = lost
+        is_away = isinstance(cause, ConnectionFailure) and not isinstance(cause, WaitQueueTimeoutError)
+        request.state.mongodb_away = is_away
 
 
-def wrong_fields(error: RequestValidationError) -> list[dict[str, str]]:
-    """What does not fit, field by field."""
+def invalid_fields(error: RequestValidationError) -> list[dict[str, str]]:
+    """Return the invalid fields of a request, each with a message."""
     return [
         {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
         for one in error.errors()[:MOST_FIELDS]
     ]
 
 
-def in_short(fields: list[dict[str, str]]) -> str:
-    """The first three of them, for people."""
+def summary_of(fields: list[dict[str, str]]) -> str:
+    """Describe the first three invalid fields in one line."""
     return "; ".join(f"{field['field']}: {field['message']}" for field in fields[:3])
 
 
 def validation_problem(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Input that does not fit the route's model."""
-    fields = wrong_fields(error)
-    return problem(422, "Invalid", in_short(fields), Invalid.code, {"fields": fields})
+    """Turn input that does not match the route's model into a problem response."""
+    fields = invalid_fields(error)
+    return problem(422, "Invalid", summary_of(fields), Invalid.code, {"fields": fields})
 
 
 def http_problem(request: Request, error: HTTPException) -> JSONResponse:
-    """What the framework itself refuses."""
+    """Turn an error of the framework itself into a problem response."""
     response = problem(error.status_code, str(error.detail), str(error.detail), f"http-{error.status_code}", {})
     response.headers.update(error.headers or {})
     return response

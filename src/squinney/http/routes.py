@@ -1,4 +1,4 @@
-"""Our kind of route, and the route table: a request looks through the routes of one system, not of all."""
+"""The route classes of all systems, and a route table that searches the routes of one system, not of all."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from squinney.http.dependencies import Lookup
 
 FOUND = "squinney_route"
 REQUEST = "squinney_request"
-# What campaigns and other sites add to links that people follow; to pages they mean nothing.
-ADDED_BY_OTHERS = ("utm_", "mc_", "pk_", "mtm_", "_g")
-ADDED_WHOLE = {"fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "ref"}
-MOST_NAMED = 20
+# Parameters that campaigns and other sites add to links. Pages ignore them.
+TRACKING_PREFIXES = ("utm_", "mc_", "pk_", "mtm_", "_g")
+TRACKING_NAMES = {"fbclid", "gclid", "dclid", "msclkid", "yclid", "igshid", "ref"}
+MOST_UNKNOWN = 20  # named in an error
 
 
-# ---- query parameters: one that nobody reads is refused, as an unknown field of a body is ----
+# ---- unknown query parameters are refused, like unknown fields of a body ----
 
 
 async def _refuse_unknown(request: Request) -> None:
@@ -35,50 +35,50 @@ async def _refuse_unknown(request: Request) -> None:
         _require_known(request, _names(request.scope["route"].dependant))
 
 
-known_queries_only = Depends(_refuse_unknown)
+reject_unknown_queries = Depends(_refuse_unknown)
 
 
 def _require_known(request: Request, known: set[str]) -> None:
     path = request.scope["path"]
-    unknown = [name for name in request.query_params if name not in known and not _is_added(path, name)]
+    unknown = [name for name in request.query_params if name not in known and not _is_tracking(path, name)]
     if unknown:
         raise Invalid(
-            f"there is no query parameter {unknown[0][:100]!r} here; there is {', '.join(sorted(known)) or 'none'}",
+            f"unknown query parameter {unknown[0][:100]!r}; allowed: {', '.join(sorted(known)) or 'none'}",
             field=unknown[0][:100],
-            unknown=[name[:100] for name in unknown[:MOST_NAMED]],
+            unknown=[name[:100] for name in unknown[:MOST_UNKNOWN]],
         )
 
 
 def _names(dependant: Any) -> set[str]:
-    """The query parameters of a route and of all that it depends on."""
+    """Return the names of the query parameters of a route and of its dependencies."""
     own = {parameter.alias for parameter in dependant.query_params}
     return own.union(*(_names(inner) for inner in dependant.dependencies))
 
 
-def _is_added(path: str, name: str) -> bool:
-    return not path.startswith("/api/") and (name in ADDED_WHOLE or name.startswith(ADDED_BY_OTHERS))
+def _is_tracking(path: str, name: str) -> bool:
+    return not path.startswith("/api/") and (name in TRACKING_NAMES or name.startswith(TRACKING_PREFIXES))
 
 
 # ---- routes ----
 
 
 class OneThreadRoute(APIRoute):
-    """The framework would send each result to a second thread to be checked and written: a third of a read's time.
+    """A route that serialises the result in the endpoint's own thread, and refuses unknown query parameters.
 
-    It also refuses query parameters that nobody reads.
+    FastAPI does that in a second thread, which takes a third of the time of a read.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         model = options.get("response_model")
-        described = model is not None and not isinstance(model, DefaultPlaceholder)
+        has_model = model is not None and not isinstance(model, DefaultPlaceholder)
         if not inspect.iscoroutinefunction(endpoint):
-            endpoint = _looking_up(endpoint)
-            if described:
-                endpoint = _answering(endpoint, model, options.get("status_code") or 200)
+            endpoint = _with_lookups(endpoint)
+            if has_model:
+                endpoint = _serialising(endpoint, model, options.get("status_code") or 200)
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As the framework does, behind the check of the query; as a dependency that takes a tenth of a read's time."""
+        """Check the query parameters first. As a dependency this check would take a tenth of the time of a read."""
         known = _names(self.dependant)
         handle = super().get_route_handler()
 
@@ -90,36 +90,38 @@ class OneThreadRoute(APIRoute):
         return handle_known
 
 
-class LastPartRoute(OneThreadRoute):
-    """A route whose last word is told from a parameter with slashes before it by the address as it was sent.
+class SuffixRoute(OneThreadRoute):
+    """A route with a fixed suffix after a `:path` parameter, which matches the suffix in the undecoded URL.
 
-    `/stock/{sku:path}/movements` is not meant by `/stock/a%2Fmovements`: that is the SKU `a/movements`.
+    For `/stock/{sku:path}/movements`, the URL `/stock/a%2Fmovements` does not match: it names the SKU `a/movements`.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As the framework does, where the address has the last word as a part of its own."""
-        last_word = self.path.rpartition("}/")[2]
+        """Match only if the last segment of the undecoded URL is the suffix."""
+        suffix = self.path.rpartition("}/")[2]
         sent = unquote((scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].rpartition(b"/")[2])
-        if "{" not in last_word and ":path}/" in self.path and sent != last_word:
+        if "{" not in suffix and ":path}/" in self.path and sent != suffix:
             return Match.NONE, {}
         return super().matches(scope)
 
 
-def _looking_up(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """The endpoint with its `Lookup`s done by us: the framework takes as long for one as for the rest of the route."""
+def _with_lookups(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+    """Resolve the endpoint's `Lookup`s here: through FastAPI, one takes as long as the rest of the route."""
     signature = inspect.signature(endpoint, eval_str=True)
     parameters = signature.parameters.values()
-    lookups = {one.name: found for one in parameters if (found := _lookup_of(one.annotation))}
+    lookups = {parameter.name: found for parameter in parameters if (found := _lookup_of(parameter.annotation))}
     if not lookups:
         return endpoint
-    others = [one.replace(kind=one.KEYWORD_ONLY) for one in parameters if one.name not in lookups]
-    own = next((one.name for one in others if one.annotation is Request), None)
-    if own is None:
+    others = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters if parameter.name not in lookups
+    ]
+    request_name = next((parameter.name for parameter in others if parameter.annotation is Request), None)
+    if request_name is None:
         others.append(inspect.Parameter(REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request))
 
     @functools.wraps(endpoint)
     def look_up(**given: Any) -> Any:
-        request = given[own] if own else given.pop(REQUEST)
+        request = given[request_name] if request_name else given.pop(REQUEST)
         systems = request.app.state.assembled
         return endpoint(**given, **{name: lookup.find(systems) for name, lookup in lookups.items()})
 
@@ -128,37 +130,37 @@ def _looking_up(endpoint: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lookup_of(annotation: Any) -> Lookup[Any] | None:
-    asked = [getattr(one, "dependency", None) for one in getattr(annotation, "__metadata__", ())]
-    return next((one for one in asked if isinstance(one, Lookup)), None)
+    dependencies = [getattr(one, "dependency", None) for one in getattr(annotation, "__metadata__", ())]
+    return next((one for one in dependencies if isinstance(one, Lookup)), None)
 
 
-def _answering(endpoint: Callable[..., Any], model: Any, status: int) -> Callable[..., Response]:
+def _serialising(endpoint: Callable[..., Any], model: Any, status: int) -> Callable[..., Response]:
     adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     @functools.wraps(endpoint)
-    def answer(*args: Any, **kwargs: Any) -> Response:
+    def respond(*args: Any, **kwargs: Any) -> Response:
         result = endpoint(*args, **kwargs)
         if isinstance(result, Response):
             return result
         checked = adapter.validate_python(result, from_attributes=True)
         return Response(adapter.dump_json(checked, by_alias=True), status, media_type="application/json")
 
-    return answer
+    return respond
 
 
 # ---- the route table ----
 
 
 class SystemRoutes(BaseRoute):
-    """One entry of the route table for a whole router."""
+    """An entry of the route table that stands for all routes of one router."""
 
     def __init__(self, router: APIRouter) -> None:
         self.original_router = router
-        # Those of content are in two places, `/api/content` and `/api/comments`.
+        # Content has two prefixes: `/api/content` and `/api/comments`.
         self._prefixes = tuple({"/".join(path.split("/")[:3]) for path in paths_of(router)})
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """The first route that fits; else the first that fits but for its method."""
+        """Return the first route that matches, else the first that matches except for its method."""
         partial: tuple[Match, Scope] = (Match.NONE, {})
         if not scope["path"].startswith(self._prefixes):
             return partial
@@ -171,39 +173,39 @@ class SystemRoutes(BaseRoute):
         return partial
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request to the route that was found."""
+        """Pass the request to the matching route."""
         await scope[FOUND].handle(scope, receive, send)
 
 
-def flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """Every single route."""
+def expanded(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    """Yield every route, with each `SystemRoutes` replaced by the routes of its router."""
     for route in routes:
         yield from route.original_router.routes if isinstance(route, SystemRoutes) else [route]
 
 
-def with_paths(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
-    """Every single route with its path, also those of included routers, which newer FastAPI keeps as they are.
+def routes_with_paths(routes: Iterable[Any], before: str = "", within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every route with its full path, also those of nested routers, which newer FastAPI versions do not flatten.
 
-    A router's own routes carry its prefix (`within`); those of a router that it includes do not.
+    The paths of a router's own routes contain its prefix (`within`); those of a router that it includes do not.
     """
     for route in routes:
         inner = getattr(route, "original_router", None)
         if inner is not None:
-            yield from with_paths(inner.routes, before + within, inner.prefix)
+            yield from routes_with_paths(inner.routes, before + within, inner.prefix)
         else:
             yield before + getattr(route, "path_format", route.path), route
 
 
 def paths_of(router: APIRouter) -> set[str]:
-    """The paths of a router's routes."""
-    return {path for path, _ in with_paths(router.routes, within=router.prefix)}
+    """Return the paths of a router's routes."""
+    return {path for path, _ in routes_with_paths(router.routes, within=router.prefix)}
 
 
-# ---- HEAD: what GET would answer, without the body ----
+# ---- HEAD: the response of GET without its body ----
 
 
 class HeadMiddleware:
-    """Lets every GET route answer HEAD too; a route whose body is costly sees `request.state.head` and makes none."""
+    """Answers HEAD with the GET route, without the body. A route with a costly body can check `request.state.head`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -220,7 +222,7 @@ class HeadMiddleware:
         async def without_body(message: Message) -> None:
             nonlocal ended
             if message["type"] != "http.response.body":
-                scope["route"] = inner.get("route")  # for the layers around this one, which count requests by it
+                scope["route"] = inner.get("route")  # read by the outer middleware, which count requests by route
                 await send(message)
             elif not ended:
                 ended = True

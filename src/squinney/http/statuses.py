@@ -1,4 +1,4 @@
-"""The one table from families of errors to HTTP statuses. It needs no web framework: any may use it."""
+"""The table from error families to HTTP statuses. It imports no web framework, so any program can use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from squinney.errors import (
     Unavailable,
 )
 
-# The first that fits counts, so that the few exceptions to a family stand before it.
+# The first matching entry applies, so exceptions to a family come before the family.
 STATUSES: dict[type[SquinneyError], int] = {
     CredentialsRefused: 401,
     TooManyRequests: 429,
@@ -28,5 +28,5 @@ STATUSES: dict[type[SquinneyError], int] = {
 
 
 def status_of(error: SquinneyError) -> int:
-    """The HTTP status of the error's family."""
+    """Return the HTTP status of the error's family."""
     return next((status for family, status in STATUSES.items() if isinstance(error, family)), 500)

@@ -1,4 +1,4 @@
-"""Kinds of work that wait or compute, each with threads of its own: however much of it comes, pages keep theirs."""
+"""Separate thread limits for slow kinds of work, so that pages always have threads left."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Work:
-    """So much of one kind of work at once; so much more may wait, for so long. The rest is told to come again.
+class ThreadLimit:
+    """Limits one kind of work: `at_once` calls run, `most_waiting` wait up to `wait_seconds`, others are refused.
 
-    Work that is not `timed` lasts as long as the caller's line does; only its parts have a time limit.
+    With `timed=False` the request as a whole has no time limit, because its duration depends on the caller's
+    connection; each operation in it still has one.
     """
 
     def __init__(
@@ -33,12 +34,12 @@ class Work:
         self._at_once = at_once
         self._most_waiting = most_waiting
         self._wait_seconds = wait_seconds
-        # One for each event loop: a test, or a program with several, must not wait for another loop's work.
+        # One per event loop: tests and programs with several loops must not wait for another loop's work.
         self._turns: RunVar[CapacityLimiter] = RunVar(f"{name} turns")
         self._threads: RunVar[CapacityLimiter] = RunVar(f"{name} threads")
 
     def __call__(self, endpoint: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-        """The endpoint as one that runs as this kind of work; the framework would give it a thread of the pages."""
+        """Decorate an endpoint so that it runs under this limit, not in FastAPI's own threads."""
 
         @functools.wraps(endpoint)
         async def limited(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -47,9 +48,9 @@ class Work:
         return limited
 
     async def run(self, function: Callable[[], R]) -> R:
-        """Call it in a thread when there is a turn.
+        """Call a function in a thread as soon as the limit allows.
 
-        Raises: `Unavailable` where too many wait, or the wait is too long.
+        Raises: `Unavailable` if too many calls are waiting, or this one waits too long.
         """
         if not self._timed and (clock := request_clock.get()):
             clock.began = None
@@ -74,7 +75,8 @@ class Work:
 
     def _refusal(self) -> Unavailable:
         return Unavailable(
-            f"too many are {self._name} at this moment", retry_after_seconds=max(1, round(self._wait_seconds))
+            f"too many {self._name} are in progress; try again later",
+            retry_after_seconds=max(1, round(self._wait_seconds)),
         )
 
 
@@ -88,15 +90,15 @@ def _own(variable: RunVar[CapacityLimiter], size: float) -> CapacityLimiter:
 
 
 CORES = os.cpu_count() or 1
-# Each password takes 64 MB and all of a core for some 50 ms.
-PASSWORDS = Work("signing in or up", at_once=max(1, CORES // 2), most_waiting=20)
-# Rendering and diffs hold the interpreter, which pages need too: two at once would not be done sooner, and leave a page
-# a third of it instead of half.
-COMPUTING = Work("having something computed", at_once=1, most_waiting=20)
-# A thread waits for the caller's line.
-UPLOADS = Work("uploading", at_once=16, most_waiting=16, timed=False)
-# A photo in a form is there already, and its decoder takes two at once: an animation may take it ten seconds, which are
-# not the post's.
-PHOTOS = Work("posting photos", at_once=2, most_waiting=20, timed=False)
-# Asked by whoever watches over the service, also while all other threads wait for MongoDB.
-PROBES = Work("asking how we are", at_once=4, most_waiting=20)
+# Hashing a password takes 64 MB and a whole core for about 50 ms.
+PASSWORDS = ThreadLimit("sign-ins", at_once=max(1, CORES // 2), most_waiting=20)
+# Rendering and diffs hold the interpreter lock, which pages need too. Two at once would not finish sooner, and would
+# leave a page a third of the interpreter's time instead of half.
+COMPUTING = ThreadLimit("computations", at_once=1, most_waiting=20)
+# A thread waits for the caller's connection.
+UPLOADS = ThreadLimit("uploads", at_once=16, most_waiting=16, timed=False)
+# A form's photo has already been received, and two decoders run at once. Decoding an animation may take ten seconds,
+# which do not count towards the time limit of the post.
+PHOTOS = ThreadLimit("photo posts", at_once=2, most_waiting=20, timed=False)
+# Health checks must be answered even while all other threads wait for MongoDB.
+PROBES = ThreadLimit("health checks", at_once=4, most_waiting=20)

@@ -1,4 +1,4 @@
-"""Who looks at a page: somebody signed in, or a visitor; either way with a token of their own for forms."""
+"""The visitor of a page: a person who has signed in or an anonymous one, each with a CSRF token for forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGNATURE_CHARACTERS = 32
 
 
 class SignedIn(TypedDict):
-    """What pages know of a person who has signed in."""
+    """The fields of a signed-in person that pages use."""
 
     _id: str
     login: str
@@ -28,7 +28,7 @@ class SignedIn(TypedDict):
 
 @dataclass
 class Visitor:
-    """One request's visitor. Signing in or out gives them another token, so that none can be planted beforehand."""
+    """The visitor of one request. Signing in or out replaces the token, so that nobody can plant one in advance."""
 
     secret: bytes = field(repr=False)
     token: str = field(default_factory=lambda: ANONYMOUS + secrets.token_urlsafe(32), repr=False)
@@ -39,50 +39,50 @@ class Visitor:
 
     @property
     def role(self) -> str:
-        """What the visitor may act as."""
+        """The visitor's role."""
         return self.person["role"] if self.person else "visitor"
 
     @property
     def csrf(self) -> str:
-        """The token for forms; it cannot be made without the secret, nor used with another cookie."""
-        return signed(self.secret, "csrf", self.token)
+        """The CSRF token for forms. Only the holder of the secret can make one, and it is valid for one cookie."""
+        return signature_of(self.secret, "csrf", self.token)
 
     def may_send(self, csrf: str) -> bool:
-        """Whether a form's token is this visitor's."""
+        """Return whether a form's CSRF token belongs to this visitor."""
         return hmac.compare_digest(csrf.encode("utf-8", "replace"), self.csrf.encode())
 
     def sign_in(self, person: SignedIn, session_token: str) -> None:
-        """From now on the cookie is the session's."""
+        """Replace the cookie's token by the session's."""
         self.token, self.person, self.is_new = SIGNED_IN + session_token, person, True
 
     def sign_out(self) -> None:
-        """A stranger again."""
+        """Make the visitor anonymous, with a new token."""
         self.token, self.person, self.is_new = ANONYMOUS + secrets.token_urlsafe(32), None, True
 
     @property
     def session_token(self) -> str:
-        """The session's token; empty for a stranger."""
+        """The session's token; empty for an anonymous visitor."""
         return self.token.removeprefix(SIGNED_IN) if self.token.startswith(SIGNED_IN) else ""
 
     def flash(self, message: str, kind: str = "good") -> None:
-        """Tell the visitor something on the next page they see."""
+        """Show a message on the next page that the visitor sees."""
         self.flashes = [*self.flashes, {"message": message[:LONGEST_FLASH], "kind": kind}][-MOST_FLASHES:]
         self.flashes_changed = True
 
     def take_flashes(self) -> list[dict[str, str]]:
-        """What is to be told now, once."""
+        """Return the pending messages and remove them."""
         taken, self.flashes = self.flashes, []
         self.flashes_changed = self.flashes_changed or bool(taken)
         return taken
 
 
 def visitor_of(connection: HTTPConnection) -> Visitor:
-    """The visitor of a request or socket."""
+    """Return the visitor of a request or WebSocket."""
     found = getattr(connection.state, "visitor", None)
     return found if found is not None else Visitor(b"nobody's")
 
 
-def signed(secret: bytes, purpose: str, text: str) -> str:
-    """What only who knows the secret can have made of the text, for that purpose."""
+def signature_of(secret: bytes, purpose: str, text: str) -> str:
+    """Sign a text for one purpose; a signature is not valid for another purpose."""
     digest = hmac.digest(secret, f"{purpose}\n{text}".encode("utf-8", "replace"), hashlib.sha256)
     return base64.urlsafe_b64encode(digest[:24]).decode()

@@ -1,4 +1,4 @@
-"""The admin's pages: jobs, keys, people, problems."""
+"""The admin pages: jobs, keys, people and problems."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ LEVELS = ("read", "write")
 
 @router.get("", response_class=HTMLResponse)
 def show_overview(request: Request, systems: Systems) -> Response:
-    """Where to look."""
+    """Show links to the admin pages, and how many jobs are late or failing."""
     states = [job.state for job in statuses(systems.db, assembly.jobs(systems.systems))]
     return render(request, "admin/index.html", jobs=len(states), troubled=sum(s in ("late", "failing") for s in states))
 
 
 @router.get("/jobs", response_class=HTMLResponse)
 def show_jobs(request: Request, systems: Systems) -> Response:
-    """Every job with its last run."""
+    """List every job with its last run."""
     return render(request, "admin/jobs.html", jobs=statuses(systems.db, assembly.jobs(systems.systems)))
 
 
 @router.post("/jobs/{name}")
 def run_job(request: Request, systems: Systems, name: str) -> Response:
-    """Run a job now, unless somebody else does."""
+    """Run a job now, unless a worker is running it."""
     worker = Worker(systems.db, assembly.jobs(systems.systems))
     worker.enrol()
     outcome = worker.run(name, even_if_not_due=True)
-    visitor_of(request).flash(f"{name}: {outcome or 'it runs elsewhere'}.", "bad" if outcome == "failed" else "good")
+    visitor_of(request).flash(f"{name}: {outcome or 'is already running'}.", "bad" if outcome == "failed" else "good")
     return RedirectResponse("/admin/jobs", status_code=303)
 
 
 @router.get("/keys", response_class=HTMLResponse)
 def show_keys(request: Request, keys: AllKeys, cursor: str | None = None) -> Response:
-    """Every API key, and a form for a new one."""
+    """List the API keys, with a form for a new one."""
     return _keys_page(request, keys, cursor=cursor)
 
 
@@ -67,7 +67,7 @@ def _keys_page(request: Request, keys: Keys, *, cursor: str | None = None, **val
 
 @router.post("/keys", response_class=HTMLResponse)
 def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[list[str], Form()] = []) -> Response:  # noqa: B006
-    """Make a key and show it, this once."""
+    """Create a key and show it once."""
     try:
         _, shown = keys.create(name, scopes, created_by=signed_in(request)["_id"])
     except Invalid as error:
@@ -78,7 +78,7 @@ def create_key(request: Request, keys: AllKeys, name: Text, scopes: Annotated[li
 
 @router.post("/keys/{key_id}/revoke")
 def revoke_key(request: Request, keys: AllKeys, key_id: str) -> Response:
-    """Refuse a key from now on."""
+    """Revoke a key."""
     key = keys.revoke(key_id)
     visitor_of(request).flash(f"The key {key['name']} is revoked.")
     return RedirectResponse("/admin/keys", status_code=303)
@@ -86,36 +86,36 @@ def revoke_key(request: Request, keys: AllKeys, key_id: str) -> Response:
 
 @router.get("/people", response_class=HTMLResponse)
 def show_people(request: Request, people: Everybody, cursor: str | None = None) -> Response:
-    """Everybody with their role."""
+    """List all people with their roles."""
     return render(request, "admin/people.html", page=people.all(cursor=cursor), roles=ROLES[1:])
 
 
 @router.post("/people/{person_id}")
 def change_person(request: Request, people: Everybody, person_id: str, role: Text = "", enabled: Text = "") -> Response:
-    """Give a person a role, or let them in or not."""
+    """Change a person's role, or enable or disable the person."""
     if signed_in(request)["_id"] == person_id:
-        raise Forbidden("nobody changes their own role: ask another admin")
+        raise Forbidden("you cannot change your own role: ask another admin")
     person = people.set_role(person_id, role) if role else people.get(person_id)
     if enabled in ("yes", "no"):
         person = people.enable(person_id) if enabled == "yes" else people.disable(person_id)
-    may = "may not sign in" if person.get("disabled_at") else f"may sign in as {person['role']}"
-    visitor_of(request).flash(f"{person['name']} {may}.")
+    state = "is disabled" if person.get("disabled_at") else f"can sign in as {person['role']}"
+    visitor_of(request).flash(f"{person['name']} {state}.")
     return RedirectResponse("/admin/people", status_code=303)
 
 
 @router.get("/problems", response_class=HTMLResponse)
 def show_problems(request: Request, systems: Systems) -> Response:
-    """What `squinney doctor` finds in some seconds."""
+    """Show what `squinney doctor` finds in ten seconds."""
     findings = list(doctor.examine(systems.db, systems=systems.systems))
     return render(request, "admin/problems.html", findings=findings)
 
 
 @router.post("/problems/repair")
 def repair_problems(request: Request, systems: Systems) -> Response:
-    """Mend what can be mended."""
+    """Repair every problem that does not need a decision."""
     try:
         done = doctor.repair(systems.db, systems=systems.systems)
-        summary = ", ".join(f"{what}: {count}" for what, count in done.items()) or "there was nothing to mend"
+        summary = ", ".join(f"{name}: {count}" for name, count in done.items()) or "nothing needed repair"
         visitor_of(request).flash(f"Repaired: {summary}.")
     except SquinneyError as error:
         visitor_of(request).flash(error.message, "bad")

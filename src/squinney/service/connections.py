@@ -1,4 +1,4 @@
-"""What a connection may cost before there is a request: the time and the size of its headers."""
+"""Limits on the time and the size of request headers."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ MOST_HEADER_BYTES = 64 * 1024
 
 
 class CarefulProtocol(HttpToolsProtocol):
-    """Closes a connection whose headers come too slowly or never end; the server itself would wait and keep them."""
+    """Closes a connection whose headers arrive too slowly or are too large; uvicorn itself has no such limits."""
 
     header_seconds = HEADER_SECONDS
-    _patience: asyncio.TimerHandle | None = None
+    _header_timer: asyncio.TimerHandle | None = None
     _header_bytes = 0
     _in_headers = True
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody came: they have so long to say what they want."""
+        """Start the time limit for the first request's headers."""
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of headers are counted; those of bodies are another's to count."""
+        """Count the bytes of headers; `BodyLimitMiddleware` counts those of bodies."""
         if self._in_headers:
             self._header_bytes += len(data)
         super().data_received(data)
         if not self._in_headers or self.transport.is_closing():
             return
         if self._header_bytes > MOST_HEADER_BYTES:
-            self.send_400_response("The headers are too large.")
-        elif self._patience is None:
-            self._wait()
+            self.send_400_response(f"The headers are larger than {MOST_HEADER_BYTES} bytes.")
+        elif self._header_timer is None:
+            self._start_timer()
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Count the headers of the next request."""
         self._in_headers = True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """From here on the application decides how long to wait."""
+        """Stop the time limit; from here on the application's limits apply."""
         self._in_headers = False
         self._header_bytes = 0
-        self._wait_no_more()
+        self._stop_timer()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """They are gone."""
-        self._wait_no_more()
+        """Stop the time limit of a closed connection."""
+        self._stop_timer()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
-        self._patience = self.loop.call_later(self.header_seconds, self._give_up)
+    def _start_timer(self) -> None:
+        self._header_timer = self.loop.call_later(self.header_seconds, self._time_out)
 
-    def _wait_no_more(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
-    def _give_up(self) -> None:
-        self._patience = None
+    def _time_out(self) -> None:
+        self._header_timer = None
         if not self.transport.is_closing():
             self.transport.close()

@@ -1,4 +1,4 @@
-"""Photos in the social network's demo: they take two systems, so they are made here. The pictures are drawn by code."""
+"""Photos for the demo of the social network, drawn by code. They need two systems, so they are composed here."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from squinney.transactions import Key
 Colour = tuple[int, int, int]
 Paint = Callable[[float, float], Colour]
 WIDTH, HEIGHT = 480, 320
-GRAIN = 2  # one point is drawn for so many each way: in a quarter of the time
+GRAIN = 2  # draw at half the size and enlarge, which takes a quarter of the time
 DONE = "photos of posts"
 
 
 def load_demo_photos(systems: Assembled) -> None:
-    """Let some people of the demo show photos, once.
+    """Post some photos as members of the demo, once.
 
-    Atomic: each photo and each post by itself.
-    After a crash: the next call goes on; a photo may be kept that no post shows.
+    Atomic: each photo and each post separately.
+    After a crash: the next call continues; a stored photo may have no post.
     """
     store = post_photos(systems)
     if store is None or systems.db["demo"].find_one({"_id": DONE}) is not None:
         return
     network: Network = systems.services["social"]["network"]
     for author, name, text, alt, paint in PHOTOS:
-        with suppress(Conflict):  # another process shows it
-            _show(network, store, author, name, text, alt, paint)
+        with suppress(Conflict):  # another process posts it
+            _post(network, store, author, name, text, alt, paint)
     systems.db["demo"].update_one({"_id": DONE}, {"$set": {"loaded": True}}, upsert=True)
 
 
-def _show(network: Network, store: PostPhotos, author: str, name: str, text: str, alt: str, paint: Paint) -> None:
+def _post(network: Network, store: PostPhotos, author: str, name: str, text: str, alt: str, paint: Paint) -> None:
     detail = {"text": text, "alt": alt, "file": store.keep(io.BytesIO(_drawn(paint)), author, name)}
     network.post(author, "photo", detail, [PUBLIC], key=Key(f"photo {author}", "social demo"))
 
@@ -59,7 +59,7 @@ def _mix(one: Colour, two: Colour, share: float) -> Colour:
 
 
 def _mountains(x: float, y: float) -> Colour:
-    """Three ridges before a morning sky."""
+    """Three ridges in front of a morning sky."""
     for base, height, waves, colour in (
         (0.78, 0.10, 5.0, (38, 52, 66)),
         (0.62, 0.14, 3.1, (74, 92, 112)),

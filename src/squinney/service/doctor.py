@@ -1,4 +1,4 @@
-"""What is wrong with the server, the schema, the jobs or the data, and what to do about it."""
+"""Examines the server, the schema, the jobs and the data, and repairs what it can."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ log = logging.getLogger(__name__)
 Level = Literal["ok", "notice", "problem"]
 EXAMINE_SECONDS = 10.0
 REPAIR_SECONDS = 300.0
-MOMENT_SECONDS = 0.1  # of a system, however late it is; the driver takes 0 for no limit
+LEAST_SECONDS = 0.1  # for each system, even if no time is left; to the driver, 0 means no limit
 OLDEST_SUPPORTED = (7, 0)
 LEAST_FREE_BYTES = 1 << 30
 LONGEST_TRANSACTION_SECONDS = 15
-FAILURES_THAT_COUNT = 3  # fewer may be MongoDB's absence, which passes
+FAILURES_THAT_COUNT = 3  # fewer may come from a short outage of MongoDB
 ADVICE = {
-    "different-index": "run `squinney indexes --rebuild` when few are about",
-    "different-options": "an option of a collection cannot be changed: copy it into a new one",
-    "extra-index": "drop it if it is not one of your own",
+    "different-index": "run `squinney indexes --rebuild` when there is little load",
+    "different-options": "an option of a collection cannot be changed: copy the documents into a new collection",
+    "extra-index": "drop the index unless you created it yourself",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. Only a problem makes `doctor` fail."""
+    """One line of the report. `doctor` fails only for the level `problem`."""
 
     level: Level
     area: str
@@ -55,10 +55,10 @@ class Finding:
 def examine(
     db: Db, *, seconds: float | None = EXAMINE_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
 ) -> Iterator[Finding]:
-    """Look at the server, the declared collections and indexes, the jobs, and every system's data.
+    """Examine the server, the declared collections and indexes, the jobs, and every system's data.
 
-    Every document is read, which may take long. Of the seconds, each system has an equal share of those that are left,
-    and one that takes longer is a notice. None seconds are as long as it takes.
+    All documents are read, which may take long. Each system gets an equal share of the remaining seconds; a system that
+    needs more is reported with a notice. With `seconds=None` there is no time limit.
 
     Raises: `Unavailable`.
     """
@@ -70,7 +70,7 @@ def examine(
         yield from _unused_indexes(db, declared)
         yield from _jobs(db, assembly.jobs(systems))
         for number, system in enumerate(systems):
-            yield from _data(db, system, seconds and max(MOMENT_SECONDS, seconds_left() / (len(systems) - number)))
+            yield from _data(db, system, seconds and max(LEAST_SECONDS, seconds_left() / (len(systems) - number)))
 
 
 def _server(db: Db) -> Iterator[Finding]:
@@ -82,28 +82,30 @@ def _server(db: Db) -> Iterator[Finding]:
         yield Finding(
             "notice",
             "server",
-            f"MongoDB {version} is past its maker's end of life",
-            "fine for development; in production point MONGODB_URI at a newer server",
+            f"MongoDB {version} has reached its end of life",
+            "fine for development; in production set MONGODB_URI to a newer server",
         )
     yield from _transaction_lifetime(db)
     statistics = db.command("dbStats", freeStorage=1)
     free = statistics.get("fsTotalSize", 0) - statistics.get("fsUsedSize", 0)
     if statistics.get("fsTotalSize") and free < LEAST_FREE_BYTES:
-        yield Finding("problem", "disk", f"only {free >> 20} MiB are free", "make room: MongoDB stops when it is full")
+        yield Finding(
+            "problem", "disk", f"only {free >> 20} MiB are free", "free some space: MongoDB stops when the disk is full"
+        )
 
 
 def _transaction_lifetime(db: Db) -> Iterator[Finding]:
-    """What a process that is killed in the middle of a native transaction leaves: locks, until the server ends it."""
+    """Check how long the server keeps the locks of a process that was killed during a native transaction."""
     name = "transactionLifetimeLimitSeconds"
     try:
         seconds = db.client.admin.command({"getParameter": 1, name: 1}).get(name, 0)
-    except OperationFailure:  # a router does not have it, and not every user may ask
+    except OperationFailure:  # a mongos lacks the parameter, and not every user may read it
         return
     if seconds > LONGEST_TRANSACTION_SECONDS:
         yield Finding(
             "notice",
             "server",
-            f"a process that dies in a transaction holds its documents for up to {seconds} s",
+            f"a process that dies in a transaction locks its documents for up to {seconds} s",
             f"set the server's {name} to {LONGEST_TRANSACTION_SECONDS}",
         )
 
@@ -120,18 +122,18 @@ def _schema(db: Db, declared: list[Collection]) -> Iterator[Finding]:
 
 
 def _unused_indexes(db: Db, declared: list[Collection]) -> Iterator[Finding]:
-    """Declared indexes that the server has not used since it started, on collections that are in use."""
+    """Report indexes of collections with 10,000 documents or more that the server has not used since it started."""
     for collection in declared:
         if db[collection.name].estimated_document_count() < 10_000:
             continue
         for used in db[collection.name].aggregate([{"$indexStats": {}}]):
             if used["name"] != "_id_" and not used["accesses"]["ops"]:
                 since = f"{used['accesses']['since']:%Y-%m-%d}"
-                yield Finding("notice", "indexes", f"{collection.name}.{used['name']} was not used since {since}")
+                yield Finding("notice", "indexes", f"{collection.name}.{used['name']} has not been used since {since}")
 
 
 def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
-    """Jobs that fail, or that nobody runs; where none ever ran, a program calls what it needs itself."""
+    """Report jobs that fail or are late. A job that never ran is not late: a program may do its work itself."""
     jobs = statuses(db, declared)
     for job in jobs:
         if job.failures:
@@ -142,30 +144,30 @@ def _jobs(db: Db, declared: list[Job]) -> Iterator[Finding]:
             message = f"{job.name} has been due for {job.late_seconds:.0f} s"
             yield Finding("notice", "jobs", message, "run `squinney serve` or `squinney worker`")
     if not any(job.failures or job.state == "late" for job in jobs):
-        yield Finding("ok", "jobs", "none is late or fails")
+        yield Finding("ok", "jobs", "no job is late or failing")
 
 
 def _data(db: Db, system: System, seconds: float | None) -> Iterator[Finding]:
     found = False
     try:
-        # Not `operation(seconds)`: inside a request that counts from the request's beginning.
+        # Not `operation(seconds)`: inside a request, that counts from the start of the request.
         with operation(None, reads_only=True), pymongo.timeout(seconds):
             for problem in _problems(db, system):
                 found = True
-                advice = "run `squinney doctor --repair`" if problem.repairable else "needs a person to decide"
+                advice = "run `squinney doctor --repair`" if problem.repairable else "a person must decide"
                 yield Finding("problem", system.name, str(problem), advice, problem.repairable, problem.documents)
     except Unavailable as error:
         if not (isinstance(error.__cause__, PyMongoError) and error.__cause__.timeout):
             raise
-        message = f"there is more than can be looked at in {seconds:.1f} s: not all of it was"
-        yield Finding("notice", system.name, message, "run `squinney doctor`, which takes the time that it needs")
+        message = f"not everything could be examined in {seconds:.1f} s"
+        yield Finding("notice", system.name, message, "run `squinney doctor`, which has no time limit")
         return
     if not found:
         yield Finding("ok", system.name, "no problems found")
 
 
 def _problems(db: Db, system: System) -> Iterator[Problem]:
-    """A check that fails altogether is one finding, and hides nothing of other systems."""
+    """Yield a system's problems. A check that raises is reported as one problem and does not stop the other systems."""
     try:
         yield from system.find_problems(db)
     except MALFORMED as error:
@@ -180,11 +182,11 @@ def _repaired(db: Db, system: System) -> Mapping[str, int]:
     except MALFORMED as error:
         raise_if_away(error)
         log.exception("the repair of %s failed", system.name)
-        return {"stopped by what it could not read": 1}
+        return {"stopped by malformed data": 1}
 
 
 def _apply_schema(db: Db, declared: list[Collection]) -> int:
-    """Apply what can be applied; an index that a person must drop first keeps nothing else from being mended."""
+    """Apply the schema one collection at a time, so that a conflicting index does not block the other collections."""
     before = schema.check(db, declared)
     drifted = {drift.collection for drift in before}
     for collection in declared:
@@ -197,9 +199,9 @@ def _apply_schema(db: Db, declared: list[Collection]) -> int:
 def repair(
     db: Db, *, seconds: float | None = REPAIR_SECONDS, systems: Sequence[System] = assembly.SYSTEMS
 ) -> Counter[str]:
-    """Create what is missing and mend what each system can mend; returns counts.
+    """Create missing collections and indexes, repair what each system can repair, and return counts.
 
-    Atomic: each index and each document by itself.
+    Atomic: each index and each document separately.
     After a crash: run it again.
     Raises: `Unavailable`.
     """
@@ -207,5 +209,5 @@ def repair(
     with operation(seconds):
         done = Counter({"collections and indexes": _apply_schema(db, assembly.collections(systems))})
         for system in systems:
-            done.update({f"{system.name}: {what}": count for what, count in _repaired(db, system).items()})
+            done.update({f"{system.name}: {name}": count for name, count in _repaired(db, system).items()})
     return +done

@@ -1,4 +1,4 @@
-"""Is the process alive, and can it work?"""
+"""Health checks and metrics."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers: from the event loop, whatever its threads wait for."""
+    """Answer from the event loop, even while all threads are waiting."""
     return {"status": "ok"}
 
 
-@router.get("/readyz", responses={503: {"description": "MongoDB is away"}})
+@router.get("/readyz", responses={503: {"description": "MongoDB is unreachable"}})
 @PROBES
 def readyz(systems: Annotated[Assembled, Depends(assembled)]) -> JSONResponse:
-    """MongoDB answers and takes writes; which jobs are late or fail."""
+    """Report whether MongoDB accepts writes, and the state of each job."""
     try:
         with operation(2, reads_only=True):
             writable = systems.db.client.admin.command("hello").get("isWritablePrimary", False)
             jobs = {job.name: job.state for job in statuses(systems.db, jobs_of_all(systems.systems))}
     except Unavailable:
         writable, jobs = False, {}
-    state = {"status": "ready" if writable else "MongoDB is away", "jobs": jobs}
+    state = {"status": "ready" if writable else "MongoDB is unreachable", "jobs": jobs}
     return JSONResponse(state, status_code=200 if writable else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
 @PROBES
 def metrics(request: Request) -> Response:
-    """Figures for Prometheus."""
+    """Return metrics in the format of Prometheus."""
     return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,4 +1,4 @@
-"""Logs for people or for machines, each line with its request's id."""
+"""Log formats: text or JSON lines, each with the id of its request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 class Human(logging.Formatter):
-    """One line for a person."""
+    """Formats a record as one line of text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with the request's id where there is one."""
+        """Return the line, with the request's id if there is one."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         line = f"{_time_of_day(int(record.created))} {record.levelname.lower():7} {record.getMessage()}"
         if "ms" in fields:
@@ -26,15 +26,15 @@ class Human(logging.Formatter):
 
 
 def _time_of_day(at: int) -> str:
-    """In UTC; by `strftime` it would take as long as the rest of the line."""
+    """Format a time in UTC; `strftime` would take as long as the rest of the line."""
     return f"{at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02}"
 
 
 class Json(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object."""
+        """Return the JSON line."""
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -49,10 +49,10 @@ class Json(logging.Formatter):
 
 
 def set_up(how: Literal["human", "json"], *, level: int = logging.INFO) -> None:
-    """Send every log line of this process to stderr."""
+    """Send all log lines of this process to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(Json() if how == "json" else Human())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # nobody reads them
-    # The driver's own debug lines could hold documents; they stay off whatever the level.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # not in our formats
+    # The driver's debug lines can contain documents, so they stay off at every level.
     logging.getLogger("pymongo").setLevel(logging.WARNING)

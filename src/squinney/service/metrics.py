@@ -1,4 +1,4 @@
-"""What `/metrics` tells, in a registry of the application's own."""
+"""The metrics at `/metrics`, in a registry of each application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Metrics:
         )
         self._seconds = Histogram(
             "squinney_request_seconds",
-            "How long an answer took to begin",
+            "Seconds until the response started",
             ["method", "route"],
             buckets=BUCKETS,
             registry=self.registry,
@@ -37,15 +37,17 @@ class Metrics:
         self._operations = Counter(
             "squinney_operations", "Requests by system and outcome", ["system", "outcome"], registry=self.registry
         )
-        self._job_runs = Counter("squinney_job_runs", "Runs of jobs here", ["job", "outcome"], registry=self.registry)
+        self._job_runs = Counter(
+            "squinney_job_runs", "Runs of jobs in this process", ["job", "outcome"], registry=self.registry
+        )
         self._job_seconds = Counter(
-            "squinney_job_run_seconds", "Time spent in jobs here", ["job"], registry=self.registry
+            "squinney_job_run_seconds", "Seconds spent in jobs in this process", ["job"], registry=self.registry
         )
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram, Counter]] = {}
-        self.registry.register(_Live(db, jobs))
+        self.registry.register(_OnDemand(db, jobs))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count a request whose response has started."""
         known = self._known.get((method, route, status))
         if known is None:
             known = self._known[method, route, status] = (
@@ -59,7 +61,7 @@ class Metrics:
         operations.inc()
 
     def job_run(self, name: str, outcome: str, seconds: float) -> None:
-        """Count a run of a job in this process."""
+        """Count a run of a job."""
         self._job_runs.labels(name, outcome).inc()
         self._job_seconds.labels(name).inc(seconds)
 
@@ -70,7 +72,7 @@ def _system_of(route: str) -> str:
 
 
 def outcome_of(status: int) -> str:
-    """A status in a word."""
+    """Return the outcome of a status: `ok`, `refused`, `unavailable` or `failed`."""
     if status < 400:
         return "ok"
     if status < 500:
@@ -78,21 +80,21 @@ def outcome_of(status: int) -> str:
     return "unavailable" if status == 503 else "failed"
 
 
-class _Live(Collector):
-    """Asked for when somebody looks: job lag and the connection pool."""
+class _OnDemand(Collector):
+    """Reads job lag and the connection pool whenever the metrics are collected."""
 
     def __init__(self, db: Db, jobs: list[Job]) -> None:
         self._db = db
         self._jobs = jobs
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: registering must not talk to the database."""
+        """Return nothing, so that registering does not read the database."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of this moment; without the database only that it is away."""
+        """Yield the current values; if MongoDB is unreachable, only that and the pool."""
         up = GaugeMetricFamily("squinney_mongodb_up", "Whether MongoDB answers")
-        late = GaugeMetricFamily("squinney_job_late_seconds", "How long a job is overdue", labels=["job"])
+        late = GaugeMetricFamily("squinney_job_late_seconds", "Seconds for which a job has been due", labels=["job"])
         failures = GaugeMetricFamily("squinney_job_failures", "Failed runs in a row", labels=["job"])
         try:
             with operation(WAIT_SECONDS, reads_only=True):
@@ -105,7 +107,7 @@ class _Live(Collector):
         yield from (up, late, failures, self._pool())
 
     def _pool(self) -> GaugeMetricFamily:
-        """The connections of this process's client, idle and in use."""
+        """Return the numbers of idle and used connections of this process's client."""
         family = GaugeMetricFamily("squinney_mongodb_connections", "Open connections", labels=["state"])
         topology: Any = getattr(self._db.client, "_topology", None)
         pools = [server.pool for server in list(getattr(topology, "_servers", {}).values())]

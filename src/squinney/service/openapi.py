@@ -1,4 +1,4 @@
-"""The OpenAPI document: what holds for every route is added here, once."""
+"""The OpenAPI document, with the security scheme and error responses that all routes share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 
 from squinney.http.problems import MEDIA_TYPE
-from squinney.http.routes import flat
+from squinney.http.routes import expanded
 from squinney.service.middleware.api_keys import OPEN, PREFIX, scope_for
 
 PROBLEM = {"$ref": "#/components/schemas/ProblemModel"}
@@ -18,41 +18,41 @@ SECURITY = {
     "type": "http",
     "scheme": "bearer",
     "bearerFormat": "sqy_<id>_<secret>",
-    "description": "An API key, made with `squinney keys create` or on the admin pages; for trusted servers.",
+    "description": "An API key for a trusted server, created with `squinney keys create` or on the admin pages.",
 }
 EVERYWHERE = {
     "400": ("Bad request", "http-400", "There was an error parsing the body"),
     "401": ("Key refused", "key-refused", "the API key is unknown, expired or revoked"),
     "403": ("Forbidden", "forbidden", "this API key lacks the scope {scope}"),
-    "408": ("Request timeout", "http-408", "the body came too slowly"),
-    "413": ("Content too large", "http-413", "a body here may have at most 1048576 bytes"),
-    "429": ("Rate limited", "rate-limited", "too many requests; slow down"),
+    "408": ("Request timeout", "http-408", "the body was sent too slowly"),
+    "413": ("Content too large", "http-413", "the body is larger than 1048576 bytes"),
+    "429": ("Rate limited", "rate-limited", "too many requests; try again later"),
 }
 WITH_BODY = {"400", "408", "413"}
 
 
 class Document:
-    """The document of all routes, made once, when it is first asked for: by one thread, for which others wait."""
+    """Builds the OpenAPI document at the first request; other threads wait for the one that builds it."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
-        """The document."""
-        with self._making:
+        """Return the document."""
+        with self._lock:
             if self._app.openapi_schema is None:
                 self._app.openapi_schema = _described(self._app)
             return self._app.openapi_schema
 
 
 def show_document(request: Request) -> JSONResponse:
-    """No coroutine: making the document takes more than a second, in which the event loop would answer nobody."""
+    """Return the document. Not a coroutine: building it takes over a second and would block the event loop."""
     return JSONResponse(request.app.openapi())
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
-    routes = list(flat(app.routes))
+    routes = list(expanded(app.routes))
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=routes)
     document["components"].setdefault("securitySchemes", {})["key"] = SECURITY
     for path, item in document["paths"].items():
@@ -64,23 +64,23 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 def _complete(operation: dict[str, Any], scope: str) -> None:
     operation["security"] = [{"key": []}]
-    operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
-    answers = operation["responses"]
+    operation["description"] = f"{operation.get('description', '')}\n\nRequires the scope `{scope}`.".strip()
+    responses = operation["responses"]
     for status, (title, code, detail) in EVERYWHERE.items():
         if status not in WITH_BODY or "requestBody" in operation:
-            answers.setdefault(status, {"description": code, "example": (title, code, detail.format(scope=scope))})
-    for status, answer in answers.items():
+            responses.setdefault(status, {"description": code, "example": (title, code, detail.format(scope=scope))})
+    for status, response in responses.items():
         if status >= "400":
-            answers[status] = _as_problem(status, answer)
+            responses[status] = _as_problem(status, response)
 
 
-def _as_problem(status: str, answer: dict[str, Any]) -> dict[str, Any]:
-    described = answer["description"].removeprefix("Validation Error") or "invalid"
-    code = described.split(" or ")[0]
-    title, code, detail = answer.get("example", (code.replace("-", " ").capitalize(), code, code.replace("-", " ")))
+def _as_problem(status: str, response: dict[str, Any]) -> dict[str, Any]:
+    description = response["description"].removeprefix("Validation Error") or "invalid"
+    code = description.split(" or ")[0]
+    title, code, detail = response.get("example", (code.replace("-", " ").capitalize(), code, code.replace("-", " ")))
     example = {"type": "about:blank", "title": title, "status": int(status), "detail": detail, "code": code}
     content = {MEDIA_TYPE: {"schema": PROBLEM, "example": {**example, "details": {}}}}
-    problem: dict[str, Any] = {"description": described, "content": content}
+    problem: dict[str, Any] = {"description": description, "content": content}
     if status in ("429", "503"):
         seconds = {"description": "Seconds to wait", "schema": {"type": "integer"}}
         problem["headers"] = {"Retry-After": seconds}

@@ -1,4 +1,4 @@
-"""Photos of posts: the social network shows what the content system keeps."""
+"""Photos of posts: the content system stores them, the social network shows them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from squinney.system import Assembled
 
 
 class PostPhotos:
-    """The kept photos, as the network's pages need them. Who may see one is decided by the post that shows it."""
+    """Stores and serves photos for the pages of the social network. The post decides who may see its photo."""
 
     def __init__(self, photos: KeptPhotos) -> None:
         self.keep = photos.keep
         self.forget = photos.forget
         self._open = photos.open
 
-    def answer(self, request: Request, photo: str, author_id: str) -> Response:
-        """The photo, if it was kept for that author: any other file is none of a post's business.
+    def response(self, request: Request, photo: str, author_id: str) -> Response:
+        """Return a response with the photo, if it was stored for this author: a post cannot serve other files.
 
         Raises: `NotFound`.
         """
@@ -28,7 +28,7 @@ class PostPhotos:
 
 
 def post_photos(systems: Assembled) -> PostPhotos | None:
-    """The store, where both systems are served."""
+    """Return the store of photos, or None unless both systems are served."""
     content = systems.services.get("content")
     if content is None or "social" not in systems.services:
         return None

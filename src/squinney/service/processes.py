@@ -1,8 +1,8 @@
-"""`Processes`: work that would hold the interpreter for long, done beside it, in a few processes of our own.
+"""`Processes`: runs slow computations in a few worker processes.
 
-A thread that computes cannot be ended, and pages wait for the interpreter that it holds. A process has its own, gives
-way to whoever serves pages, and can be ended. One is started when it is first needed, as a fresh Python: a fork of a
-process with threads may hang on a lock that one of them held.
+A thread that computes cannot be stopped, and pages wait while it holds the interpreter lock. A worker process has its
+own interpreter and a lower priority than the service, and can be killed. Workers are started when they are first
+needed, as a new Python process: a fork of a process with threads may hang on a lock that one of the threads held.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NICE = 10
-START_SECONDS = 20.0  # on a machine that is busy; half a second on one that is not
+START_SECONDS = 20.0  # enough on a busy machine; on an idle one it takes half a second
 STARTED = "from squinney.service.processes import _work; _work()"
 
 
 class Processes:
-    """Calls functions in other processes: `at_once` of them, some more wait for a while, the rest is refused.
+    """Calls functions in worker processes. `at_once` calls run, `most_waiting` wait up to `wait_seconds`, others fail.
 
-    Functions are found by their name; arguments and answers are pickled. A process that takes longer than
-    `most_seconds` is ended, and the next call starts another. Several threads may use it. `close` ends all of them; the
-    end of this process, however it comes, ends them too.
+    Functions are found by name; arguments and results are pickled. A worker that takes longer than `most_seconds` is
+    killed, and the next call starts a new one. Instances are thread-safe. `close` kills all workers; they also stop
+    when this process ends, even if it is killed.
     """
 
     def __init__(
@@ -55,33 +55,33 @@ class Processes:
         self._is_closed = False
 
     def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function gives, or raises, in another process.
+        """Call a function in a worker process; return or raise what the function returns or raises.
 
-        Raises: `Unavailable` where too many wait, the wait or the work takes too long, or its process ends before it.
+        Raises: `Unavailable` if too many calls wait, the wait or the call takes too long, or the worker dies.
         """
         with self._process() as process:
             return cast(R, process.call(function, args, kwargs, self._most_seconds))
 
     def close(self) -> None:
-        """End them all, whatever they are at; whoever waits for one is refused."""
+        """Kill all workers, also busy ones, and refuse the calls that wait."""
         with self._changed:
             self._is_closed = True
             processes = [*self._idle, *self._busy]
             self._idle.clear()
             self._changed.notify_all()
         for process in processes:
-            process.end()
+            process.kill()
 
     @contextmanager
     def _process(self) -> Iterator[_Process]:
-        """One for the caller alone. Only one that has answered is used again."""
+        """Give the caller exclusive use of a worker. Only a worker that has returned a result is used again."""
         with self._changed:
             self._wait_for_turn()
             process = self._idle_or_new()
             self._busy.add(process)
         try:
             yield process
-        except _EndedError as error:
+        except _WorkerLostError as error:
             raise self._refusal(str(error)) from None
         finally:
             self._give_back(process)
@@ -95,14 +95,14 @@ class Processes:
             )
             self._waiting -= 1
         if not may_go or self._is_closed:
-            raise self._refusal("too much is being computed at this moment")
+            raise self._refusal("too many computations are in progress; try again later")
 
     def _idle_or_new(self) -> _Process:
         while self._idle:
             process = self._idle.pop()
             if process.is_ready:
                 return process
-            process.end()  # somebody killed it while it stood idle
+            process.kill()  # it died while it was idle
         return _Process()
 
     def _give_back(self, process: _Process) -> None:
@@ -113,18 +113,18 @@ class Processes:
                 self._idle.append(process)
             self._changed.notify()
         if not is_kept:
-            process.end()
+            process.kill()
 
     def _refusal(self, message: str) -> Unavailable:
         return Unavailable(message, retry_after_seconds=max(1, round(self._wait_seconds)))
 
 
-class _EndedError(Exception):
-    """A process ended, or was ended, before it answered."""
+class _WorkerLostError(Exception):
+    """A worker died or was killed before it returned a result."""
 
 
 class _Process:
-    """One process and the lines to and from it. It has a session of its own: Ctrl-C is for us, who then end it."""
+    """A worker process and its pipes. It has its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(self) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
@@ -135,58 +135,61 @@ class _Process:
             env={**os.environ, "PYTHONPATH": paths},
             start_new_session=True,
         )
-        self._is_asked = False
-        self._start_seconds = START_SECONDS  # its first call has so much more time
+        self._is_busy = False
+        self._start_seconds = START_SECONDS  # additional time for the first call
 
     @property
     def is_ready(self) -> bool:
-        """Whether it waits for a call."""
-        return not self._is_asked and self._child.poll() is None
+        """Whether the worker is idle and alive."""
+        return not self._is_busy and self._child.poll() is None
 
     def call(self, function: Any, args: Any, kwargs: Any, seconds: float) -> Any:
-        """The function's answer, or `_EndedError`."""
-        question = pickle.dumps((seconds, function, args, kwargs))
-        self._is_asked = True
+        """Return or raise the function's result.
+
+        Raises: `_WorkerLostError`.
+        """
+        request = pickle.dumps((seconds, function, args, kwargs))
+        self._is_busy = True
         until = time.monotonic() + self._start_seconds + seconds
         clock = threading.Timer(self._start_seconds + seconds, self._child.kill)
         clock.start()
         try:
-            is_well, answer = self._ask(question)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # a line that was closed is a `ValueError`
-            self._child.kill()  # it may be alive, and what it said no answer
+            succeeded, result = self._send(request)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # a closed pipe raises `ValueError`
+            self._child.kill()  # it may be alive, after sending something that is not a result
             is_late = time.monotonic() >= until or self._child.wait() == -signal.SIGALRM
-            why = f"took longer than {seconds:g} s" if is_late else "ended before it was done"
-            raise _EndedError(f"what was to be computed {why}") from None
+            reason = f"took longer than {seconds:g} s" if is_late else "was interrupted"
+            raise _WorkerLostError(f"the computation {reason}") from None
         finally:
             clock.cancel()
-        self._is_asked = False
+        self._is_busy = False
         self._start_seconds = 0.0
-        if is_well:
-            return answer
-        raise answer
+        if succeeded:
+            return result
+        raise result
 
-    def _ask(self, question: bytes) -> Any:
+    def _send(self, request: bytes) -> Any:
         assert self._child.stdin
         assert self._child.stdout
-        self._child.stdin.write(question)
+        self._child.stdin.write(request)
         self._child.stdin.flush()
         return pickle.load(self._child.stdout)  # noqa: S301
 
-    def end(self) -> None:
-        """At once; nothing is lost but what it was at."""
+    def kill(self) -> None:
+        """Kill the worker at once; only its current call is lost."""
         self._child.kill()
         self._child.wait()
-        for line in (self._child.stdin, self._child.stdout):
-            with suppress(OSError):  # what it never read cannot be written
-                assert line
-                line.close()
+        for pipe in (self._child.stdin, self._child.stdout):
+            with suppress(OSError):  # data that the worker never read cannot be flushed
+                assert pipe
+                pipe.close()
 
 
 def _work() -> None:
-    """The life of such a process: answer until nobody asks. Its own clock ends it where nobody is left to do so."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a function prints is no answer
-    has_priority = True  # until it has loaded what it needs
+    """Run calls in a worker until its parent is gone. A timer kills a call that hangs if the parent cannot."""
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # output of a function must not mix with results
+    has_priority = True  # until its first call has been unpickled, which loads the modules
     with suppress(EOFError, OSError):
         while True:
             seconds, function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301
@@ -194,10 +197,10 @@ def _work() -> None:
                 os.nice(NICE)
                 has_priority = False
             signal.setitimer(signal.ITIMER_REAL, seconds)
-            answer = _outcome(function, args, kwargs)
+            result = _outcome(function, args, kwargs)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            pickle.dump(answer, answers)
-            answers.flush()
+            pickle.dump(result, results)
+            results.flush()
 
 
 def _outcome(function: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:

@@ -15,11 +15,11 @@ SHORTEST = 32
 
 
 def secret_for(settings: Settings, folder: Path | None) -> bytes:
-    """The secret that is set, or the one of the embedded MongoDB's folder, which is made the first time.
+    """Return the configured secret, or the one in the embedded MongoDB's folder, which the first call creates.
 
-    Atomic: the file appears whole, under a name that only one process can create.
-    After a crash: it is there or it is not.
-    Raises: `Invalid` where there is a URI and no secret, or one that is too short.
+    Atomic: the file appears complete, because one `link` publishes it; of several processes, one succeeds.
+    After a crash: an unused temporary file may remain.
+    Raises: `Invalid` if there is a URI and no secret, or the secret is too short.
     """
     if settings.secret is not None:
         given = settings.secret.get_secret_value()
@@ -28,19 +28,19 @@ def secret_for(settings: Settings, folder: Path | None) -> bytes:
         return given.encode()
     if folder is None:
         raise Invalid(
-            f"{VARIABLES['secret']}: must be set where there is a {VARIABLES['uri']}, the same for every process; "
-            "make one with `openssl rand -hex 32`",
+            f"{VARIABLES['secret']}: must be set with {VARIABLES['uri']}, to the same value for every process; "
+            "create one with `openssl rand -hex 32`",
             field="secret",
         )
-    return _kept(folder / FILE)
+    return _read_or_create(folder / FILE)
 
 
-def _kept(file: Path) -> bytes:
+def _read_or_create(file: Path) -> bytes:
     if not file.exists():
         fresh = file.with_name(f"{FILE}.{secrets.token_hex(8)}")
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
             new.write(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another process was faster
+        with suppress(FileExistsError):  # another process created it first
             os.link(fresh, file)
         fresh.unlink()
     return file.read_bytes()

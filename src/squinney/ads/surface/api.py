@@ -21,10 +21,10 @@ from squinney.ads import (
 from squinney.ads.documents import MOST_BID, MOST_BUDGET, MOST_CAP, Campaign, Candidate, Click, Serve
 from squinney.ads.surface import openrtb
 from squinney.errors import LimitReached
-from squinney.http.answers import answer, list_of, page_of, signed_page
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import service
 from squinney.http.problems import problem, responses
+from squinney.http.response_models import list_of, model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
 
@@ -130,11 +130,11 @@ class Conversion(OneServe):
 
 
 _AS_STORED: Any = {"pricing": dict[str, Any], "budget": dict[str, Any], "cap": dict[str, Any] | None}
-CampaignModel = answer(Campaign, without=["changed_at"], **_AS_STORED)
+CampaignModel = model_of(Campaign, without=["changed_at"], **_AS_STORED)
 CampaignPage = page_of(CampaignModel)
-ServeModel = answer(Serve)
-CandidateModel = answer(Candidate)
-ClickModel = answer(Click)
+ServeModel = model_of(Serve)
+CandidateModel = model_of(Candidate)
+ClickModel = model_of(Click)
 
 
 class PlacementModel(BaseModel):
@@ -188,9 +188,9 @@ def create_campaign(network: Network, body: NewCampaign) -> Any:
 
 
 @router.get("/campaigns", response_model=CampaignPage, responses=responses())
-def list_campaigns(network: Network, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_campaigns(network: Network, sign: SignCursor, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Every campaign, by id."""
-    return signed_page(network.all(cursor=cursor, limit=limit), signed)
+    return signed_page(network.all(cursor=cursor, limit=limit), sign)
 
 
 @router.get("/campaigns/{campaign_id}", response_model=CampaignModel, responses=responses(UnknownCampaign))
@@ -235,7 +235,7 @@ def place(network: Network, campaign_id: str, body: NewPlacement) -> Any:
 @router.get("/campaigns/{campaign_id}/stats", response_model=Stats, responses=responses(UnknownCampaign))
 def read_stats(
     network: Network,
-    signed: Signing,
+    sign: SignCursor,
     campaign_id: str,
     start: datetime | None = None,
     end: datetime | None = None,
@@ -244,7 +244,7 @@ def read_stats(
 ) -> Any:
     """What a campaign delivered: totals of the whole time, and rows per zone, unit and day, a page at a time."""
     found = network.stats(campaign_id, start, end, cursor=cursor, limit=limit)
-    return {**found, "next": signed(found["next"])}
+    return {**found, "next": sign(found["next"])}
 
 
 @router.post("/choose", response_model=list_of(ServeModel), responses=responses(Busy))

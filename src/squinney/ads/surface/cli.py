@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from squinney.ads import AdNetwork
 from squinney.ads.documents import THOUSAND
-from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready
+from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json
 from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
@@ -53,7 +53,7 @@ def campaign(
     as_json: Json = False,
 ) -> None:
     """Make a campaign."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         made = _network(systems).create_campaign(
             campaign_id,
             advertiser,
@@ -82,7 +82,7 @@ def place(
     """Put an ad of words into a zone, or change it."""
     creative = {"kind": "text", "title": title, "text": text, "url": url}
     ad = {"unit": unit, "creative": creative, "keywords": keyword or [], "weight": weight}
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         placed = _network(systems).place(campaign_id, site, zone, ad)
     _say(placed, f"{unit} is in {zone} of {site}", as_json)
 
@@ -90,7 +90,7 @@ def place(
 @app.command("list")
 def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List campaigns with what they have spent."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _network(systems).all(cursor=cursor, limit=limit)
         money = _network(systems).money(one["_id"] for one in page.items)
     if as_json:
@@ -108,7 +108,7 @@ def list_campaigns(context: typer.Context, cursor: Cursor = None, limit: Limit =
 @app.command()
 def pause(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
     """Show a campaign no more until it is resumed."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         changed = _network(systems).pause(campaign_id)
     _say(changed, f"{campaign_id} is paused", as_json)
 
@@ -116,7 +116,7 @@ def pause(context: typer.Context, campaign_id: str, as_json: Json = False) -> No
 @app.command()
 def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
     """Show a paused campaign again."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         changed = _network(systems).resume(campaign_id)
     _say(changed, f"{campaign_id} is active", as_json)
 
@@ -124,7 +124,7 @@ def resume(context: typer.Context, campaign_id: str, as_json: Json = False) -> N
 @app.command()
 def end(context: typer.Context, campaign_id: str, as_json: Json = False) -> None:
     """End a campaign for good."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         changed = _network(systems).deactivate(campaign_id)
     _say(changed, f"{campaign_id} has ended", as_json)
 
@@ -134,7 +134,7 @@ def stats(
     context: typer.Context, campaign_id: str, cursor: Cursor = None, limit: Limit = 200, as_json: Json = False
 ) -> None:
     """Show what a campaign delivered, by day, zone and ad, and in all."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = _network(systems).stats(campaign_id, cursor=cursor, limit=limit)
     if as_json:
         print_json(found)
@@ -172,7 +172,7 @@ def simulate(
 ) -> None:
     """Send visitors to a zone, count what they see and click, and show delivery against the budgets."""
     chance = random.Random(seed)
-    with ready(context) as systems, _network(systems) as network:
+    with open_systems(context) as systems, _network(systems) as network:
         began = time.monotonic()
         served: dict[str, int] = {}
         with Progress(console=console, disable=as_json, transient=True) as progress:

@@ -18,7 +18,7 @@ from squinney.ads.documents import THOUSAND
 from squinney.clock import utcnow
 from squinney.errors import Invalid, LimitReached, NotFound, SquinneyError
 from squinney.http.charts import Bar, bar_chart
-from squinney.http.dependencies import address_of, service
+from squinney.http.dependencies import client_address, service
 from squinney.http.pages import render
 from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.visitor import visitor_of
@@ -314,7 +314,7 @@ def show_why(
 @router.get("/seen/{serve_id}")
 def see(request: Request, network: Network, serve_id: str) -> Response:
     """The beacon of an impression, for a picture of one point. It counts once, however often it is asked for."""
-    network.impression(serve_id, source=address_of(request.scope))
+    network.impression(serve_id, source=client_address(request.scope))
     return Response(PIXEL, media_type="image/gif", headers=NOT_KEPT)
 
 

@@ -17,10 +17,10 @@ from squinney.analytics.hits.increments import MOST_HITS
 from squinney.analytics.rollups.documents import Bucket
 from squinney.analytics.surface.downloads import series_as_csv
 from squinney.errors import LimitReached
-from squinney.http.answers import answer, list_of, page_of, signed_page
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
+from squinney.http.response_models import list_of, model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.mongo.connect import operation
 from squinney.transactions import Busy, KeyReused, StillRunning
@@ -108,9 +108,9 @@ class DayAndPath(BaseModel):
 
 
 _OURS = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
-RecordedModel = answer(Recorded, failures=(list_of(answer(Failure, without=["document"])), ...))
-ImportModel = answer(Import, without=_OURS)
-RejectModel = answer(Reject, without=["source"])
+RecordedModel = model_of(Recorded, failures=(list_of(model_of(Failure, without=["document"])), ...))
+ImportModel = model_of(Import, without=_OURS)
+RejectModel = model_of(Reject, without=["source"])
 
 
 @router.post(
@@ -145,7 +145,7 @@ def _event(event: Any) -> dict[str, Any]:
 @router.get("/events/by-day-and-path", response_model=page_of(DayAndPath), responses=responses())
 def count_events(
     log: Log,
-    signed: Signing,
+    sign: SignCursor,
     start: Start,
     end: End,
     cursor: Cursor = None,
@@ -153,7 +153,7 @@ def count_events(
 ) -> Any:
     """How often each path was asked for on each day (UTC); paths alike in their first 512 characters are one."""
     page = log.count_by_day_and_path(start, end, cursor=cursor, limit=limit)
-    return signed_page(page, signed)
+    return signed_page(page, sign)
 
 
 @router.get("/events/by-status", response_model=dict[int, int], responses=responses())
@@ -170,7 +170,7 @@ def record_hits(hits: Counters, body: NewHits, key: IdempotencyKey) -> Any:
         return {"hits": hits.record_many(given, key=key)}
 
 
-@router.get("/series", response_model=list_of(answer(Point)), responses=responses())
+@router.get("/series", response_model=list_of(model_of(Point)), responses=responses())
 def read_series(
     hits: Counters,
     start: Start,
@@ -206,7 +206,7 @@ def read_top(
     return hits.top_pages(site, start, end, limit=limit)
 
 
-@router.get("/rollups/{level}", response_model=list_of(answer(Bucket)), responses=responses())
+@router.get("/rollups/{level}", response_model=list_of(model_of(Bucket)), responses=responses())
 def read_rollup(
     rollups: Rolled,
     level: Annotated[str, Path(examples=["daily"])],
@@ -220,12 +220,12 @@ def read_rollup(
 
 
 @router.get("/imports", response_model=page_of(ImportModel), responses=responses())
-def read_imports(log: Log, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_imports(log: Log, sign: SignCursor, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The imported sources, the last used first."""
-    return signed_page(log.imports(cursor=cursor, limit=limit), signed)
+    return signed_page(log.imports(cursor=cursor, limit=limit), sign)
 
 
 @router.get("/imports/{source}/rejects", response_model=page_of(RejectModel), responses=responses(UnknownSource))
-def read_rejects(log: Log, signed: Signing, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_rejects(log: Log, sign: SignCursor, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The lines of a source that are no events, and why."""
-    return signed_page(log.rejects(source, cursor=cursor, limit=limit), signed)
+    return signed_page(log.rejects(source, cursor=cursor, limit=limit), sign)

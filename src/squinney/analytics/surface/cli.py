@@ -26,7 +26,7 @@ from squinney.analytics.shard_advice import CANDIDATES
 from squinney.analytics.surface import cli_logs as logs
 from squinney.analytics.surface.cli_logs import database
 from squinney.errors import Invalid, NotFound
-from squinney.http.commands import Json, Limit, console, print_json, say, show
+from squinney.http.commands import Json, Limit, console, print_json, print_line, print_result
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
@@ -74,9 +74,9 @@ def top(
         print_json(rows)
         return
     for row in rows:
-        say(f"{row['hits']:>12,}  {row['page']}")
+        print_line(f"{row['hits']:>12,}  {row['page']}")
     if nothing:
-        say(nothing)
+        print_line(nothing)
 
 
 def _chosen(hits: Hits, site: str | None) -> str:
@@ -123,7 +123,7 @@ def series(
         print_json([{"at": point.at, "hits": point.hits} for point in points])
         return
     for point in points:
-        say(f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}")
+        print_line(f"{point.at:%Y-%m-%d %H:%M %Z}  {point.hits:>10,}")
 
 
 # ---- roll-ups ----
@@ -151,7 +151,7 @@ def rollup(
         schema.apply(db, rollup_collections(name))
         ran = rollups.run()
     said = ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items())
-    show(asdict(ran), f"run {ran.run}: {said}", as_json)
+    print_result(asdict(ran), f"run {ran.run}: {said}", as_json)
 
 
 def _stop(db: Db, name: str, as_json: bool) -> None:
@@ -159,7 +159,7 @@ def _stop(db: Db, name: str, as_json: bool) -> None:
     if found is None:
         raise NotFound(f"nothing is rolled up under the name {name}", name=name)
     found.stop()
-    show({"stopped": name}, f"{name} is not rolled up any more", as_json)
+    print_result({"stopped": name}, f"{name} is not rolled up any more", as_json)
 
 
 @app.command()
@@ -178,8 +178,8 @@ def verify(
         print_json({"rollups": known, "differing": problems})
     else:
         for problem in problems:
-            say(problem)
-        say(f"{', '.join(known) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
+            print_line(problem)
+        print_line(f"{', '.join(known) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
     if problems:
         raise typer.Exit(1)
 
@@ -201,9 +201,9 @@ def sessions(
     if as_json:
         print_json({"changed": derived.changed, "longest": rows})
         return
-    say(f"{derived.changed:,} sessions changed, of {derived.hosts:,} hosts")
+    print_line(f"{derived.changed:,} sessions changed, of {derived.hosts:,} hosts")
     for row in rows:
-        say(f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}")
+        print_line(f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}")
 
 
 # ---- keeping ----
@@ -238,7 +238,7 @@ def retention(
             size = None if size_mb is None else size_mb << 20
             found.switch(cast(Strategy, strategy), unit=cast(Unit, unit), keep_seconds=seconds, size_bytes=size)
         policy = asdict(found.policy())
-    show(policy, ", ".join(f"{name}: {value}" for name, value in policy.items() if value), as_json)
+    print_result(policy, ", ".join(f"{name}: {value}" for name, value in policy.items() if value), as_json)
 
 
 @app.command("advise-shard-key")

@@ -30,10 +30,10 @@ from squinney.http.commands import (
     connected,
     console,
     print_json,
-    say,
+    print_line,
+    print_page,
+    print_result,
     settings_of,
-    show,
-    show_page,
     stop_signal,
 )
 from squinney.mongo import schema
@@ -159,9 +159,9 @@ def _report(name: str, imported: Imported, as_json: bool) -> None:
     line = f"{name}: {counts.lines:,} lines, {counts.stored:,} stored, {counts.rejected:,} rejected"
     if imported.note:
         line += f" ({imported.note})"
-    say(line)
+    print_line(line)
     if counts.rejected and imported.source:
-        say(f"  why: squinney analytics rejects {imported.source['_id']}")
+        print_line(f"  why: squinney analytics rejects {imported.source['_id']}")
 
 
 def follow(
@@ -184,7 +184,7 @@ def follow(
         def tell(imported: Imported) -> None:
             total[0] += imported.counts.stored
             total[1] += imported.counts.rejected
-            say(f"{datetime.now(UTC):%H:%M:%S}  {total[0]:,} stored, {total[1]:,} rejected")
+            print_line(f"{datetime.now(UTC):%H:%M:%S}  {total[0]:,} stored, {total[1]:,} rejected")
 
         feed = _feeding(db) if hits else None
         EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=tell, after_checkpoint=feed, **options)
@@ -195,7 +195,9 @@ def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as
     with database(context) as (db, _):
         page = EventLog(db).imports(cursor=cursor, limit=limit)
     counted = [Column(name, justify="right") for name in ("lines", "stored", "rejected")]
-    show_page(page, as_json, [Column("source", no_wrap=True), "name", "site", "format", *counted, "state"], _import_row)
+    print_page(
+        page, as_json, [Column("source", no_wrap=True), "name", "site", "format", *counted, "state"], _import_row
+    )
 
 
 def _import_row(one: Import) -> list[str]:
@@ -213,9 +215,9 @@ def rejects(
         print_json({"items": page.items, "next": page.next})
         return
     for reject in page.items:
-        say(f"line {reject['line_number']:,}: {reject['reason']}\n  {reject['line'][:200]}")
+        print_line(f"line {reject['line_number']:,}: {reject['reason']}\n  {reject['line'][:200]}")
     if page.next:
-        say(f"more: --cursor {page.next}")
+        print_line(f"more: --cursor {page.next}")
 
 
 def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
@@ -223,4 +225,4 @@ def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
     with database(context) as (db, _):
         done = forget_import(db, source)
     said = ", ".join(f"{count:,} {what}" for what, count in done.items())
-    show(dict(done), f"{source} is forgotten: {said}", as_json)
+    print_result(dict(done), f"{source} is forgotten: {said}", as_json)

@@ -56,15 +56,15 @@ from squinney.commerce.surface.models import (
     Removed,
     StockModel,
 )
-from squinney.http.answers import page_of, signed_page
-from squinney.http.cursors import Cursor, Limit, Signing
-from squinney.http.dependencies import IdempotencyKey, NeededKey
+from squinney.http.cursors import Cursor, Limit, SignCursor
+from squinney.http.dependencies import IdempotencyKey, RequiredIdempotencyKey
 from squinney.http.problems import responses
-from squinney.http.routes import LastPartRoute
+from squinney.http.response_models import page_of, signed_page
+from squinney.http.routes import SuffixRoute
 from squinney.patterns.ancestors import Cycle
 from squinney.transactions import AlreadyExists, Busy, KeyReused, Stale, StillRunning
 
-router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=LastPartRoute)
+router = APIRouter(prefix="/api/commerce", tags=["commerce"], route_class=SuffixRoute)
 
 Sort = Literal["title", "-title", "price", "-price", "discount", "newest", "oldest"]
 Facet = Literal["type", "brand", "category", "genre", "actor", "properties", "price"]
@@ -77,7 +77,7 @@ KEY_ERRORS: list[type[Any]] = [KeyReused, StillRunning, Busy]
 @router.get("/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def find_products(
     shop: ShopDep,
-    signed: Signing,
+    sign: SignCursor,
     filters: Filters,
     sort: Sort | Literal["relevance"] | None = None,
     cursor: Cursor = None,
@@ -85,7 +85,7 @@ def find_products(
 ) -> Any:
     """Products that match all filters, in the order asked for."""
     filters = _with_category_id(shop.categories, filters)
-    return signed_page(shop.catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
@@ -135,9 +135,9 @@ def remove_product(shop: ShopDep, sku: str) -> None:
 
 
 @router.get("/stock/{sku:path}/movements", response_model=page_of(MovementModel), responses=responses(UnknownProduct))
-def list_movements(shop: ShopDep, signed: Signing, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_movements(shop: ShopDep, sign: SignCursor, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Why the stock changed, newest first."""
-    return signed_page(shop.inventory.movements(sku, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.inventory.movements(sku, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
@@ -167,10 +167,10 @@ def adjust_stock(shop: ShopDep, sku: str, body: Adjustment, key: IdempotencyKey)
 
 @router.get("/categories", response_model=page_of(CategoryModel), responses=responses(UnknownCategory))
 def list_categories(
-    shop: ShopDep, signed: Signing, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
+    shop: ShopDep, sign: SignCursor, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """The categories below one, or the roots, in their order."""
-    return signed_page(shop.categories.children(parent, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.categories.children(parent, cursor=cursor, limit=limit), sign)
 
 
 @router.post(
@@ -193,7 +193,7 @@ def get_category(shop: ShopDep, slug: str) -> Any:
 @router.get("/categories/{slug}/products", response_model=page_of(ProductModel), responses=responses(UnknownCategory))
 def list_subtree(
     shop: ShopDep,
-    signed: Signing,
+    sign: SignCursor,
     slug: str,
     type: Text = None,
     sort: Sort = "title",
@@ -201,7 +201,7 @@ def list_subtree(
     limit: Limit = 50,
 ) -> Any:
     """The products in a category or anywhere below it."""
-    return signed_page(shop.catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), sign)
 
 
 @router.post(
@@ -237,10 +237,10 @@ LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, Inadequate
 
 @router.get("/carts", response_model=page_of(CartModel), responses=responses())
 def list_carts(
-    shop: ShopDep, signed: Signing, status: CartStatus = "active", cursor: Cursor = None, limit: Limit = 50
+    shop: ShopDep, sign: SignCursor, status: CartStatus = "active", cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """Carts in a status, the longest untouched first."""
-    return signed_page(shop.carts.all(status, cursor=cursor, limit=limit), signed)
+    return signed_page(shop.carts.all(status, cursor=cursor, limit=limit), sign)
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(*KEY_ERRORS))
@@ -290,7 +290,7 @@ def abandon_cart(shop: ShopDep, cart_id: str) -> Any:
         UnknownCart, CartEmpty, CartClosed, StillRunning, PaymentDeclined, PaymentRefunded, PaymentUnsettled, Busy
     ),
 )
-def check_out(shop: ShopDep, cart_id: str, idempotency_key: NeededKey) -> Any:
+def check_out(shop: ShopDep, cart_id: str, idempotency_key: RequiredIdempotencyKey) -> Any:
     """Charge for the cart and make its order, once per key: the same key again gives the same order."""
     return shop.carts.checkout(cart_id, key=idempotency_key)
 
@@ -311,11 +311,13 @@ EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused,
 
 
 @router.get("/orders", response_model=page_of(OrderModel), responses=responses())
-def list_orders(shop: ShopDep, signed: Signing, customer: Text = None, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_orders(
+    shop: ShopDep, sign: SignCursor, customer: Text = None, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
     """Orders, newest first: a customer's, or all."""
     if customer is None:
-        return signed_page(shop.orders.all(cursor=cursor, limit=limit), signed)
-    return signed_page(shop.orders.by_customer(customer, cursor=cursor, limit=limit), signed)
+        return signed_page(shop.orders.all(cursor=cursor, limit=limit), sign)
+    return signed_page(shop.orders.by_customer(customer, cursor=cursor, limit=limit), sign)
 
 
 @router.post("/orders", status_code=201, response_model=OrderModel, responses=responses(OrderLimit, *KEY_ERRORS))

@@ -29,12 +29,12 @@ from squinney.http.commands import (
     Limit,
     console,
     errors,
-    listed,
+    format_counts,
+    open_systems,
     print_json,
-    ready,
-    say,
-    show,
-    show_page,
+    print_line,
+    print_page,
+    print_result,
 )
 from squinney.patterns.money import formatted
 
@@ -56,12 +56,12 @@ def import_products(
 
     Ctrl-C stops between two lines; run it again to go on where it was.
     """
-    with ready(context) as systems, _lines(file, quiet=as_json) as lines:
+    with open_systems(context) as systems, _lines(file, quiet=as_json) as lines:
         report = service(systems, "catalog").import_products(lines, existing=existing)
     for number, reason in report.bad[:100]:
         errors.print(f"line {number}: {reason}", highlight=False, soft_wrap=True)
     summary = f"{report.imported} imported, {report.replaced} replaced, {report.skipped} skipped, {report.refused} bad"
-    show(report.__dict__, summary, as_json)
+    print_result(report.__dict__, summary, as_json)
     if report.refused:
         raise typer.Exit(1)
 
@@ -102,7 +102,7 @@ def stock(
     """Show a SKU's stock and history, after receiving or adjusting it."""
     if receive and adjust:
         raise Invalid("give --receive or --adjust, not both", field="adjust")
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         inventory = service(systems, "inventory")
         if receive:
             inventory.receive(sku, receive, reason=reason, key=key)
@@ -113,7 +113,7 @@ def stock(
         print_json({"stock": level, "movements": history})
         return
     figures = ("received", "adjusted", "qty", "carted", "sold")
-    say(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures))
+    print_line(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures))
     table = Table("at", "kind", Column("units", justify="right"), "reason")
     for move in history:
         table.add_row(f"{move['at']:%Y-%m-%d %H:%M:%S}", move["kind"], str(move["qty"]), move["reason"])
@@ -126,7 +126,7 @@ def stock(
 @app.command()
 def tree(context: typer.Context, as_json: Json = False) -> None:
     """Show the whole category tree."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         roots = service(systems, "categories").tree()
     if as_json:
         print_json(roots)
@@ -149,17 +149,17 @@ def move(
     as_json: Json = False,
 ) -> None:
     """Move a category with everything below it."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         moved = service(systems, "categories").move(slug, None if parent == "/" else parent, position)
-    show(moved, trail(moved), as_json)
+    print_result(moved, trail(moved), as_json)
 
 
 @app.command()
 def rename(context: typer.Context, slug: str, name: str, as_json: Json = False) -> None:
     """Rename a category, in every breadcrumb."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         renamed = service(systems, "categories").rename(slug, name)
-    show(renamed, trail(renamed), as_json)
+    print_result(renamed, trail(renamed), as_json)
 
 
 # ---- carts ----
@@ -174,10 +174,10 @@ def carts(
     as_json: Json = False,
 ) -> None:
     """List carts in a status, the longest untouched first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = service(systems, "carts").all(status, cursor=cursor, limit=limit)
     columns = Column("id", no_wrap=True), "last modified", "lines", Column("worth", justify="right")
-    show_page(page, as_json, columns, _cart_row)
+    print_page(page, as_json, columns, _cart_row)
 
 
 def _cart_row(cart: Cart) -> list[str]:
@@ -192,11 +192,11 @@ def expire(
     as_json: Json = False,
 ) -> None:
     """End idle carts, return orphaned reservations and settle stalled payments; the background jobs do this too."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         services = service(systems, "carts")
         counts = {
             "expired": services.expire_carts(seconds)["expired"],
             "orphans returned": services.return_orphans(seconds)["returned"],
             "payments": dict(services.settle_payments(STALLED_SECONDS)),
         }
-    show(counts, listed({**counts, "payments": listed(counts["payments"])}), as_json)
+    print_result(counts, format_counts({**counts, "payments": format_counts(counts["payments"])}), as_json)

@@ -11,7 +11,7 @@ from squinney.commerce import breadcrumbs
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, print_json, ready, say, show, show_page
+from squinney.http.commands import Cursor, Json, Limit, open_systems, print_json, print_line, print_page, print_result
 from squinney.patterns.money import formatted
 from squinney.system import Assembled
 
@@ -51,7 +51,7 @@ def products(
     filters = {name: value for name, value in given.items() if value is not None}
     if category is not None and filters:
         raise Invalid("--category goes with --type alone: give the one or the others", field="category")
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         catalog, paged = service(systems, "catalog"), {"cursor": cursor, "limit": limit}
         if category is not None:
             page = catalog.subtree(category, type=type_, sort=sort or "title", **paged)
@@ -71,20 +71,20 @@ def products(
         price, available = formatted(pricing["retail"], pricing["currency"]), str(level["qty"] if level else 0)
         return [product["_id"], product["title"], product["type"], price, available]
 
-    show_page(page, as_json, columns, row)
+    print_page(page, as_json, columns, row)
 
 
 @app.command()
 def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     """Show a product with its categories and stock."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = service(systems, "catalog").get_with_categories(sku)
         level = service(systems, "inventory").levels([sku]).get(sku)
     if as_json:
         print_json({**found, "stock": level})
         return
     pricing = found["pricing"]
-    say(f"{found['_id']}: {found['title']}")
+    print_line(f"{found['_id']}: {found['title']}")
     lines = [
         ("Type", found["type"]),
         ("Price", formatted(pricing["retail"], pricing["currency"])),
@@ -96,7 +96,7 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
     ]
     for name, text in lines:
         if text:
-            say(f"  {name}: {text}")
+            print_line(f"  {name}: {text}")
 
 
 # ---- orders ----
@@ -111,11 +111,11 @@ def orders(
     as_json: Json = False,
 ) -> None:
     """List orders, the newest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
         page = found.all(**paged) if customer is None else found.by_customer(customer, **paged)
     total = Column("total", justify="right")
-    show_page(page, as_json, [Column("id", no_wrap=True), "placed", "status", "lines", total, "customer"], _order_row)
+    print_page(page, as_json, [Column("id", no_wrap=True), "placed", "status", "lines", total, "customer"], _order_row)
 
 
 def _order_row(order: Order) -> list[str]:
@@ -126,7 +126,7 @@ def _order_row(order: Order) -> list[str]:
 @app.command()
 def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Show an order with its lines."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = service(systems, "orders").get(order_id)
     _show_order(found, as_json)
 
@@ -134,7 +134,7 @@ def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
 @app.command()
 def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
     """Cancel an order: what was paid is given back, and its goods are available again."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = service(systems, "orders").cancel(order_id)
     _show_order(found, as_json)
 
@@ -143,9 +143,9 @@ def _show_order(found: Any, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    say(f"{found['_id']}: {found['status']}, {formatted(found['total'], found['currency'])}")
+    print_line(f"{found['_id']}: {found['status']}, {formatted(found['total'], found['currency'])}")
     for line in found["items"]:
-        say(f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], found['currency'])}")
+        print_line(f"  {line['qty']} x {line['sku']} {line['title']} at {formatted(line['price'], found['currency'])}")
 
 
 @app.command()
@@ -155,9 +155,9 @@ def settle(
     as_json: Json = False,
 ) -> None:
     """Ask the provider how a payment stands, and act on it: make the order, reopen the cart, or cancel and restock."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         payment = service(systems, "carts").settle(payment_id)
-    show(payment, f"{payment['_id']}: {payment['state']}", as_json)
+    print_result(payment, f"{payment['_id']}: {payment['state']}", as_json)
 
 
 # ---- categories ----
@@ -174,23 +174,23 @@ def add_category(
     as_json: Json = False,
 ) -> None:
     """Add a category as the last one below its parent."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         added = service(systems, "categories").add(name, slug, parent)
-    show(added, f"{added['slug']}: {added['name']}", as_json)
+    print_result(added, f"{added['slug']}: {added['name']}", as_json)
 
 
 @app.command()
 def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
     """Show a category: where it is, and what is directly below it."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         tree = service(systems, "categories")
         found, below = tree.get(slug), tree.children(slug, limit=200).items
     if as_json:
         print_json({**found, "children": below})
         return
-    say(f"{trail(found)} (id {found['_id']})")
+    print_line(f"{trail(found)} (id {found['_id']})")
     for child in below:
-        say(f"  {child['slug']}: {child['name']}")
+        print_line(f"  {child['slug']}: {child['name']}")
 
 
 @app.command()
@@ -201,6 +201,6 @@ def remove_category(
     as_json: Json = False,
 ) -> None:
     """Remove a category."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         removed = service(systems, "categories").remove(slug, children=children)
-    show({"removed": removed}, f"{removed} removed", as_json)
+    print_result({"removed": removed}, f"{removed} removed", as_json)

@@ -12,8 +12,8 @@ from squinney.commerce.catalog.search import FACETS
 from squinney.commerce.categories.documents import Ancestor
 from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_STOCK
 from squinney.commerce.orders.documents import Order
-from squinney.http.answers import answer
-from squinney.http.bodies import Body, WithWhatGetGives
+from squinney.http.bodies import Body, IgnoresReadOnlyFields
+from squinney.http.response_models import model_of
 
 Sku = Annotated[str, Field(min_length=1, max_length=200, examples=["album-0"])]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
@@ -29,11 +29,11 @@ class ProductPatch(Body):
     expected_version: int | None = Field(None, ge=1)
 
 
-class NewProduct(WithWhatGetGives, Common):
+class NewProduct(IgnoresReadOnlyFields, Common):
     """A product. What varies by type is in `details`; `id` is its SKU."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=False)
-    NOT_SET = frozenset({"version", "categories", "score"})
+    READ_ONLY = frozenset({"version", "categories", "score"})
     sku: Annotated[str, Field(min_length=1, max_length=200, alias="id", examples=["album-0"])]
 
     @model_validator(mode="before")
@@ -64,10 +64,10 @@ class Adjustment(Body):
     reason: str = Field(min_length=1, max_length=500)
 
 
-class NewCategory(WithWhatGetGives, Body):
+class NewCategory(IgnoresReadOnlyFields, Body):
     """What adding a category takes; without a slug one is made of the name."""
 
-    NOT_SET = frozenset({"id", "parent_id", "ancestors", "position", "version"})
+    READ_ONLY = frozenset({"id", "parent_id", "ancestors", "position", "version"})
     name: Name
     slug: Slug | None = None
     parent: Slug | None = None
@@ -128,10 +128,10 @@ class OrderLineChange(OrderLineModel):
     currency: Currency | None = None
 
 
-class NewOrder(WithWhatGetGives, Body):
+class NewOrder(IgnoresReadOnlyFields, Body):
     """What an order without a cart takes."""
 
-    NOT_SET = frozenset({"id", "total", "status", "placed_at", "version", "payment_id"})
+    READ_ONLY = frozenset({"id", "total", "status", "placed_at", "version", "payment_id"})
     items: list[OrderLineModel] = Field(min_length=1, max_length=MOST_LINES)
     currency: Currency = "EUR"
     customer: str | None = Field(None, min_length=1, max_length=200)
@@ -157,7 +157,7 @@ class ProductModel(BaseModel):
     version: int
 
 
-AncestorModel = answer(Ancestor, called="AncestorModel")
+AncestorModel = model_of(Ancestor, model_name="AncestorModel")
 
 
 class CategoryModel(BaseModel):
@@ -179,11 +179,11 @@ class CategoryModel(BaseModel):
         return {**stored, "parent_id": stored["parent"], "parent": above}
 
 
-StockModel = answer(Stock, without=["txns", "removed_at"])
-MovementModel = answer(Movement)
-CartModel = answer(Cart, without=["attempt", "key", "txns"])
-OrderModel = answer(Order, items=list[dict[str, Any]])
-PaymentModel = answer(Payment, without=["attempt", "items", "refunding_at", "intent", "reason"])
+StockModel = model_of(Stock, without=["txns", "removed_at"])
+MovementModel = model_of(Movement)
+CartModel = model_of(Cart, without=["attempt", "key", "txns"])
+OrderModel = model_of(Order, items=list[dict[str, Any]])
+PaymentModel = model_of(Payment, without=["attempt", "items", "refunding_at", "intent", "reason"])
 
 
 class FacetRow(BaseModel):

@@ -19,7 +19,7 @@ from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.dependencies import assembled
-from squinney.http.pages import render, whole_page
+from squinney.http.pages import render, without_damaged
 from squinney.http.permissions import needs, signed_in
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
@@ -77,7 +77,7 @@ def browse(
         "commerce/index.html",
         inside=inside,
         crumbs=breadcrumbs(inside) if inside else [],
-        children=whole_page(shop.categories.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
+        children=without_damaged(shop.categories.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
         chosen=chosen,
         sort=sort,
         sorts=ORDERS,
@@ -97,7 +97,7 @@ def _listing(shop: Shop, inside: Any, chosen: dict[str, str], sort: str, cursor:
         order = sort if sort in SORTS and "words" not in chosen else None
         page = shop.catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = shop.facets.facets(by=["type", "genre"], most=12, **filters)
-    page, damaged = whole_page(page, is_product)
+    page, damaged = without_damaged(page, is_product)
     levels = whole_levels(shop.inventory, [product["_id"] for product in page.items])
     return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
@@ -290,7 +290,9 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 @router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Response:
     """The visitor's own orders."""
-    page, damaged = whole_page(shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order)
+    page, damaged = without_damaged(
+        shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order
+    )
     return render(request, "commerce/orders.html", page=page, damaged=damaged, find=None)
 
 

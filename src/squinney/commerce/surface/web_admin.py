@@ -17,7 +17,7 @@ from squinney.commerce.surface import web_admin_products
 from squinney.commerce.surface.damage import is_order, is_product, whole_levels
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.errors import Invalid, SquinneyError
-from squinney.http.pages import render, way_back, whole_page
+from squinney.http.pages import render, return_path, without_damaged
 from squinney.http.permissions import needs
 from squinney.http.visitor import visitor_of
 from squinney.patterns.ids import new_id
@@ -45,8 +45,8 @@ def show_admin(request: Request, shop: ShopDep, words: Word = "", cursor: Cursor
 def _admin(
     request: Request, shop: Shop, *, words: str = "", cursor: str | None = None, error: SquinneyError | None = None
 ) -> Response:
-    page, damaged = whole_page(_found(shop.catalog, words, cursor), is_product)
-    newest, damaged_orders = whole_page(shop.orders.all(limit=10), is_order)
+    page, damaged = without_damaged(_found(shop.catalog, words, cursor), is_product)
+    newest, damaged_orders = without_damaged(shop.orders.all(limit=10), is_order)
     return render(
         request,
         "commerce/admin.html",
@@ -93,7 +93,7 @@ def _done_or_error(request: Request, shop: Shop, change: Callable[[], object], d
 
 
 def _sent_from(request: Request) -> str:
-    page = way_back(request)
+    page = return_path(request)
     path = page.partition("?")[0]
     return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else "/shop/admin"
 
@@ -151,7 +151,7 @@ def find_orders(request: Request, shop: ShopDep, find: Word = "", cursor: Cursor
     except (UnknownOrder, Invalid):
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
         page = shop.orders.by_customer(wanted, **paged) if wanted else shop.orders.all(**paged)
-    page, damaged = whole_page(page, is_order)
+    page, damaged = without_damaged(page, is_order)
     return render(request, "commerce/orders.html", page=page, damaged=damaged, find=wanted)
 
 

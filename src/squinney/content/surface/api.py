@@ -30,10 +30,10 @@ from squinney.content.surface.models import (
 )
 from squinney.content.surface.viewer import As
 from squinney.errors import Forbidden, LimitReached
-from squinney.http.answers import page_of, signed_page
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import processes_of
 from squinney.http.problems import responses
+from squinney.http.response_models import page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import Busy
 
@@ -98,7 +98,7 @@ def get_html(request: Request, tree: Tree, by: As, node_id: str) -> Any:
 def edit_node(tree: Tree, by: As, node_id: str, body: Edit) -> Any:
     """Save an edit; a conflict answers with the base, their version and yours."""
     who = body.by.stored() if body.by else None
-    body.require_fixed(lambda: node_out(tree.editable(node_id, by)), NodeModel)
+    body.require_unchanged(lambda: node_out(tree.editable(node_id, by)), NodeModel)
     try:
         return node_out(tree.edit(node_id, body.nonce, body.changes(), by=who, session=body.session, viewer=by))
     except EditConflict as conflict:  # whoever may edit the node may see its versions
@@ -119,25 +119,27 @@ def remove_node(tree: Tree, by: As, node_id: str) -> None:
 
 
 @content.get("/nodes/{node_id}/children", response_model=page_of(NodeModel), responses=READ)
-def list_children(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_children(tree: Tree, by: As, sign: SignCursor, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """Everything below a node, or below `root`, by slug."""
     return page_out(tree.children(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
 @content.get("/nodes/{node_id}/recent", response_model=page_of(NodeModel), responses=READ)
-def list_recent(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_recent(tree: Tree, by: As, sign: SignCursor, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """What is published below a node, or below `root`, newest first."""
     return page_out(tree.recent(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
 @content.get("/nodes/{node_id}/unpublished", response_model=page_of(NodeModel), responses=READ)
-def list_unpublished(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_unpublished(
+    tree: Tree, by: As, sign: SignCursor, node_id: str, cursor: Cursor = None, limit: Limit = 50
+) -> Any:
     """Drafts and scheduled nodes below a node, or below `root`."""
     return page_out(tree.unpublished(_parent(node_id), cursor=cursor, limit=limit, viewer=by), sign)
 
 
 @content.get("/tags/{tag}", response_model=page_of(NodeModel), responses=responses())
-def list_tagged(tree: Tree, by: As, sign: Signing, tag: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_tagged(tree: Tree, by: As, sign: SignCursor, tag: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """What is published with a tag, newest first."""
     return page_out(tree.tagged(tag, cursor=cursor, limit=limit, viewer=by), sign)
 
@@ -174,7 +176,7 @@ def set_access(tree: Tree, by: As, node_id: str, body: AccessChange) -> Any:
 
 
 @content.get("/nodes/{node_id}/history", response_model=page_of(RevisionModel), responses=WRITE)
-def list_history(tree: Tree, by: As, sign: Signing, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_history(tree: Tree, by: As, sign: SignCursor, node_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The node's versions, newest first."""
     page = tree.history(node_id, cursor=cursor, limit=limit, viewer=by)
     return signed_page(page.map(lambda one: {**one["metadata"], **one}), sign)

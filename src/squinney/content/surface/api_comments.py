@@ -24,11 +24,11 @@ from squinney.content.comments.documents import MOST_COMMENT, Flag, Strategy
 from squinney.content.surface.dependencies import Persons, Queue, Talk, Tree
 from squinney.content.surface.viewer import As, comment_html
 from squinney.errors import Forbidden
-from squinney.http.answers import answer, list_of, page_of, signed_page
-from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.bodies import AcceptsUnchangedFields, Body, IgnoresReadOnlyFields
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey
 from squinney.http.problems import responses
+from squinney.http.response_models import list_of, model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.patterns.paging import Page
 from squinney.transactions import Busy, KeyReused, StillRunning
@@ -63,10 +63,10 @@ EditableId = Annotated[str, Depends(editable)]
 By = Annotated[str | None, Query(min_length=1, max_length=200, description="Only if this is the author")]
 
 
-class NewComment(WithWhatGetGives, Body):
+class NewComment(IgnoresReadOnlyFields, Body):
     """What posting takes; `author` and `slug`, as GET gives them, say who and in reply to what as well."""
 
-    NOT_SET = frozenset({"id", "node_id", "parent_id", "slug", "posted", "html", "num_replies", "edited", "deleted"})
+    READ_ONLY = frozenset({"id", "node_id", "parent_id", "slug", "posted", "html", "num_replies", "edited", "deleted"})
     author_id: str = Field(min_length=1, max_length=200)
     author_name: str = Field(min_length=1, max_length=100)
     text: str = Field(min_length=1, max_length=MOST_COMMENT)
@@ -87,11 +87,11 @@ class NewComment(WithWhatGetGives, Body):
         return taken
 
 
-class NewText(WithFixedFields, Body):
+class NewText(AcceptsUnchangedFields, Body):
     """What an edit takes. Everything else that GET gives may stand beside."""
 
-    NOT_SET = frozenset({"posted", "html", "num_replies", "edited", "deleted"})
-    FIXED = frozenset({"id", "node_id", "parent_id", "slug", "author"})
+    READ_ONLY = frozenset({"posted", "html", "num_replies", "edited", "deleted"})
+    UNCHANGEABLE = frozenset({"id", "node_id", "parent_id", "slug", "author"})
     text: str = Field(min_length=1, max_length=MOST_COMMENT)
 
 
@@ -115,8 +115,8 @@ class Decision(Body):
     verdict: Literal["keep", "remove"]
 
 
-CommentModel = answer(Comment, without=["full_slug", "version"], html=str)
-FlagModel = answer(Flag, without=["_id"], comment=(CommentModel | None, None))
+CommentModel = model_of(Comment, without=["full_slug", "version"], html=str)
+FlagModel = model_of(Flag, without=["_id"], comment=(CommentModel | None, None))
 
 
 class Count(BaseModel):
@@ -174,7 +174,7 @@ def post_comment(talk: Talk, out: Out, viewer: As, node_id: NodeId, body: NewCom
 def list_comments(
     talk: Talk,
     out: Out,
-    sign: Signing,
+    sign: SignCursor,
     node_id: NodeId,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -206,7 +206,7 @@ def get_discussion(talk: Talk, out: Out, node_id: NodeId, slug: Slug) -> Any:
 @router.patch("/nodes/{node_id}/comment", response_model=CommentModel, responses=WRITE)
 def edit_comment(talk: Talk, out: Out, viewer: As, node_id: NodeId, slug: Slug, body: NewText, by: By = None) -> Any:
     """Change a comment's text; on somebody's behalf, one of their own."""
-    body.require_fixed(lambda: out(talk.get(node_id, slug)), CommentModel)
+    body.require_unchanged(lambda: out(talk.get(node_id, slug)), CommentModel)
     return out(talk.edit(node_id, slug, body.text, by=viewer.user_id or by))
 
 
@@ -241,7 +241,7 @@ def decide(queue: Queue, viewer: As, node_id: EditableId, slug: Slug, body: Deci
 def list_queue(
     queue: Queue,
     out: Out,
-    sign: Signing,
+    sign: SignCursor,
     viewer: As,
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
@@ -257,7 +257,7 @@ def list_by_author(
     talk: Talk,
     tree: Tree,
     out: Out,
-    sign: Signing,
+    sign: SignCursor,
     viewer: As,
     author_id: str,
     cursor: Cursor = None,

@@ -11,13 +11,13 @@ import typer
 from squinney.content import sweep_uploads
 from squinney.content.surface.folder import Importer, find_parent
 from squinney.content.surface.folder_export import export_folder
-from squinney.http.commands import Json, listed, ready, show
+from squinney.http.commands import Json, format_counts, open_systems, print_result
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)
 
 
 def _show(counts: Counter[str], as_json: bool) -> None:
-    show(dict(counts), listed(dict(sorted(counts.items()))), as_json)
+    print_result(dict(counts), format_counts(dict(sorted(counts.items()))), as_json)
 
 
 @app.command("import")
@@ -29,7 +29,7 @@ def import_folder(
     as_json: Json = False,
 ) -> None:
     """Make pages, folders and photos of a folder; run again, it brings them up to date."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         services = systems.services["content"]
         importer = Importer(services["nodes"], services["photos"], {"_id": author, "name": author})
         importer.import_folder(folder, find_parent(services["nodes"], under))
@@ -46,7 +46,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the site, drafts too, as files that `import` reads."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         services = systems.services["content"]
         counts = export_folder(services["nodes"], services["photos"], find_parent(services["nodes"], under), folder)
     _show(counts, as_json)
@@ -55,6 +55,6 @@ def export(
 @app.command()
 def sweep(context: typer.Context, as_json: Json = False) -> None:
     """Delete what stalled uploads, replaced photos and removed pages left; the background jobs do this every minute."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         counts = sweep_uploads(systems.db)
     _show(counts, as_json)

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from squinney.content import Node
 from squinney.content.nodes.documents import MOST_TAGS, Metadata, Revision
-from squinney.http.answers import answer, signed_page
-from squinney.http.bodies import Body, WithFixedFields, WithWhatGetGives
+from squinney.http.bodies import AcceptsUnchangedFields, Body, IgnoresReadOnlyFields
+from squinney.http.response_models import model_of, signed_page
 from squinney.patterns.paging import Page
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -34,10 +34,10 @@ class AuthorModel(Body):
         return {"_id": self.id, "name": self.name}
 
 
-class NewNode(WithWhatGetGives, Body):
+class NewNode(IgnoresReadOnlyFields, Body):
     """What creating a node takes; without `published` it is a draft."""
 
-    NOT_SET = frozenset({"id", "nonce", "version", "created", "updated", "num_children", "num_comments", "access"})
+    READ_ONLY = frozenset({"id", "nonce", "version", "created", "updated", "num_children", "num_comments", "access"})
     parent_id: str | None = None
     slug: str = Field(min_length=1, max_length=150, examples=["2026-11-hello"])
     type: Kind
@@ -48,11 +48,11 @@ class NewNode(WithWhatGetGives, Body):
     published: Time | None = None
 
 
-class Edit(WithFixedFields, Body):
+class Edit(AcceptsUnchangedFields, Body):
     """What an edit takes: the nonce that was read, and what to set. Everything else that GET gives may stand beside."""
 
-    NOT_SET = frozenset({"version", "created", "updated", "num_children", "num_comments"})
-    FIXED = frozenset({"id", "type", "parent_id", "slug", "author", "tags", "published", "access"})
+    READ_ONLY = frozenset({"version", "created", "updated", "num_children", "num_comments"})
+    UNCHANGEABLE = frozenset({"id", "type", "parent_id", "slug", "author", "tags", "published", "access"})
     nonce: Nonce
     title: str | None = Field(None, max_length=300)
     detail: dict[str, Any] | None = None
@@ -106,9 +106,9 @@ class AccessChange(Body):
 
 
 _OURS = ["num_comment_pages", "discussion", "comments"]
-NodeModel = answer(Metadata, called="Node", without=_OURS, _id=str)
+NodeModel = model_of(Metadata, model_name="Node", without=_OURS, _id=str)
 _INSIDE = ["_id", "node_id", "session", "metadata"]
-RevisionModel = answer(Revision, without=_INSIDE, title=str, detail=dict[str, Any])
+RevisionModel = model_of(Revision, without=_INSIDE, title=str, detail=dict[str, Any])
 
 
 class Rendered(BaseModel):

@@ -25,10 +25,10 @@ from squinney.game import (
     World,
 )
 from squinney.game.surface import models
-from squinney.http.answers import list_of, signed_page
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
+from squinney.http.response_models import list_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.transactions import AlreadyExists, Busy, KeyReused, StillRunning
 
@@ -54,9 +54,9 @@ def create_location(world: TheWorld, body: models.NewLocation, key: IdempotencyK
 
 
 @router.get("/locations", response_model=models.LocationPage, responses=responses())
-def list_locations(world: TheWorld, signed: Signing, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_locations(world: TheWorld, sign: SignCursor, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List all rooms, by id."""
-    return signed_page(world.locations(cursor=cursor, limit=limit), signed)
+    return signed_page(world.locations(cursor=cursor, limit=limit), sign)
 
 
 @router.get("/locations/{location_id}", response_model=models.LocationModel, responses=responses(UnknownLocation))
@@ -66,15 +66,15 @@ def get_location(world: TheWorld, location_id: str) -> Any:
 
 
 @router.get("/locations/{location_id}/people", response_model=models.CharacterPage, responses=responses())
-def list_people(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_people(world: TheWorld, sign: SignCursor, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List the characters in a room."""
-    return signed_page(world.people(location_id, cursor=cursor, limit=limit), signed)
+    return signed_page(world.people(location_id, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/locations/{location_id}/things", response_model=models.ItemPage, responses=responses())
-def list_things(world: TheWorld, signed: Signing, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_things(world: TheWorld, sign: SignCursor, location_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List the things in a room."""
-    return signed_page(world.things(location_id, cursor=cursor, limit=limit), signed)
+    return signed_page(world.things(location_id, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/locations/{location_id}/events", response_model=list_of(models.EventModel), responses=responses())
@@ -125,9 +125,9 @@ def create_character(world: TheWorld, body: models.NewCharacter, key: Idempotenc
 
 
 @router.get("/characters", response_model=models.CharacterPage, responses=responses())
-def list_characters(world: TheWorld, signed: Signing, owner: Owner, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_characters(world: TheWorld, sign: SignCursor, owner: Owner, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List an owner's characters."""
-    return signed_page(world.owned_by(owner, cursor=cursor, limit=limit), signed)
+    return signed_page(world.owned_by(owner, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/characters/{character_id}", response_model=models.CharacterModel, responses=responses(UnknownCharacter))

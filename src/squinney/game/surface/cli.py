@@ -15,7 +15,7 @@ from squinney.game import World, find_problems
 from squinney.game.documents import EVENTS
 from squinney.game.surface import words
 from squinney.game.surface.terminal import Player
-from squinney.http.commands import Json, console, print_json, ready
+from squinney.http.commands import Json, console, open_systems, print_json
 from squinney.patterns.follow import Feed, Reader
 from squinney.system import Assembled
 
@@ -35,7 +35,7 @@ def load(
     as_json: Json = False,
 ) -> None:
     """Load a world, and report what could not be read."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         report = _world(systems).load_world(file)
     if as_json:
         print_json({**vars(report), "unread": [str(one) for one in report.unread]})
@@ -55,7 +55,7 @@ def load(
 @app.command()
 def audit(context: typer.Context, as_json: Json = False) -> None:
     """Check that each thing is in one place, gold is conserved and lists are correct. Exits with 1 if not."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = list(find_problems(systems.db))
         gold = _world(systems).gold()
     if as_json:
@@ -74,7 +74,7 @@ def play(
     name: Annotated[str, typer.Argument(help="The character's name; a new name creates a character.")],
 ) -> None:
     """Play in the terminal: type `help` for the commands, and `quit` to leave."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         world = _world(systems)
         player = Player(world, name)
         feed = Feed(systems.db, [EVENTS])

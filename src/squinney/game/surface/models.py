@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from squinney.game.documents import MOST_GOLD, MOST_QTY, MOST_VITAL, MOST_WEIGHT, Character, Event, Item, Location
-from squinney.http.answers import answer, page_of
+from squinney.http.response_models import model_of, page_of
 
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 Qty = Annotated[int, Field(ge=1, le=MOST_QTY, strict=True)]
@@ -141,10 +141,12 @@ class Adjustment(_Strict):
 _ENTRIES = list[dict[str, Any]]  # not a model: fields that a thing does not have must be missing, not null
 _INTERNAL = ("schema_version", "txns", "things")
 
-EventModel = answer(Event, called="EventModel")
-LocationModel = answer(Location, without=["txns", "is_start"], players=_ENTRIES, inventory=_ENTRIES)
-CharacterModel = answer(Character, without=[*_INTERNAL, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES)
-ItemModel = answer(Item, without=[*_INTERNAL, "stack", "count"])
+EventModel = model_of(Event, model_name="EventModel")
+LocationModel = model_of(Location, without=["txns", "is_start"], players=_ENTRIES, inventory=_ENTRIES)
+CharacterModel = model_of(
+    Character, without=[*_INTERNAL, "minted", "created_at", "pace", "wanders"], inventory=_ENTRIES
+)
+ItemModel = model_of(Item, without=[*_INTERNAL, "stack", "count"])
 LocationPage = page_of(LocationModel)
 CharacterPage = page_of(CharacterModel)
 ItemPage = page_of(ItemModel)

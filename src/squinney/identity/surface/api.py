@@ -6,15 +6,15 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from squinney.http.answers import answer
 from squinney.http.problems import responses
+from squinney.http.response_models import model_of
 from squinney.http.routes import OneThreadRoute
 from squinney.identity.documents import ApiKey
 
 router = APIRouter(prefix="/api/identity", tags=["identity"], route_class=OneThreadRoute)
 
 
-KeyModel = answer(ApiKey, without=["created_by", "revoked_at", "used_at"])
+KeyModel = model_of(ApiKey, without=["created_by", "revoked_at", "used_at"])
 
 
 @router.get("/key", response_model=KeyModel, responses=responses())

@@ -9,7 +9,7 @@ import typer
 from rich.table import Column
 
 from squinney.clock import utcnow
-from squinney.http.commands import Cursor, Json, Limit, console, print_json, ready, say, show_page
+from squinney.http.commands import Cursor, Json, Limit, console, open_systems, print_json, print_line, print_page
 from squinney.identity import ApiKey, Keys
 from squinney.system import Assembled
 
@@ -32,21 +32,21 @@ def create(
 ) -> None:
     """Make a key and print it, this once."""
     expires_at = utcnow() + timedelta(days=days) if days else None
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         key, shown = _keys(systems).create(name, scope, expires_at=expires_at)
     if as_json:
         print_json({**key, "key": shown})
         return
-    say(shown)
+    print_line(shown)
     console.print("It is shown this once and not kept: copy it now.", style="dim")
 
 
 @app.command("list")
 def list_keys(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """Every key, oldest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _keys(systems).all(cursor=cursor, limit=limit)
-    show_page(page, as_json, [Column("id", no_wrap=True), "name", "scopes", "last used", "ends"], _row)
+    print_page(page, as_json, [Column("id", no_wrap=True), "name", "scopes", "last used", "ends"], _row)
 
 
 def _row(key: ApiKey) -> list[str]:
@@ -60,6 +60,6 @@ def revoke(
     context: typer.Context, key: Annotated[str, typer.Argument(help="Its id, as `keys list` shows it.")]
 ) -> None:
     """Refuse a key from now on; running services notice within 5 seconds."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         revoked = _keys(systems).revoke(key)
-    say(f"{revoked['name']} is revoked")
+    print_line(f"{revoked['name']} is revoked")

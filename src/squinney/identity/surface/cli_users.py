@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, Limit, ready, say, show, show_page
+from squinney.http.commands import Cursor, Json, Limit, open_systems, print_line, print_page, print_result
 from squinney.identity import Invitations, People, Person
 from squinney.system import Assembled
 
@@ -35,9 +35,9 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Add a person."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         person = _people(systems).sign_up(login, password, name=name, role=role)
-    show(person, f"{person['login']} may sign in as {person['role']}", as_json)
+    print_result(person, f"{person['login']} may sign in as {person['role']}", as_json)
 
 
 @app.command()
@@ -47,17 +47,17 @@ def invite(
     base: Annotated[str, typer.Option(help="Where the site is.")] = "http://127.0.0.1:8080",
 ) -> None:
     """Print a one-time link with which somebody signs up with this role, within a day."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         token = cast(Invitations, systems.services["identity"]["invitations"]).create(role)
-    say(f"{base.rstrip('/')}/welcome?token={token}")
+    print_line(f"{base.rstrip('/')}/welcome?token={token}")
 
 
 @app.command("list")
 def list_people(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """Everybody, oldest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _people(systems).all(cursor=cursor, limit=limit)
-    show_page(page, as_json, [Column("id", no_wrap=True), "login", "name", "role", "may sign in"], _row)
+    print_page(page, as_json, [Column("id", no_wrap=True), "login", "name", "role", "may sign in"], _row)
 
 
 def _row(person: Person) -> list[str]:
@@ -72,34 +72,34 @@ def role(
     as_json: Json = False,
 ) -> None:
     """Give a person another role."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         people = _people(systems)
         person = people.set_role(people.by_login(login)["_id"], role)
-    show(person, f"{person['login']} is {person['role']} now", as_json)
+    print_result(person, f"{person['login']} is {person['role']} now", as_json)
 
 
 @app.command()
 def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
     """Let a person in no more."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         people = _people(systems)
         person = people.disable(people.by_login(login)["_id"])
-    show(person, f"{person['login']} may not sign in any more", as_json)
+    print_result(person, f"{person['login']} may not sign in any more", as_json)
 
 
 @app.command()
 def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
     """Let a disabled person in again."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         people = _people(systems)
         person = people.enable(people.by_login(login)["_id"])
-    show(person, f"{person['login']} may sign in again", as_json)
+    print_result(person, f"{person['login']} may sign in again", as_json)
 
 
 @app.command()
 def password(context: typer.Context, login: str, password: Password, as_json: Json = False) -> None:
     """Give a person another password; all their sessions end."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         people = _people(systems)
         person = people.set_password(people.by_login(login)["_id"], password)
-    show(person, f"{person['login']} has another password; all sessions have ended", as_json)
+    print_result(person, f"{person['login']} has another password; all sessions have ended", as_json)

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, Invalid, LimitReached
-from squinney.http.dependencies import address_of, service
+from squinney.http.dependencies import client_address, service
 from squinney.http.pages import LONGEST_NEXT, render
 from squinney.http.permissions import needs, signed_in
 from squinney.http.threads import PASSWORDS
@@ -40,7 +40,7 @@ def sign_in(
 ) -> Response:
     """Sign in and go on where one was."""
     try:
-        person = people.sign_in(login, password, address=address_of(request.scope))
+        person = people.sign_in(login, password, address=client_address(request.scope))
     except REFUSALS as error:
         return render(request, "identity/sign_in.html", next=_own_path(next), error=error, login=login[:100])
     return _welcome(request, sessions, person, next)
@@ -67,7 +67,7 @@ def sign_up(
     """Become a member."""
     _need_open_sign_up(request)
     try:
-        person = people.sign_up(login, password, name=name, address=address_of(request.scope))
+        person = people.sign_up(login, password, name=name, address=client_address(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
         page = "identity/sign_up.html"
@@ -125,7 +125,7 @@ def change_password(request: Request, people: Everybody, sessions: Signed, old: 
     """Choose another password; every other session ends."""
     person = signed_in(request)
     try:
-        people.sign_in(person["login"], old, address=address_of(request.scope))
+        people.sign_in(person["login"], old, address=client_address(request.scope))
         changed = people.set_password(person["_id"], new)
     except SignInRefused:
         wrong = SignInRefused("the present password is wrong")

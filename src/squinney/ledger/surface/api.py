@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from squinney.errors import Conflict
-from squinney.http.answers import answer, page_of, signed_page
-from squinney.http.bodies import Body, WithWhatGetGives
-from squinney.http.cursors import Cursor, Limit, Signing
+from squinney.http.bodies import Body, IgnoresReadOnlyFields
+from squinney.http.cursors import Cursor, Limit, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
+from squinney.http.response_models import model_of, page_of, signed_page
 from squinney.http.routes import OneThreadRoute
 from squinney.ledger import (
     Account,
@@ -37,10 +37,10 @@ Owner = Annotated[str | None, Query(min_length=1, max_length=200)]
 Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
 
-class NewAccount(WithWhatGetGives, Body):
+class NewAccount(IgnoresReadOnlyFields, Body):
     """What opening an account takes. A balance comes from `opening` and transfers alone."""
 
-    NOT_SET = frozenset({"id", "balance", "opened_at", "closed_at"})
+    READ_ONLY = frozenset({"id", "balance", "opened_at", "closed_at"})
     currency: Currency
     opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
     name: str = Field("", max_length=100, examples=["Corner bakery"])
@@ -58,9 +58,9 @@ class NewTransfer(Body):
     memo: str = Field("", max_length=500, examples=["bread for a week"])
 
 
-AccountModel = answer(Account, without=["txns"])
-EntryModel = answer(Entry)
-TransferModel = answer(Transfer)
+AccountModel = model_of(Account, without=["txns"])
+EntryModel = model_of(Entry)
+TransferModel = model_of(Transfer)
 
 
 class Total(BaseModel):
@@ -78,14 +78,14 @@ def open_account(ledger: Ledger, body: NewAccount, key: IdempotencyKey) -> Any:
 
 @router.get("/accounts", response_model=page_of(AccountModel), responses=responses())
 def list_accounts(
-    ledger: Ledger, signed: Signing, owner: Owner = None, cursor: Cursor = None, limit: Limit = 50
+    ledger: Ledger, sign: SignCursor, owner: Owner = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """Every account, or an owner's, oldest first."""
     if owner is None:
         page = ledger.all(cursor=cursor, limit=limit)
     else:
         page = ledger.owned_by(owner, cursor=cursor, limit=limit)
-    return signed_page(page, signed)
+    return signed_page(page, sign)
 
 
 @router.get("/accounts/{account_id}", response_model=AccountModel, responses=responses(UnknownAccount))
@@ -105,9 +105,9 @@ def close_account(ledger: Ledger, account_id: str) -> Any:
 
 
 @router.get("/accounts/{account_id}/statement", response_model=page_of(EntryModel), responses=responses(UnknownAccount))
-def read_statement(ledger: Ledger, signed: Signing, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def read_statement(ledger: Ledger, sign: SignCursor, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """The account's entries, newest first."""
-    return signed_page(ledger.statement(account_id, cursor=cursor, limit=limit), signed)
+    return signed_page(ledger.statement(account_id, cursor=cursor, limit=limit), sign)
 
 
 TRANSFER_ERRORS: list[type[Any]] = [UnknownAccount, AccountClosed, CurrencyMismatch, InsufficientFunds, BalanceLimit]

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 from rich.table import Column
 
-from squinney.http.commands import Cursor, Json, KeyOption, Limit, listed, ready, show, show_page
+from squinney.http.commands import Cursor, Json, KeyOption, Limit, format_counts, open_systems, print_page, print_result
 from squinney.ledger import Account, Accounts, Entry
 from squinney.patterns.money import formatted
 from squinney.system import Assembled
@@ -35,9 +35,9 @@ def open_account(
     as_json: Json = False,
 ) -> None:
     """Open an account."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         account = _accounts(systems).open(currency, opening, name=name, owner=owner, key=key)
-    show(account, _describe(account), as_json)
+    print_result(account, _describe(account), as_json)
 
 
 @app.command()
@@ -51,34 +51,34 @@ def transfer(
     as_json: Json = False,
 ) -> None:
     """Move money from one account to another."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         done = _accounts(systems).transfer(src, dst, amount, memo=memo, key=key)
-    show(done, f"moved {formatted(done['amount'], done['currency'])} ({done['_id']})", as_json)
+    print_result(done, f"moved {formatted(done['amount'], done['currency'])} ({done['_id']})", as_json)
 
 
 @app.command("show")
 def show_account(context: typer.Context, account: str, as_json: Json = False) -> None:
     """Show an account."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         found = _accounts(systems).get(account)
-    show(found, _describe(found), as_json)
+    print_result(found, _describe(found), as_json)
 
 
 @app.command()
 def close(context: typer.Context, account: str, as_json: Json = False) -> None:
     """Close an empty account for good."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         closed = _accounts(systems).close(account)
-    show(closed, _describe(closed), as_json)
+    print_result(closed, _describe(closed), as_json)
 
 
 @app.command("list")
 def list_accounts(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
     """List accounts, oldest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _accounts(systems).all(cursor=cursor, limit=limit)
     columns = Column("id", no_wrap=True), "name", Column("balance", justify="right"), "closed"
-    show_page(page, as_json, columns, _account_row)
+    print_page(page, as_json, columns, _account_row)
 
 
 def _account_row(account: Account) -> list[str]:
@@ -91,10 +91,10 @@ def statement(
     context: typer.Context, account: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
     """Show an account's entries, newest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _accounts(systems).statement(account, cursor=cursor, limit=limit)
     columns = "at", Column("amount", justify="right"), "memo", Column("other account", no_wrap=True)
-    show_page(page, as_json, columns, _entry_row)
+    print_page(page, as_json, columns, _entry_row)
 
 
 def _entry_row(entry: Entry) -> list[str]:
@@ -105,14 +105,14 @@ def _entry_row(entry: Entry) -> list[str]:
 @app.command()
 def total(context: typer.Context, currency: str, as_json: Json = False) -> None:
     """Sum all balances in a currency."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         amount = _accounts(systems).total(currency)
-    show({"currency": currency, "total": amount}, formatted(amount, currency), as_json)
+    print_result({"currency": currency, "total": amount}, formatted(amount, currency), as_json)
 
 
 @app.command()
 def recover(context: typer.Context, as_json: Json = False) -> None:
     """Finish or undo what crashed processes left half done; the background job does this every few seconds."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         counts = dict(systems.transactions.recover())
-    show(counts, listed(counts), as_json)
+    print_result(counts, format_counts(counts), as_json)

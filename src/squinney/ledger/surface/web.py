@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from squinney.errors import Conflict, Forbidden, SquinneyError
 from squinney.http.dependencies import service
-from squinney.http.pages import render, whole_page
+from squinney.http.pages import render, without_damaged
 from squinney.http.permissions import is_admin, needs, signed_in
 from squinney.http.visitor import visitor_of
 from squinney.ledger import Account, Accounts, UnknownAccount
@@ -40,7 +40,7 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
         page = ledger.all(cursor=cursor, limit=50)
     else:
         page = ledger.owned_by(signed_in(request)["_id"], cursor=cursor, limit=50)
-    page, damaged = whole_page(page, lambda account: fits(account, ACCOUNT))
+    page, damaged = without_damaged(page, lambda account: fits(account, ACCOUNT))
     return render(
         request,
         "ledger/index.html",
@@ -127,7 +127,7 @@ def _account(
     if not fits(account, ACCOUNT):
         raise Conflict(f"account {account_id} is damaged: `squinney doctor` tells more", account_id=account_id)
     statement = ledger.statement(account_id, cursor=cursor, limit=25)
-    page, damaged = whole_page(statement, lambda entry: fits(entry, ENTRY))
+    page, damaged = without_damaged(statement, lambda entry: fits(entry, ENTRY))
     return render(
         request,
         "ledger/account.html",

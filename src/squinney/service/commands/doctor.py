@@ -1,4 +1,4 @@
-"""`squinney doctor`: what is wrong, and what to do about it."""
+"""`squinney doctor`: reports problems and what to do about them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MARKS = {"ok": "[green]ok[/]", "notice": "[yellow]notice[/]", "problem": "[red]p
 
 def doctor(
     context: typer.Context,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair problems that do not need a decision.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Examine server, schema and data; exit with 1 where something is wrong."""
+    """Examine the server, schema, jobs and data; exit with 1 if there is a problem."""
     systems = systems_of(context)
     with connected(context) as connection:
         repaired = dict(checks.repair(connection.db, seconds=None, systems=systems)) if repair else {}
@@ -28,8 +28,8 @@ def doctor(
     if as_json:
         print_json({"findings": [asdict(finding) for finding in findings], "repaired": repaired})
     else:
-        for what, count in repaired.items():
-            console.print(f"[green]repaired[/] {what}: {count}", highlight=False, markup=True)
+        for name, count in repaired.items():
+            console.print(f"[green]repaired[/] {name}: {count}", highlight=False, markup=True)
         for finding in findings:
             _show(finding)
     if any(finding.level == "problem" for finding in findings):

@@ -1,4 +1,4 @@
-"""Errors on the command line: one sentence on stderr, and the one table from families to exit codes."""
+"""The table from error families to exit codes."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ INTERRUPTED = 130
 
 
 def exit_code_of(error: SquinneyError) -> int:
-    """The exit code of the error's family."""
+    """Return the exit code of the error's family."""
     return next((code for family, code in EXIT_CODES.items() if isinstance(error, family)), 1)

@@ -1,4 +1,4 @@
-"""`squinney indexes`: what is declared, and what the database has."""
+"""`squinney indexes`: compares the declared indexes with those of the database."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from squinney.service.commands.systems import systems_of
 
 def indexes(
     context: typer.Context,
-    apply: Annotated[bool, typer.Option("--apply", help="Create what is missing.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Create missing collections and indexes.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Also drop and make anew those with other options.")
+        bool, typer.Option("--rebuild", help="Also drop and recreate indexes whose options differ.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List every declared index, with its size and its use; exit with 1 where the database differs."""
+    """List every declared index with its size and use; exit with 1 if the database differs."""
     declared = assembly.collections(systems_of(context))
     with connected(context) as connection:
         if rebuild:

@@ -1,4 +1,4 @@
-"""`squinney`: the command with all its subcommands. Where the first word names one, only that one is loaded."""
+"""`squinney`: the command with all subcommands. If the first word names a subcommand, only that one is imported."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from squinney import __version__
 from squinney.errors import SquinneyError, Unavailable
-from squinney.http.commands import Call, errors
+from squinney.http.commands import Invocation, errors
 from squinney.mongo.connect import is_away
 from squinney.mongo.schema import Db
 from squinney.service.commands.exit_codes import INTERRUPTED, exit_code_of
 from squinney.settings import Settings
 from squinney.system import Assembled, System, module_at
 
-# By way of its child: typer raises click's, or since some version those of a copy that it keeps for itself.
+# Taken from a subclass: depending on its version, typer raises click's errors or those of its own copy of click.
 UsageError: Any = typer.BadParameter.__base__
 
-# In which module each is, as a function of the same name.
+# The module of each command; its function has the name of the command.
 COMMANDS = {
     "serve": "serve",
     "demo": "serve",
@@ -39,9 +39,9 @@ WITH_VALUE = ("--uri", "--database", "--data")
 
 
 def command_for(systems: Sequence[System]) -> typer.Typer:
-    """The command with all its subcommands: its own, and those that the systems have in `surface/cli.py`.
+    """Return the command with all subcommands: those of the service, and those in each system's `surface/cli.py`.
 
-    There `app` is the group of commands named after the system; a system that wants other groups has them in `APPS`.
+    There, `app` is a group of commands with the system's name. A system with other groups lists them by name in `APPS`.
     """
     app = _empty()
     for name in COMMANDS:
@@ -55,8 +55,8 @@ def command_for(systems: Sequence[System]) -> typer.Typer:
     return app
 
 
-def _command_asked_for(arguments: Sequence[str]) -> typer.Typer:
-    """The command with the one subcommand or group that the arguments begin with, or with all."""
+def _command_needed(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command with only the subcommand or group that the first word names, or with all."""
     word = _first_word(arguments)
     app = _empty()
     if word in COMMANDS:
@@ -106,32 +106,32 @@ def _assemble(db: Db, settings: Settings) -> Assembled:
     return assemble(db, settings)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"squinney {__version__}")
         raise typer.Exit
 
 
 def options(
     context: typer.Context,
-    uri: Annotated[str | None, typer.Option(help="A replica set or sharded cluster [MONGODB_URI].")] = None,
-    database: Annotated[str | None, typer.Option(help="The database's name [SQUINNEY_DATABASE].")] = None,
-    data: Annotated[Path | None, typer.Option(help="The embedded MongoDB's folder [SQUINNEY_DATA].")] = None,
+    uri: Annotated[str | None, typer.Option(help="The URI of a replica set or sharded cluster [MONGODB_URI].")] = None,
+    database: Annotated[str | None, typer.Option(help="The name of the database [SQUINNEY_DATABASE].")] = None,
+    data: Annotated[Path | None, typer.Option(help="The data folder of the embedded MongoDB [SQUINNEY_DATA].")] = None,
     debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options for all commands; they win over the environment."""
-    context.obj = Call({"uri": uri, "database": database, "data_folder": data}, _assemble)
+    """Options of all commands; they override the environment."""
+    context.obj = Invocation({"uri": uri, "database": database, "data_folder": data}, _assemble)
 
 
 def main() -> None:
-    """Run the command; an error is one sentence and an exit code, a traceback only with --debug."""
+    """Run the command. Errors print one sentence and set the exit code; tracebacks are shown only with --debug."""
     try:
-        # The shell asks for completions with the words so far in the environment.
+        # For completion, the shell passes the words typed so far in the environment.
         words = os.environ.get("COMP_WORDS", "").split()[1:] if "_SQUINNEY_COMPLETE" in os.environ else sys.argv[1:]
-        code = _command_asked_for(words)(standalone_mode=False)
+        code = _command_needed(words)(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except (SquinneyError, PyMongoError, OSError) as error:
         if "--debug" in sys.argv:
@@ -147,13 +147,13 @@ def main() -> None:
 
 
 def _message(error: SquinneyError | PyMongoError | OSError) -> tuple[str, int]:
-    """The sentence and the exit code: for our errors, what MongoDB refuses, and a file or disk that will not do."""
+    """Return the message and the exit code of an error."""
     if isinstance(error, PyMongoError) and is_away(error):
         error = Unavailable("MongoDB cannot be reached, or is too slow")
     if isinstance(error, SquinneyError):
         return error.message, exit_code_of(error)
     if isinstance(error, OperationFailure):
-        return f"MongoDB refused: {(error.details or {}).get('errmsg', error)}", 1
+        return f"MongoDB refused the operation: {(error.details or {}).get('errmsg', error)}", 1
     return str(error), 1
 
 

@@ -1,4 +1,4 @@
-"""`squinney migrate`: brings stored documents up to date in the background."""
+"""`squinney migrate`: upgrades stored documents while the service runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from squinney.errors import NotFound
-from squinney.http.commands import Json, console, print_json, ready, say, stop_signal
+from squinney.http.commands import Json, console, open_systems, print_json, print_line, stop_signal
 from squinney.mongo.schema import Db
 from squinney.patterns.migrations import Migration, Progress
 from squinney.service.commands.exit_codes import INTERRUPTED
@@ -21,22 +21,21 @@ from squinney.system import System
 
 def migrate(
     context: typer.Context,
-    system: Annotated[str | None, typer.Argument(help="One system only.")] = None,
+    system: Annotated[str | None, typer.Argument(help="Migrate only this system.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Upgrade old documents, beside whoever works on them; Ctrl-C leaves the rest to the next run."""
-    every = systems_of(context)
-    chosen = [one for one in every if system in (None, one.name)]
+    """Upgrade old documents while the service runs; after Ctrl-C the next run continues."""
+    known = systems_of(context)
+    chosen = [one for one in known if system in (None, one.name)]
     if not chosen:
-        known = ", ".join(one.name for one in every)
-        raise NotFound(f"there is no system {system}; there are: {known}")
-    with ready(context) as systems:
+        raise NotFound(f"there is no system {system}; known systems: {', '.join(one.name for one in known)}")
+    with open_systems(context) as systems:
         stop = stop_signal()
         reports = run_all(systems.db, chosen, stop, quiet=as_json)
     if as_json:
         print_json(reports)
     elif not reports:
-        say("There is nothing to migrate.")
+        print_line("nothing to migrate")
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
     if any(report["failed"] for report in reports.values()):
@@ -44,7 +43,7 @@ def migrate(
 
 
 def run_all(db: Db, systems: list[System], stop: Event, *, quiet: bool = False) -> dict[str, dict[str, Any]]:
-    """Run every migration of the systems; returns each one's report by its collection."""
+    """Run all migrations of the systems; return their reports by name."""
     reports = {}
     for migration in [migration for system in systems for migration in system.migrations(db)]:
         if stop.is_set():
@@ -66,7 +65,7 @@ def _run(migration: Migration, stop: Event, quiet: bool) -> Progress:
 
 
 def _show(name: str, progress: Progress) -> None:
-    ending = "" if progress.finished_at else "; stopped, to be continued"
-    say(f"{name}: {progress.scanned} seen, {progress.upgraded} upgraded, {progress.failed} failed{ending}")
+    ending = "" if progress.finished_at else "; stopped, run again to continue"
+    print_line(f"{name}: {progress.scanned} read, {progress.upgraded} upgraded, {progress.failed} failed{ending}")
     for failure in progress.failures:
-        say(f"    {failure}")
+        print_line(f"    {failure}")

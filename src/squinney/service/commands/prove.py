@@ -1,4 +1,4 @@
-"""`squinney prove SYSTEM`: workers, `kill -9`, and the invariants, before your eyes."""
+"""`squinney prove SYSTEM`: runs workers, kills them with `kill -9`, and checks the invariants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KNOWN = ", ".join(system.name for system in assembly.SYSTEMS if system.proof)
 
 @dataclass
 class Figures:
-    """What the run has come to."""
+    """The results of a run."""
 
     seconds: float = 0
     operations: int = 0
@@ -43,28 +43,28 @@ class Figures:
 
 def prove(
     context: typer.Context,
-    system: Annotated[str, typer.Argument(help=f"Which system: {KNOWN}.")],
-    seconds: Annotated[float, typer.Option(help="How long, at the most.")] = 60,
-    operations: Annotated[int, typer.Option(help="Stop after so many; 0 for no limit.")] = 0,
-    workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 4,
-    kill_every: Annotated[float, typer.Option(help="Seconds between two kills.", min=0.05)] = 1,
+    system: Annotated[str, typer.Argument(help=f"One of: {KNOWN}.")],
+    seconds: Annotated[float, typer.Option(help="Stop after this many seconds.")] = 60,
+    operations: Annotated[int, typer.Option(help="Stop after this many operations; 0 means no limit.")] = 0,
+    workers: Annotated[int, typer.Option(help="The number of worker processes.", min=1, max=64)] = 4,
+    kill_every: Annotated[float, typer.Option(help="Seconds between kills.", min=0.05)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Let workers in both transaction modes run, kill -9 one every second, and check every promise.
+    """Run workers in both transaction modes, kill one every second with kill -9, and check every promise.
 
-    It works in a database of its own, which is dropped at the end. Exits with 1 where a promise is broken.
+    The run uses its own database, which is dropped at the end. Exits with 1 if a promise is broken.
     """
     found = assembly.system_named(system, systems_of(context))
     if found is None or found.proof is None:
-        raise NotFound(f"there is no proof of {system}; there is one of: {KNOWN}")
+        raise NotFound(f"{system} has no proof; systems with one: {KNOWN}")
     with connected(context) as connection:
         uri = settings_of(context).uri or (connection.embedded.uri if connection.embedded else "")
         db = connection.client[f"prove_{system}_{new_id()[-8:]}"]
         try:
             schema.apply(db, [*assembly.CORE_COLLECTIONS, *found.collections])
             found.proof.prepare(db)
-            crew = ProofWorkers(system, uri, db.name, workers)
-            figures = _run(found.proof, db, crew, seconds, operations, kill_every, quiet=as_json)
+            processes = ProofWorkers(system, uri, db.name, workers)
+            figures = _run(found.proof, db, processes, seconds, operations, kill_every, quiet=as_json)
             figures.server = connection.client.admin.command("buildInfo")["version"]
             verdict = dict(found.proof.check(db))
         finally:
@@ -73,11 +73,11 @@ def prove(
 
 
 class ProofWorkers:
-    """Worker processes that are replaced when they are killed."""
+    """A fixed number of worker processes; a killed one is replaced."""
 
     def __init__(self, system: str, uri: str, database: str, size: int) -> None:
         self._command = [sys.executable, "-m", "squinney.service.commands.prove_worker", system]
-        # By the environment: a URI may hold a password, and arguments are for all to see.
+        # In the environment: a URI may contain a password, and other users can see arguments.
         self._environment = {**os.environ, "MONGODB_URI": uri, "SQUINNEY_DATABASE": database}
         self._started = 0
         self._processes = [self._start() for _ in range(size)]
@@ -86,19 +86,19 @@ class ProofWorkers:
         mode = MODES[self._started % 2]
         self._started += 1
         arguments = [*self._command, mode, str(self._started), str(os.getpid())]
-        # In a session of its own: Ctrl-C is for us alone, and we end the workers.
+        # In its own session, so that Ctrl-C reaches only this process, which then kills the workers.
         return subprocess.Popen(  # noqa: S603
             arguments, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
         )
 
     def kill_one(self) -> None:
-        """End a worker as a power cut would, and start another of the other mode."""
+        """Kill a random worker, as a power cut would, and start a new one in the next transaction mode."""
         position = random.randrange(len(self._processes))
         self._kill(self._processes[position])
         self._processes[position] = self._start()
 
     def kill_all(self) -> None:
-        """End every worker."""
+        """Kill all workers."""
         for process in self._processes:
             self._kill(process)
 
@@ -108,7 +108,7 @@ class ProofWorkers:
 
 
 def _run(
-    proof: Proof, db: Db, crew: ProofWorkers, seconds: float, operations: int, kill_every: float, *, quiet: bool
+    proof: Proof, db: Db, processes: ProofWorkers, seconds: float, operations: int, kill_every: float, *, quiet: bool
 ) -> Figures:
     figures = Figures()
     began = time.monotonic()
@@ -118,7 +118,7 @@ def _run(
             while figures.seconds < seconds and not 0 < operations <= figures.operations:
                 time.sleep(0.25)
                 if time.monotonic() >= next_kill:
-                    crew.kill_one()
+                    processes.kill_one()
                     figures.kills += 1
                     next_kill = time.monotonic() + kill_every
                 figures.recovered.update(proof.settle(db))
@@ -127,7 +127,7 @@ def _run(
                 if not quiet:
                     live.update(_line(figures), refresh=True)
     finally:
-        crew.kill_all()
+        processes.kill_all()
     figures.kills += 1
     figures.recovered.update(_settle_all(proof, db))
     figures.operations = proof.progress(db)
@@ -135,7 +135,7 @@ def _run(
 
 
 def _settle_all(proof: Proof, db: Db) -> Counter[str]:
-    """Recover until nothing is left to do: what the last kill left has to pass its deadline first."""
+    """Recover until no run is unfinished; the runs of killed workers must pass their deadlines first."""
     settled: Counter[str] = Counter()
     until = time.monotonic() + 30
     while True:
@@ -149,7 +149,7 @@ def _settle_all(proof: Proof, db: Db) -> Counter[str]:
 
 def _line(figures: Figures) -> str:
     rate = figures.operations / figures.seconds if figures.seconds else 0
-    recovered = ", ".join(f"{count} {what}" for what, count in sorted(figures.recovered.items())) or "none yet"
+    recovered = ", ".join(f"{count} {name}" for name, count in sorted(figures.recovered.items())) or "none yet"
     return (
         f"{figures.seconds:5.1f} s   {figures.operations:,} acknowledged ({rate:,.0f}/s)   "
         f"{figures.kills} kills   unfinished runs: {recovered}"

@@ -1,4 +1,4 @@
-"""One worker of `squinney prove`: works until it is killed."""
+"""A worker of `squinney prove`, which works until it is killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from squinney.transactions import Mode
 
 
 def main() -> None:
-    """Run the system's `work` with the mode and the seed given, as long as the process that started us lives."""
+    """Run the system's `work` with the given mode and seed until the parent process ends."""
     name, mode, seed, parent = sys.argv[1:5]
     settings = Settings.from_environment()
     system = system_named(name, with_systems(settings.system_packages))
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Whoever started us may be killed too, even before we run; nobody should be left working."""
+    """Exit when the parent is gone: it may be killed too, even before this process runs."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""`squinney serve`: everything in one process."""
+"""`squinney serve`: the API, the web front and the jobs in one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import typer
 
 from squinney import assembly
 from squinney.errors import Invalid
-from squinney.http.commands import connected, ready, say, settings_of
+from squinney.http.commands import connected, open_systems, print_line, settings_of
 from squinney.http.options import Options
 from squinney.mongo import schema
 from squinney.mongo.connect import Connection
@@ -33,8 +33,8 @@ from squinney.system import Assembled
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS = 10  # for requests, and as many again for jobs
-MOST_MESSAGE_BYTES = 4_096  # that a WebSocket may send us: they are there to listen
+GRACE_SECONDS = 10  # for requests; jobs have the same time after them
+MOST_MESSAGE_BYTES = 4_096  # from a WebSocket client; clients mostly listen
 MOST_SHUTDOWN_SECONDS = 30.0
 SWITCH_SECONDS = 0.0005
 
@@ -43,17 +43,17 @@ def serve(
     context: typer.Context,
     host: Annotated[str | None, typer.Option(help="The address to listen on [HOST].")] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on [PORT].")] = None,
-    demo: Annotated[bool, typer.Option(help="Load the demo data the first time.")] = True,
+    demo: Annotated[bool, typer.Option(help="Load the demo data at the first start.")] = True,
 ) -> None:
     """Serve the web front and the API, and run the jobs."""
-    from squinney.service.demo_photos import load_demo_photos  # the web framework is slow to load, and few need it
+    from squinney.service.demo_photos import load_demo_photos  # slow to import, and few commands need it
     from squinney.service.site import create_site
 
     context.obj.given.update(host=host, port=port)
     settings = settings_of(context)
     logs.set_up(settings.log_format)
     if settings.uri:
-        secret_for(settings, None)  # refuse before anything is started
+        secret_for(settings, None)  # fail before anything is started
     signal.signal(signal.SIGTERM, _interrupt)
     with _listening(settings) as listener, connected(context) as connection:
         chosen = systems_of(context)
@@ -68,7 +68,7 @@ def serve(
         jobs = Worker(connection.db, assembly.jobs(chosen), observe=site.state.metrics.job_run)
         jobs.start()
         try:
-            _say_where(listener, systems)
+            _print_address(listener, systems)
             _run(site, listener, end=connection.close)
         finally:
             processes.close()
@@ -89,14 +89,14 @@ def _options(settings: Settings, connection: Connection) -> Options:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """End as by Ctrl-C, so that whoever stops us this way leaves no server behind either."""
+    """Treat SIGTERM like Ctrl-C, so that the embedded server is stopped too."""
     raise KeyboardInterrupt
 
 
 def _listening(settings: Settings) -> socket.socket:
-    """Take the port before anything else is started."""
+    """Bind the port before anything else is started."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only where the protocol is named; answers would wait 40 ms for it.
+    # asyncio disables Nagle's algorithm only if the protocol is given; otherwise responses would wait 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -104,17 +104,19 @@ def _listening(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         where = f"{settings.host}:{settings.port}"
-        raise Invalid(f"cannot listen on {where} ({error.strerror}); choose another with PORT=", field="port") from None
+        raise Invalid(
+            f"cannot listen on {where} ({error.strerror}); choose another port with PORT=", field="port"
+        ) from None
     return listener
 
 
-def _say_where(listener: socket.socket, systems: Assembled) -> None:
-    listener.listen(2048)  # whoever comes between this line and the server's start waits, and is not refused
+def _print_address(listener: socket.socket, systems: Assembled) -> None:
+    listener.listen(2048)  # connections wait from here until the server starts, and are not refused
     host, port = listener.getsockname()[:2]
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if token := systems.services["identity"]["invitations"].first_admin():
-        say(f"Become its admin, once, at {base}/welcome?token={token}")
-    say(f"Squinney is at {base} (Ctrl-C stops it)")
+        print_line(f"To become the first admin, open {base}/welcome?token={token} (valid once)")
+    print_line(f"Squinney is at {base} (press Ctrl-C to stop)")
 
 
 def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> None:
@@ -122,39 +124,39 @@ def _run(site: object, listener: socket.socket, *, end: Callable[[], None]) -> N
 
     from squinney.service.connections import CarefulProtocol
 
-    # Each time a page's thread or the event loop waits for MongoDB or a line it gives the interpreter away. Who renders
-    # beside it would keep it for 5 ms by default, and a page waits a dozen times.
+    # A page's thread releases the interpreter lock about a dozen times, whenever it waits for MongoDB or the network.
+    # By default, a thread that renders would then keep the lock for 5 ms each time.
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
-    gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
+    gc.freeze()  # the collector need not scan the loaded modules again
     config = uvicorn.Config(
         site,  # type: ignore[arg-type]
         http=CarefulProtocol,
-        log_config=None,  # its lines are ours too: one format for all
+        log_config=None,  # uvicorn's lines use our format
         log_level="warning",
-        proxy_headers=False,  # it would believe whoever is on this machine; `Forwarded` believes whom we are told to
+        proxy_headers=False,  # it would trust all local callers; `ForwardedMiddleware` trusts the configured proxies
         timeout_graceful_shutdown=GRACE_SECONDS,
         ws_max_size=MOST_MESSAGE_BYTES,
         ws_max_queue=8,
-        ws_per_message_deflate=False,  # a small message may unpack to a huge one
+        ws_per_message_deflate=False,  # a small compressed message may expand to a huge one
     )
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
-            _end_by(MOST_SHUTDOWN_SECONDS, end)
+            _exit_after(MOST_SHUTDOWN_SECONDS, end)
 
     Server(config).run(sockets=[listener])
 
 
-def _end_by(seconds: float, end: Callable[[], None]) -> None:
-    """Whatever still computes then cannot be stopped: the process ends without it, as by a crash, which harms nothing.
+def _exit_after(seconds: float, end: Callable[[], None]) -> None:
+    """Exit the process after a delay even if threads still compute, which nothing can stop. Like a crash, this is safe.
 
-    A second call is late: the first one's clock runs.
+    A second call does not extend the delay of the first.
     """
 
     def end_now() -> None:
-        log.error("requests or jobs did not end within %s s; ending without them", seconds)
+        log.error("requests or jobs did not end within %s s; exiting without waiting for them", seconds)
         with suppress(Exception):
             end()
         os._exit(INTERRUPTED)
@@ -165,10 +167,10 @@ def _end_by(seconds: float, end: Callable[[], None]) -> None:
 
 
 def demo(context: typer.Context) -> None:
-    """Load the demo data, once."""
+    """Load the demo data unless it is already loaded."""
     from squinney.service.demo_photos import load_demo_photos
 
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         assembly.load_demo(systems.db, systems.systems)
         load_demo_photos(systems)
-        say("The demo data is there.")
+        print_line("The demo data is loaded.")

@@ -1,4 +1,4 @@
-"""`squinney shell`: Python with everything at hand."""
+"""`squinney shell`: a Python shell with all services."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import code
 
 import typer
 
-from squinney.http.commands import ready
+from squinney.http.commands import open_systems
 
 
 def shell(context: typer.Context) -> None:
-    """Open Python with `db`, `transactions` and every system's services."""
-    with ready(context) as systems:
+    """Open a Python shell with `db`, `transactions` and every system's services."""
+    with open_systems(context) as systems:
         names = {"db": systems.db, "transactions": systems.transactions}
         for services in systems.services.values():
             names.update(services)
-        code.interact(banner=f"Here are: {', '.join(names)}.", local=names, exitmsg="")
+        code.interact(banner=f"Available names: {', '.join(names)}.", local=names, exitmsg="")

@@ -1,4 +1,4 @@
-"""Where the command `squinney` begins: what can be answered at once is, the rest is loaded only then."""
+"""The entry point of the command `squinney`: prints the version at once, and imports the rest only if needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INSTALL = "pip install 'squinney[server]'"
 
 
 def main() -> None:
-    """Run the command; where a package of the extra `server` is missing, say so in one sentence."""
+    """Run the command; if a package of the extra `server` is missing, print one sentence that names it."""
     if sys.argv[1:] == ["--version"]:
         print(f"squinney {__version__}")
         return

@@ -1,4 +1,4 @@
-"""Which systems the commands are about: ours, and those that the setting `systems` names."""
+"""The systems that commands use: the built-in ones, and those named by the setting `systems`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from squinney.system import Assembled, System
 
 
 def systems_of(context: typer.Context) -> tuple[System, ...]:
-    """All systems of this call."""
+    """Return all systems of this invocation."""
     return assembly.with_systems(settings_of(context).system_packages)
 
 
 def assemble(db: Db, settings: Settings) -> Assembled:
-    """All systems, on a database whose missing collections are created."""
+    """Create missing collections and build all systems."""
     systems = assembly.with_systems(settings.system_packages)
-    there = set(db.list_collection_names())
-    schema.apply(db, [one for one in assembly.collections(systems) if one.name not in there])
+    existing = set(db.list_collection_names())
+    schema.apply(db, [one for one in assembly.collections(systems) if one.name not in existing])
     return assembly.assemble(db, mode=settings.transaction_mode, systems=systems)

@@ -1,4 +1,4 @@
-"""Runs the periodic jobs of `assembly.jobs()`: one worker at a time each, however many workers there are."""
+"""Runs the periodic jobs of `assembly.jobs()`. Of any number of workers, one at a time runs each job."""
 
 from squinney.service.jobs.status import JobStatus, statuses
 from squinney.service.jobs.worker import Worker

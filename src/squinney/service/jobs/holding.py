@@ -1,4 +1,4 @@
-"""Holds a lease while its work goes on."""
+"""Holds a lease while a block of code runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def holding(leases: Leases, name: str, *, seconds: float) -> Iterator[Lease | None]:
-    """The lease for as long as the block runs, or None where somebody else holds it; a thread of its own renews it."""
+    """Hold the lease while the block runs, renewed by a thread; yield None if another holder has the lease."""
     lease = leases.acquire(name, seconds)
     if lease is None:
         yield None
@@ -32,13 +32,13 @@ def holding(leases: Leases, name: str, *, seconds: float) -> Iterator[Lease | No
         try:
             leases.release(lease)
         except (SquinneyError, PyMongoError) as error:
-            log.warning("lease %s runs out by itself: %s", lease.name, error)
+            log.warning("lease %s could not be released and will expire: %s", lease.name, error)
 
 
 def _renew(leases: Leases, lease: Lease, seconds: float, ended: threading.Event) -> None:
     while not ended.wait(seconds / 3):
         try:
             if not leases.renew(lease, seconds) and not ended.is_set():
-                log.warning("lease %s was taken over while its work went on", lease.name)
+                log.warning("lease %s was taken over while its work was running", lease.name)
         except (SquinneyError, PyMongoError) as error:
             log.warning("lease %s could not be renewed: %s", lease.name, error)

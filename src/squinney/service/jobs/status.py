@@ -1,4 +1,4 @@
-"""What is known of each job: for `squinney jobs`, the admin page, `/readyz` and `/metrics`."""
+"""The status of each job, for `squinney jobs`, the admin page, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from squinney.patterns.jobs import Job
 
 @dataclass(frozen=True)
 class JobStatus:
-    """One job now. `late_seconds` is how long it has been due without running; `running` is who runs it."""
+    """The status of a job. `late_seconds` is how long it has been due; `running` has the holder and the start."""
 
     name: str
     what: str
@@ -31,7 +31,7 @@ class JobStatus:
 
     @property
     def state(self) -> str:
-        """In a word: never run, running, failing, late or fine."""
+        """One of `never run`, `running`, `failing`, `late` and `fine`."""
         if self.running:
             return "running"
         if not self.last:
@@ -43,20 +43,20 @@ class JobStatus:
 
 @operation(reads_only=True)
 def statuses(db: Db, jobs: Sequence[Job]) -> list[JobStatus]:
-    """The status of each job, in the order given.
+    """Return the status of each job, in the given order.
 
     Raises: `Unavailable`.
     """
     db = pinned(db)
     now = server_now(db)
-    # Before the records: of a job that ends in between it is not said that it was due all the while.
+    # Leases are read before records: otherwise a job that ends in between would be shown as late.
     held = {lease["_id"] for lease in leases.RUNNING.find(db, names=[records.lease_of(job.name) for job in jobs])}
     found = {record["_id"]: record for record in records.RECORDS.find(db, names=[job.name for job in jobs])}
     return [_status(job, found.get(job.name, {}), records.lease_of(job.name) in held, now) for job in jobs]
 
 
 def _status(job: Job, record: Mapping[str, Any], held: bool, now: datetime) -> JobStatus:
-    """A worker that was killed leaves its job marked as running; without the lease it is not."""
+    """Return a job's status. A killed worker leaves its job marked as running, so the lease decides."""
     running = record.get("running") if held else None
     next_at = record.get("next_at")
     late = (now - next_at).total_seconds() if next_at and not running else 0.0

@@ -1,4 +1,4 @@
-"""`Worker`: looks for due jobs and runs each in a thread of its own, under its lease."""
+"""`Worker`: finds due jobs and runs each in its own thread, under a lease."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ RECORD_TRIES = 5
 
 
 class Worker:
-    """Runs jobs until stopped. Any number of workers, in any number of processes, share the jobs between them.
+    """Runs jobs until stopped. Any number of workers, in any number of processes, share the jobs.
 
-    A job is due when the server's clock says so; a lease in MongoDB lets one worker at a time run it. A worker that
-    dies leaves its job due, and another takes it over when the lease has run out. `observe(name, outcome, seconds)`
-    hears of every run.
+    The server's clock decides when a job is due; a lease in MongoDB lets one worker at a time run it. If a worker dies,
+    its job stays due, and another worker runs it once the lease has expired. `observe(name, outcome, seconds)` is
+    called after every run.
     """
 
     def __init__(
@@ -62,16 +62,18 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Work in a thread of this process."""
+        """Start working in a thread of this process."""
         self._thread = threading.Thread(target=self.work, name="squinney-worker", daemon=True)
         self._thread.start()
 
     def stop(self, *, grace_seconds: float = 10) -> bool:
-        """Begin nothing more and wait for what runs; True when all of it ended. What did not is taken over by another
-        worker once this process is gone."""
+        """Start no more jobs and wait for the running ones; return True if all of them ended.
+
+        A job that did not end is taken over by another worker after this process has ended.
+        """
         self._stop.set()
         until = time.monotonic() + grace_seconds
-        if self._thread:  # first, so that it begins nothing meanwhile
+        if self._thread:  # first, so that no further job starts
             self._thread.join(grace_seconds)
         with self._lock:
             threads = list(self._running.values())
@@ -80,7 +82,7 @@ class Worker:
         return not any(thread.is_alive() for thread in threads)
 
     def work(self) -> None:
-        """Look for due jobs until `stop()`; waits while MongoDB is away or refuses."""
+        """Run due jobs until `stop()`; errors of MongoDB are logged, and the worker tries again."""
         enrolled = False
         while not self._stop.is_set():
             try:
@@ -90,23 +92,23 @@ class Worker:
                 for name in self.due():
                     self._begin(name)
             except (SquinneyError, PyMongoError) as error:
-                log.warning("the worker waits: %s", error)
+                log.warning("the worker will try again: %s", error)
             self._stop.wait(random.uniform(0.5, 1.0) * self._look_every_seconds)
 
     @operation()
     def enrol(self) -> None:
-        """Make a record for each job that has none; it is due at once.
+        """Create the missing records of jobs; such a job is due immediately.
 
         Atomic: one upsert per job.
         After a crash: run it again.
         """
         for name in self._jobs:
-            fresh = {"next_at": {"$ifNull": ["$next_at", "$$NOW"]}, "runs": {"$ifNull": ["$runs", 0]}}
-            self._db[records.NAME].update_one(records.RECORD(name=name), [{"$set": fresh}], upsert=True)
+            defaults = {"next_at": {"$ifNull": ["$next_at", "$$NOW"]}, "runs": {"$ifNull": ["$runs", 0]}}
+            self._db[records.NAME].update_one(records.RECORD(name=name), [{"$set": defaults}], upsert=True)
 
     @operation(reads_only=True)
     def due(self) -> list[str]:
-        """The names of the jobs that are due and not running here."""
+        """Return the names of the jobs that are due and not running in this worker."""
         with self._lock:
             names = [name for name in self._jobs if name not in self._running]
         return [record["_id"] for record in records.DUE.find(self._db, names=names, projection={"_id": 1})]
@@ -129,10 +131,11 @@ class Worker:
                 self._running.pop(name, None)
 
     def run(self, name: str, *, even_if_not_due: bool = False) -> str | None:
-        """Run one job if it is due and nobody else runs it; its outcome, `ok` or `failed`, or None.
+        """Run a job if it is due and no other worker is running it; return `ok`, `failed`, or None if it did not run.
 
-        Atomic: the lease decides who runs it; the record is one update, which a later holder's is not undone by.
-        After a crash: the job stays due, and is taken over when the lease has run out.
+        Atomic: the lease decides which worker runs the job. The result is one update, which a worker that has lost its
+        lease cannot make.
+        After a crash: the job stays due, and another worker runs it once the lease has expired.
         Raises: `NotFound`, `Unavailable`.
         """
         job = self._jobs.get(name)
@@ -145,7 +148,7 @@ class Worker:
 
     @operation()
     def _claim(self, name: str, lease: Lease, *, even_if_not_due: bool) -> bool:
-        """Look again, now that nobody else can run it: it may just have been run."""
+        """Mark the job as running if it is still due: another worker may have run it before this one got the lease."""
         where = records.RECORD(name=name) if even_if_not_due else records.DUE(names=[name])
         running = {"holder": {"$literal": self._leases.holder}, "started_at": "$$NOW"}
         claimed = self._db[records.NAME].update_one(
@@ -159,7 +162,7 @@ class Worker:
         try:
             change: Document = {"result": {"$literal": _storable(job.run(self._db))}}
         except Exception as error:
-            self._tell_of_failure(job, error)
+            self._log_failure(job, error)
             message = checks.storable(f"{type(error).__name__}: {error}", most=LONGEST_ERROR)
             outcome, change = "failed", {"error": {"$literal": message}}
         seconds = time.monotonic() - started
@@ -167,21 +170,21 @@ class Worker:
         self._record(job, lease, {"outcome": outcome, "duration_seconds": round(seconds, 3), **change})
         return outcome
 
-    def _tell_of_failure(self, job: Job, error: Exception) -> None:
-        """What MongoDB's absence or our own end does to a job is no fault to be traced."""
+    def _log_failure(self, job: Job, error: Exception) -> None:
+        """Log a failure, without a traceback if the cause is a `SquinneyError` or the worker's stop."""
         if isinstance(error, SquinneyError) or self._stop.is_set():
             log.warning("job %s failed: %s: %s", job.name, type(error).__name__, error)
         else:
             log.exception("job %s failed", job.name)
 
     def _record(self, job: Job, lease: Lease, last: Document) -> None:
-        """Tried for a while: without the record the job is merely due again at once."""
+        """Store the outcome of a run, with retries. If all fail, the job is still due and runs again."""
         for attempt in range(RECORD_TRIES):
             try:
                 self._record_once(job, lease, last)
                 return
             except (SquinneyError, PyMongoError) as error:
-                log.warning("the run of %s is not on record yet: %s", job.name, error)
+                log.warning("the outcome of job %s could not be stored yet: %s", job.name, error)
                 self._stop.wait(2**attempt)
 
     @operation()
@@ -199,7 +202,7 @@ class Worker:
 
 
 def _next(job: Job, *, failed: bool) -> Document:
-    """Every so often, a little spread; after failures twice as late each time."""
+    """Return the time of the next run: after the interval with some jitter, doubled for each failure in a row."""
     spread = random.uniform(1 - JITTER, 1 + JITTER)
     if not failed:
         return after(job.every_seconds * spread)

@@ -1,1 +1,1 @@
-"""The layers around every route."""
+"""The middleware around all routes."""

@@ -1,7 +1,7 @@
-"""Who may come in: API keys, scopes and rates, for every path at once, so that no route can forget them.
+"""Checks API keys, scopes and rates for all paths, so that no route can forget the check.
 
-A path `/api/<system>/...` needs a key whose scopes include `<system>:read`, or `<system>:write` for what is not a read.
-A system may have further paths, as content has `/api/comments`.
+A path `/api/<system>/...` requires a key with the scope `<system>:read`, or `<system>:write` for methods that write. A
+system may have further prefixes, such as `/api/comments` of content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from squinney.errors import Forbidden, SquinneyError
 from squinney.http import problems
-from squinney.http.dependencies import address_of, header
+from squinney.http.dependencies import client_address, header
 from squinney.http.options import Options
 from squinney.identity import ApiKey, KeyRefused, Keys, allows
 from squinney.service.middleware.rates import RateLimited, Rates
@@ -27,7 +27,7 @@ BEARER = "bearer "
 
 
 class ApiKeyMiddleware:
-    """Lets a request through, or answers it with a problem."""
+    """Refuses a request without a valid key, without the required scope, or beyond the rate limit."""
 
     def __init__(self, app: ASGIApp, *, keys: Keys, scopes: Mapping[str, str], options: Options) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class ApiKeyMiddleware:
         self._by_address = Rates(options.rate_per_address)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or socket."""
+        """Handle one request or WebSocket."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -53,14 +53,14 @@ class ApiKeyMiddleware:
         if path in UNCOUNTED:
             return
         if not path.startswith(PREFIX) or path in OPEN:
-            self._count(self._by_address, address_of(scope))
+            self._count(self._by_address, client_address(scope))
             return
         try:
             presented = _presented(header(scope, b"authorization"))
             known = self._keys.remembered(presented)
             key: ApiKey = known if known is not None else await run_in_threadpool(self._keys.find, presented)
         except KeyRefused:
-            self._count(self._by_address, address_of(scope))
+            self._count(self._by_address, client_address(scope))
             raise
         self._count(self._by_key, key["_id"])
         scope.setdefault("state", {})["key"] = key
@@ -70,7 +70,7 @@ class ApiKeyMiddleware:
 
     def _count(self, rates: Rates, name: str) -> None:
         if wait := rates.wait_seconds(name):
-            raise RateLimited("too many requests; slow down", retry_after_seconds=math.ceil(wait))
+            raise RateLimited("too many requests; try again later", retry_after_seconds=math.ceil(wait))
 
 
 def _presented(header: str) -> str:
@@ -80,13 +80,13 @@ def _presented(header: str) -> str:
 
 
 def scope_for(method: str, path: str, scopes: Mapping[str, str]) -> str:
-    """The scope that a request needs; `scopes` has the system of each first part of a path."""
-    first = first_part(path)
+    """Return the scope that a request requires; `scopes` maps the first segment after `/api/` to a system."""
+    first = first_segment(path)
     return f"{scopes.get(first, first)}:{'read' if method in READS else 'write'}"
 
 
-def first_part(path: str) -> str:
-    """What comes behind `/api/`."""
+def first_segment(path: str) -> str:
+    """Return the first segment of a path after `/api/`."""
     return path.removeprefix(PREFIX).partition("/")[0]
 
 
@@ -94,4 +94,4 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, error: SquinneyErr
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": error.code})
         return
-    await problems.answer(scope, error)(scope, receive, send)
+    await problems.error_response(scope, error)(scope, receive, send)

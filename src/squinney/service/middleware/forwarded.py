@@ -1,4 +1,4 @@
-"""Behind a proxy: whose request it is, as the proxies that are trusted tell it."""
+"""Reads the caller's address, scheme and host from the headers of trusted proxies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from squinney.http.dependencies import address_of, header
+from squinney.http.dependencies import client_address, header
 
 
 class ForwardedMiddleware:
-    """Believes `X-Forwarded-For`, `-Proto` and `-Host` of a trusted proxy, and of nobody else."""
+    """Applies `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies; ignores those of other callers."""
 
     def __init__(self, app: ASGIApp, *, trusted: Sequence[str]) -> None:
         inner: Any = app
@@ -21,8 +21,8 @@ class ForwardedMiddleware:
         self._trusted = [ipaddress.ip_network(one) for one in trusted]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or socket."""
-        if scope["type"] in ("http", "websocket") and self._is_trusted(address_of(scope)):
+        """Handle one request or WebSocket."""
+        if scope["type"] in ("http", "websocket") and self._is_trusted(client_address(scope)):
             scope = _with_host(scope)
         await self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""What a request may cost: its body's size, the time to send it, and how many may wait at once."""
+"""Limits on the size of bodies, the time to send them, and the number of concurrent requests."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import Unavailable
 from squinney.http import problems
-from squinney.http.dependencies import address_of, header
+from squinney.http.dependencies import client_address, header
 from squinney.http.options import MOST_FORM_BYTES, Options
 from squinney.mongo.connect import request_clock
 
 SLOWEST_BYTES_PER_SECOND = 50_000
-MOST_PLAIN_FORM_BYTES = 128 << 10  # taking a form apart costs a second for each MiB of escaped letters
+MOST_PLAIN_FORM_BYTES = 128 << 10  # parsing a form takes a second per MiB of percent-encoded characters
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 AWAY_SECONDS = 1.0
 BODILESS = ("GET", "HEAD")  # no route reads a body from these
-ALWAYS = ("/healthz", "/readyz", "/metrics", "/static/")
+EXEMPT = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 class BodyLimitMiddleware:
-    """Refuses bodies that are too large or come too slowly, before they are kept anywhere."""
+    """Refuses bodies that are too large or arrive too slowly, before anything stores them."""
 
     def __init__(self, app: ASGIApp, *, limits: Mapping[str, int], seconds: float) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class BodyLimitMiddleware:
             limit = min(limit, MOST_FORM_BYTES if prefix != "/" else MOST_PLAIN_FORM_BYTES)
         announced = header(scope, b"content-length")
         if announced.isdecimal() and int(announced) > limit:
-            await problems.answer(scope, _too_large(limit))(scope, receive, send)
+            await problems.error_response(scope, _too_large(limit))(scope, receive, send)
             return
         await self._app(scope, self._counted(receive, limit), send)
 
@@ -53,17 +53,17 @@ class BodyLimitMiddleware:
 
         async def counted() -> Message:
             nonlocal received, complete
-            if complete:  # what is left to wait for is that the caller goes away
+            if complete:  # the only message left is the disconnect
                 return await receive()
             left = began + self._seconds + received / SLOWEST_BYTES_PER_SECOND - time.monotonic()
             try:
                 message = await asyncio.wait_for(receive(), max(left, 0.01))
             except TimeoutError:
-                raise HTTPException(408, "the body came too slowly") from None
+                raise HTTPException(408, "the body was sent too slowly") from None
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if complete:
-                _start_clock_again()  # the time of the caller's line is not ours
+                _restart_clock()  # the time limit does not include the time to receive the body
             if received > limit:
                 raise _too_large(limit)
             return message
@@ -72,21 +72,21 @@ class BodyLimitMiddleware:
 
 
 def _too_large(limit: int) -> HTTPException:
-    return HTTPException(413, f"a body here may have at most {limit} bytes")
+    return HTTPException(413, f"the body is larger than {limit} bytes")
 
 
-def _start_clock_again() -> None:
+def _restart_clock() -> None:
     clock = request_clock.get()
     if clock is not None and clock.began is not None:
         clock.began = time.monotonic()
 
 
 class SheddingMiddleware:
-    """Answers 503 at once when too many wait already, or when MongoDB was found away a moment ago.
+    """Answers 503 immediately if too many requests are in progress, or if MongoDB was just found unreachable.
 
-    While it is away one request a second is let through to see; so callers do not queue up behind time-outs, and
-    service resumes by itself. Requests whose body is still on its way are counted apart, and by address too: those who
-    send slowly must not keep out those who wait for an answer.
+    While MongoDB is unreachable, one request per second is tried. So callers do not wait for time-outs, and the service
+    recovers by itself. Requests whose body is still being received are counted separately, also per address: slow
+    senders must not block requests that are ready to run.
     """
 
     def __init__(self, app: ASGIApp, *, options: Options) -> None:
@@ -99,20 +99,20 @@ class SheddingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["path"].startswith(ALWAYS):
+        if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
             await self._app(scope, receive, send)
             return
-        address, sending = address_of(scope), _has_body(scope)
-        if reason := self._overload(address, sending=sending):
-            await problems.answer(scope, Unavailable(reason))(scope, receive, send)
+        address, sending = client_address(scope), _has_body(scope)
+        if reason := self._refusal_reason(address, sending=sending):
+            await problems.error_response(scope, Unavailable(reason))(scope, receive, send)
             return
-        await self._let_through(address, "sending" if sending else "waiting", scope, receive, send)
+        await self._run(address, "sending" if sending else "waiting", scope, receive, send)
 
-    def _overload(self, address: str, *, sending: bool) -> str:
+    def _refusal_reason(self, address: str, *, sending: bool) -> str:
         if self._waiting >= self._options.most_waiting:
             return "too many requests are waiting"
         if sending and self._sends_too_much(address):
-            return "too many bodies are on their way"
+            return "too many bodies are being received"
         now = time.monotonic()
         if self._away and now < self._try_again_at:
             return "MongoDB cannot be reached"
@@ -126,18 +126,18 @@ class SheddingMiddleware:
             self._sending.total() >= options.most_sending or self._sending[address] >= options.most_sending_per_address
         )
 
-    async def _let_through(self, address: str, state: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """It is `sending` its body, `waiting` for its answer, or neither any more: the answer begins, or none comes."""
+    async def _run(self, address: str, state: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a request and count its state: `sending` its body, `waiting` for the response, or empty after that."""
 
-        async def begun(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
             nonlocal state
             if message["type"] == "http.response.start":
                 self._count(address, state, -1)
                 state = ""
-                self._learn(scope, message["status"])
+                self._update_away(scope, message["status"])
             await send(message)
 
-        async def received() -> Message:
+        async def counting_receive() -> Message:
             nonlocal state
             message = await receive()
             if state == "sending" and not message.get("more_body", False):
@@ -148,7 +148,7 @@ class SheddingMiddleware:
 
         self._count(address, state, 1)
         try:
-            await self._app(scope, received, begun)
+            await self._app(scope, counting_receive, counting_send)
         finally:
             self._count(address, state, -1)
 
@@ -160,7 +160,7 @@ class SheddingMiddleware:
             if not self._sending[address]:
                 del self._sending[address]
 
-    def _learn(self, scope: Scope, status: int) -> None:
+    def _update_away(self, scope: Scope, status: int) -> None:
         away = scope.get("state", {}).get("mongodb_away", False)
         if away:
             self._try_again_at = time.monotonic() + AWAY_SECONDS

@@ -1,4 +1,4 @@
-"""Every request gets an id, a clock, a line in the log and a part in the metrics; a fault of ours, one answer."""
+"""Gives each request an id, a clock, a log line and metrics, and turns unexpected exceptions into a response."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ QUIET = ("/healthz", "/readyz", "/metrics", "/static/")
 
 
 class RequestLogMiddleware:
-    """The outermost layer. The log has paths without their queries, which may hold what is nobody's business.
+    """Logs and counts requests. The log contains paths without query strings, which may be private.
 
-    By the clock, operations that a request calls one after another share one time limit, from when its body is there.
+    The clock makes all operations of a request share one time limit, which starts when its body has been received.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -47,9 +47,9 @@ class RequestLogMiddleware:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                clock.began = None  # from here on each piece of the answer has a limit of its own
+                clock.began = None  # from here on each operation has its own time limit
                 message["headers"] = [*message.get("headers", ()), (HEADER, identifier.encode())]
-                self._tell(scope, message["status"], time.monotonic() - began)
+                self._record(scope, message["status"], time.monotonic() - began)
             await send(message)
 
         tokens = request_id.set(identifier), request_clock.set(clock)
@@ -59,7 +59,7 @@ class RequestLogMiddleware:
             request_id.reset(tokens[0])
             request_clock.reset(tokens[1])
 
-    def _tell(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         self._metrics.request(scope["method"], route, status, seconds)
         if scope["path"].startswith(QUIET) and status < 400:
@@ -70,7 +70,7 @@ class RequestLogMiddleware:
         fields = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1000, 1)}
         if key:
             fields["key"] = key["_id"]
-        # Made by hand: `log.info` would search the stack for its caller.
+        # Built directly, because `log.info` would search the stack for its caller.
         line = f"{scope['method']} {quoted(scope['path'])} {status}"
         record = logging.LogRecord(log.name, logging.INFO, __file__, 0, line, None, None)
         record.fields = fields
@@ -78,30 +78,30 @@ class RequestLogMiddleware:
 
 
 class FailureMiddleware:
-    """Turns what nobody foresaw into an answer, inside the layers that count answers and give them their id."""
+    """Turns unexpected exceptions into responses, inside the middleware that logs and counts responses."""
 
-    def __init__(self, app: ASGIApp, *, answer: Callable[[Request, Exception], Response]) -> None:
+    def __init__(self, app: ASGIApp, *, respond: Callable[[Request, Exception], Response]) -> None:
         self._app = app
-        self._answer = answer
+        self._respond = respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        begun = False
+        started = False
 
-        async def noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
+        async def noting_send(message: Message) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, noting_send)
         except Exception as error:
             if scope["type"] != "http":
                 raise
             _log_failure(scope, error)
-            if begun:  # too late for an answer: the server closes the connection, so that it is not taken for whole
+            if started:  # uvicorn closes the connection, so that the caller sees an incomplete response
                 return
-            await self._answer(Request(scope), error)(scope, receive, send)
+            await self._respond(Request(scope), error)(scope, receive, send)
 
 
 def _log_failure(scope: Scope, error: Exception) -> None:
@@ -112,5 +112,5 @@ def _log_failure(scope: Scope, error: Exception) -> None:
 
 
 def quoted(path: str) -> str:
-    """A path that cannot break a line of the log."""
+    """Escape a path, so that it cannot break a log line."""
     return path.encode("unicode_escape").decode("ascii")

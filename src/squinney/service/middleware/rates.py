@@ -1,4 +1,4 @@
-"""So many a second, counted in this process: requests by key and address, and refusals altogether."""
+"""Rate limits, counted per process: requests by key and address, and error responses in total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import TooManyRequests
-from squinney.service.middleware.limits import ALWAYS
+from squinney.service.middleware.limits import EXEMPT
 
 BURST_SECONDS = 10
 MOST_NAMES = 50_000
@@ -22,7 +22,7 @@ class RateLimited(TooManyRequests):
 
 
 class Rates:
-    """A bucket of tokens for each name, filled at `per_second`; used from the event loop alone, so it needs no lock."""
+    """A token bucket for each name, refilled at `per_second`. Only the event loop uses it, so it needs no lock."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
@@ -30,7 +30,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, name: str) -> float:
-        """Take a token: 0, or how long until there is one."""
+        """Take a token; return 0, or the seconds until one is available."""
         if not self._per_second:
             return 0.0
         now = time.monotonic()
@@ -44,30 +44,29 @@ class Rates:
 
 
 class Pace:
-    """So many a second, and a moment's worth at once before that; used from the event loop alone."""
+    """Spaces events at `per_second`, after a burst of 0.3 seconds' worth. Only the event loop uses it."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
         self._due_at = 0.0
 
     def wait_seconds(self, now: float) -> float:
-        """How long the next one is to wait: what is due before it takes its time, up to `LONGEST_HELD_SECONDS`."""
+        """Return how long the next event must wait, at most `LONGEST_HELD_SECONDS`."""
         if not self._per_second:
             return 0.0
         due_at = max(self._due_at, now)
         wait = due_at - REFUSAL_BURST_SECONDS - now
-        if wait >= LONGEST_HELD_SECONDS:  # those beyond leave together, so that what waits stays bounded
+        if wait >= LONGEST_HELD_SECONDS:  # further ones all wait this long, so that the delay is bounded
             return LONGEST_HELD_SECONDS
         self._due_at = due_at + 1 / self._per_second
         return max(wait, 0.0)
 
 
 class RefusalMiddleware:
-    """Holds back the answers 4xx and 5xx of callers without an API key, once there are many. Probes are not held back.
+    """Delays 4xx and 5xx responses to callers without an API key once there are many. Health checks are not delayed.
 
-    Whoever is refused and comes again at once would otherwise keep the process busy with refusing: sixty such callers
-    took all of the interpreter, and a page beside them took ten times as long. A refusal that waits takes no thread,
-    only its connection.
+    Callers that retry immediately could otherwise keep the process busy with refusals: sixty of them used the whole
+    interpreter, and a page took ten times as long. A delayed response occupies a connection but no thread.
     """
 
     def __init__(self, app: ASGIApp, *, per_second: float) -> None:
@@ -76,7 +75,7 @@ class RefusalMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["path"].startswith(ALWAYS):
+        if scope["type"] != "http" or scope["path"].startswith(EXEMPT):
             await self._app(scope, receive, send)
             return
 

@@ -1,4 +1,4 @@
-"""Headers that every answer carries, and no writes from other sites."""
+"""Adds security headers to all responses, and refuses writes from other sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.http import problems
-from squinney.http.permissions import SAFE_METHODS, forged
+from squinney.http.permissions import SAFE_METHODS, csrf_error
 
 POLICY = "; ".join(
     [
@@ -33,7 +33,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-# What programs read is never shown as a page: less is enough.
+# API responses are not shown as pages, so they need fewer headers.
 API_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -42,7 +42,7 @@ RETRY_AFTER = [(b"retry-after", str(problems.RETRY_AFTER_SECONDS).encode())]
 
 
 class SecurityMiddleware:
-    """Adds the headers, and refuses a browser's write that comes from another site."""
+    """Adds the headers, and refuses a write that a browser sends from another site."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -52,8 +52,8 @@ class SecurityMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] not in SAFE_METHODS and _from_elsewhere(Headers(scope=scope)):
-            await problems.answer(scope, forged())(scope, receive, send)
+        if scope["method"] not in SAFE_METHODS and _is_cross_site(Headers(scope=scope)):
+            await problems.error_response(scope, csrf_error())(scope, receive, send)
             return
 
         added = _raw_headers(scope["path"].startswith("/api/") and scope["path"] != "/api/docs")
@@ -62,7 +62,7 @@ class SecurityMiddleware:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers", ()))
                 names = {name for name, _ in given}
-                wanted = [*added, *RETRY_AFTER] if message["status"] in problems.WAIT_AND_COME_AGAIN else added
+                wanted = [*added, *RETRY_AFTER] if message["status"] in problems.RETRY_LATER else added
                 message["headers"] = [*given, *(pair for pair in wanted if pair[0] not in names)]
             await send(message)
 
@@ -70,13 +70,13 @@ class SecurityMiddleware:
 
 
 @cache
-def _raw_headers(for_programs: bool) -> list[tuple[bytes, bytes]]:
-    headers = API_HEADERS if for_programs else HEADERS
+def _raw_headers(is_api: bool) -> list[tuple[bytes, bytes]]:
+    headers = API_HEADERS if is_api else HEADERS
     return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
-def _from_elsewhere(headers: Headers) -> bool:
-    """Browsers say where a write comes from; programs say nothing."""
+def _is_cross_site(headers: Headers) -> bool:
+    """Return whether a browser sent the request from another site. Other programs do not send these headers."""
     if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
         return True
     origin = headers.get("origin")

@@ -1,4 +1,4 @@
-"""Finds out who looks at a page, from the cookies that the browser sends."""
+"""Identifies the visitor of a page from the browser's cookies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from squinney.errors import SquinneyError
 from squinney.http import problems
-from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor, signed
+from squinney.http.visitor import ANONYMOUS, SIGNED_IN, Visitor, signature_of
 from squinney.identity import Sessions
 
 COOKIE = "squinney"
 FLASH_COOKIE = "squinney-flash"
-# A session ends on the server, 14 days after its last use; its cookie is kept as long as it can last.
+# The server ends a session 14 days after its last use; its cookie lasts as long as the longest session.
 KEPT_SECONDS = {SIGNED_IN: 90 * 86_400, ANONYMOUS: 14 * 86_400}
-WITHOUT = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
+WITHOUT_VISITOR = ("/api/", "/static/", "/healthz", "/readyz", "/metrics")
 
 
 class VisitorMiddleware:
-    """Finds the visitor before a page is made, and sets their cookies with its answer."""
+    """Sets `request.state.visitor` for each page, and sets the visitor's cookies in the response."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, secret: bytes) -> None:
         self._app = app
@@ -34,17 +34,17 @@ class VisitorMiddleware:
         self._secret = secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request or socket."""
-        if scope["type"] not in ("http", "websocket") or _is_no_page(scope["path"]):
+        """Handle one request or WebSocket."""
+        if scope["type"] not in ("http", "websocket") or _is_not_a_page(scope["path"]):
             await self._app(scope, receive, send)
             return
         cookies = _cookies(scope)
-        visitor = self._stranger(cookies)
+        visitor = self._visitor_from(cookies)
         scope.setdefault("state", {})["visitor"] = visitor
         try:
-            await self._recognise(visitor)
+            await self._load_person(visitor)
         except SquinneyError as error:
-            await problems.answer(scope, error)(scope, receive, send)
+            await problems.error_response(scope, error)(scope, receive, send)
             return
 
         async def send_with_cookies(message: Message) -> None:
@@ -54,19 +54,19 @@ class VisitorMiddleware:
 
         await self._app(scope, receive, send_with_cookies)
 
-    def _stranger(self, cookies: dict[str, str]) -> Visitor:
+    def _visitor_from(self, cookies: dict[str, str]) -> Visitor:
         token = cookies.get(COOKIE, "")
         known = token.startswith((ANONYMOUS, SIGNED_IN)) and len(token) < 100
-        flashes = _opened(self._secret, cookies.get(FLASH_COOKIE, ""))
+        flashes = _decode_flashes(self._secret, cookies.get(FLASH_COOKIE, ""))
         if known:
             return Visitor(self._secret, token, flashes=flashes)
         return Visitor(self._secret, is_new=True, flashes=flashes)
 
-    async def _recognise(self, visitor: Visitor) -> None:
+    async def _load_person(self, visitor: Visitor) -> None:
         if not visitor.session_token:
             return
         visitor.person = await run_in_threadpool(self._sessions.person, visitor.session_token)
-        if visitor.person is None:  # ran out, or ended elsewhere
+        if visitor.person is None:  # the session has expired or was ended
             visitor.sign_out()
 
     def _set_cookies(self, visitor: Visitor, headers: MutableHeaders, *, secure: bool) -> None:
@@ -76,27 +76,27 @@ class VisitorMiddleware:
             headers.append("set-cookie", f"{COOKIE}={visitor.token}; Max-Age={age}{attributes}")
         if visitor.flashes_changed:
             age = 60 if visitor.flashes else 0
-            sealed = _sealed(self._secret, visitor.flashes) if visitor.flashes else ""
+            sealed = _encode_flashes(self._secret, visitor.flashes) if visitor.flashes else ""
             headers.append("set-cookie", f"{FLASH_COOKIE}={sealed}; Max-Age={age}{attributes}")
 
 
-def _is_no_page(path: str) -> bool:
-    return path.startswith(WITHOUT) and path != "/api/docs"
+def _is_not_a_page(path: str) -> bool:
+    return path.startswith(WITHOUT_VISITOR) and path != "/api/docs"
 
 
 def _cookies(scope: Scope) -> dict[str, str]:
-    """A neighbour's cookie that breaks the rules must not hide ours, as it would from `http.cookies`."""
+    """Parse the cookies; unlike `http.cookies`, a malformed cookie of another site does not hide ours."""
     return cookie_parser(Headers(scope=scope).get("cookie", ""))
 
 
-def _sealed(secret: bytes, flashes: list[dict[str, str]]) -> str:
+def _encode_flashes(secret: bytes, flashes: list[dict[str, str]]) -> str:
     body = base64.urlsafe_b64encode(json.dumps(flashes).encode()).decode().rstrip("=")
-    return f"{body}.{signed(secret, 'flash', body)}"
+    return f"{body}.{signature_of(secret, 'flash', body)}"
 
 
-def _opened(secret: bytes, sealed: str) -> list[dict[str, str]]:
+def _decode_flashes(secret: bytes, sealed: str) -> list[dict[str, str]]:
     body, _, signature = sealed.partition(".")
-    if not body or not hmac.compare_digest(signature.encode(), signed(secret, "flash", body).encode()):
+    if not body or not hmac.compare_digest(signature.encode(), signature_of(secret, "flash", body).encode()):
         return []
     try:
         return cast(list[dict[str, str]], json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))

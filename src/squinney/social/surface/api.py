@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response, StreamingResponse
 
-from squinney.http.answers import signed_page
-from squinney.http.cursors import Cursor, Signing
+from squinney.http.cursors import Cursor, SignCursor
 from squinney.http.dependencies import IdempotencyKey, service
 from squinney.http.problems import responses
-from squinney.http.routes import LastPartRoute
+from squinney.http.response_models import signed_page
+from squinney.http.routes import SuffixRoute
 from squinney.social import AlreadyJoined, Blocked, SocialLimit, TooFast, UnknownPost, UnknownUser
 from squinney.social import Network as SocialNetwork
 from squinney.social.surface.models import (
@@ -39,7 +39,7 @@ from squinney.social.surface.models import (
 )
 from squinney.transactions import Busy, KeyReused
 
-router = APIRouter(prefix="/api/social", tags=["social"], route_class=LastPartRoute)
+router = APIRouter(prefix="/api/social", tags=["social"], route_class=SuffixRoute)
 
 Network = Annotated[SocialNetwork, Depends(service("social", "network", SocialNetwork))]
 Limit = Annotated[int, Query(ge=1, le=100)]
@@ -141,50 +141,50 @@ def unmute(network: Network, me: str, body: Other) -> Any:
 
 
 @router.get("/members/{me:path}/circles", response_model=People, responses=responses(UnknownUser))
-def list_circled(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_circled(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List the people in a member's circles, latest first."""
-    return signed_page(network.circles(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.circles(me, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{me:path}/followers", response_model=People, responses=responses(UnknownUser))
-def list_followers(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_followers(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List a member's followers, latest first."""
-    return signed_page(network.followers(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.followers(me, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{me:path}/blocked", response_model=People, responses=responses(UnknownUser))
-def list_blocked(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
+def list_blocked(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
     """List the people whom a member has blocked, latest first."""
-    return signed_page(network.blocked(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.blocked(me, cursor=cursor, limit=limit), sign)
 
 
 # ---- reading ----
 
 
 @router.get("/members/{me:path}/news", response_model=Posts, responses=responses(UnknownUser))
-def read_news(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
+def read_news(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """List a member's news, newest first."""
-    return signed_page(network.news(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.news(me, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{me:path}/incoming", response_model=Posts, responses=responses(UnknownUser))
-def read_incoming(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
+def read_incoming(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """List the posts that are addressed to a member, newest first."""
-    return signed_page(network.incoming(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.incoming(me, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{owner:path}/wall", response_model=Posts, responses=responses(UnknownUser))
 def read_wall(
-    network: Network, signed: Signing, owner: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 20
+    network: Network, sign: SignCursor, owner: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 20
 ) -> Any:
     """List the posts by and to a member that the viewer may see, newest first."""
-    return signed_page(network.wall(viewer, owner, cursor=cursor, limit=limit), signed)
+    return signed_page(network.wall(viewer, owner, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{me:path}/notices", response_model=Notices, responses=responses(UnknownUser))
-def read_notices(network: Network, signed: Signing, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
+def read_notices(network: Network, sign: SignCursor, me: str, cursor: Cursor = None, limit: Limit = 20) -> Any:
     """List a member's notices, newest first."""
-    return signed_page(network.notices(me, cursor=cursor, limit=limit), signed)
+    return signed_page(network.notices(me, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/members/{me:path}/unseen", response_model=Unseen, responses=responses(UnknownUser))
@@ -256,10 +256,10 @@ def write_comment(network: Network, post: str, body: NewComment, key: Idempotenc
 
 @router.get("/posts/{post}/comments", response_model=Comments, responses=responses(UnknownPost, UnknownUser))
 def read_comments(
-    network: Network, signed: Signing, post: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 50
+    network: Network, sign: SignCursor, post: str, viewer: Viewer = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
     """List a post's comments, oldest first."""
-    return signed_page(network.comments(viewer, post, cursor=cursor, limit=limit), signed)
+    return signed_page(network.comments(viewer, post, cursor=cursor, limit=limit), sign)
 
 
 @router.delete("/comments/{comment}", response_model=Done, responses=responses(UnknownPost, UnknownUser, Busy))

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from squinney.errors import Invalid
-from squinney.http.commands import Cursor, Json, Limit, console, listed, print_json, ready
+from squinney.http.commands import Cursor, Json, Limit, console, format_counts, open_systems, print_json
 from squinney.social import Network
 from squinney.social.network import loading
 from squinney.social.network.circles import LOADED_AT_ONCE
@@ -42,7 +42,7 @@ def load_graph(
 ) -> None:
     """Import an edge list: the first of each pair follows the second. Loading a file again changes nothing."""
     pairs = [(prefix + me, prefix + other) for me, other in _pairs(file)]
-    with ready(context) as systems, Progress(console=console, transient=True) as progress:
+    with open_systems(context) as systems, Progress(console=console, transient=True) as progress:
         task = progress.add_task("edges", total=len(pairs))
         new = 0
         for loaded in _network(systems).load(pairs, circle=circle):
@@ -74,7 +74,7 @@ def post(
     as_json: Json = False,
 ) -> None:
     """Write a status post: public, unless circles are named."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         made = _network(systems).post(me, "status", {"text": text}, circle or ["*public*"], to)
         _network(systems).deliver()
     if as_json:
@@ -92,7 +92,7 @@ def feed(
     as_json: Json = False,
 ) -> None:
     """Show a member's news, newest first."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         page = _network(systems).news(me, cursor=cursor, limit=limit)
     if as_json:
         print_json({"items": page.items, "next": page.next})
@@ -109,9 +109,9 @@ def feed(
 @app.command()
 def stats(context: typer.Context, as_json: Json = False) -> None:
     """Show the numbers of members, posts and deliveries."""
-    with ready(context) as systems:
+    with open_systems(context) as systems:
         counts = SYSTEM.figures(systems.db)
     if as_json:
         print_json(counts)
     else:
-        console.print(listed(counts), highlight=False)
+        console.print(format_counts(counts), highlight=False)

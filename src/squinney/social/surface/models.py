@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from squinney.http.answers import answer, list_of, page_of
+from squinney.http.response_models import list_of, model_of, page_of
 from squinney.social import rules
 from squinney.social.documents import Circled, Comment, Notice, Person, Post, Profile, User
 
@@ -76,15 +76,15 @@ class CircleModel(BaseModel):
     count: int
 
 
-PersonModel = answer(Person)
-UserModel = answer(User, circles=list_of(CircleModel))
-ProfileModel = answer(Profile)
-CommentModel = answer(Comment, called="CommentModel")
-PostModel = answer(Post, comments=list_of(CommentModel))
-People = page_of(answer(Circled))
+PersonModel = model_of(Person)
+UserModel = model_of(User, circles=list_of(CircleModel))
+ProfileModel = model_of(Profile)
+CommentModel = model_of(Comment, model_name="CommentModel")
+PostModel = model_of(Post, comments=list_of(CommentModel))
+People = page_of(model_of(Circled))
 Comments = page_of(CommentModel)
 Posts = page_of(PostModel)
-Notices = page_of(answer(Notice))
+Notices = page_of(model_of(Notice))
 
 
 class Circles(BaseModel):

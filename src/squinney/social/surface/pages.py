@@ -29,7 +29,7 @@ class PhotoStore(Protocol):
     def keep(self, stream: Any, author_id: str, name: str) -> str:
         """Store a photo and return its id."""
 
-    def answer(self, request: Request, photo: str, author_id: str) -> Response:
+    def response(self, request: Request, photo: str, author_id: str) -> Response:
         """Return the photo, if it is by this author."""
 
     def forget(self, photo: str, author_id: str) -> None:

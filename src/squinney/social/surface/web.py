@@ -144,7 +144,7 @@ def show_photo(request: Request, network: Network, post: str) -> Response:
     store = photo_store(request)
     if store is None or found["type"] != "photo":
         raise UnknownPost(f"post {post} has no photo", post=post)
-    return store.answer(request, found["detail"]["file"], found["by"]["id"])
+    return store.response(request, found["detail"]["file"], found["by"]["id"])
 
 
 router.include_router(web_forms.router)

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 import pytest
 from pydantic import ValidationError
 
-from squinney.http.answers import answer, page_of
+from squinney.http.response_models import model_of, page_of
 
 
 class Wheel(TypedDict):
@@ -27,7 +27,7 @@ class Bike(TypedDict):
     lock: NotRequired[list[str]]
 
 
-BIKE = answer(Bike, without=["lock"], gears=(int, 1))
+BIKE = model_of(Bike, without=["lock"], gears=(int, 1))
 STORED = {"_id": "b", "name": "Red", "wheels": [{"_id": "w", "spokes": 36, "lock": 1}], "lock": ["txn"]}
 
 

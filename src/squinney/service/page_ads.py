@@ -1,4 +1,4 @@
-"""Ads beside the pages of the site and in the shop: where content, commerce and the network meet."""
+"""Ads on the pages of the site and the shop. They combine content, commerce and ads, so they are composed here."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from squinney.ads import AdNetwork
 from squinney.errors import SquinneyError
-from squinney.http.dependencies import address_of
+from squinney.http.dependencies import client_address
 from squinney.http.options import Options
-from squinney.http.pages import way_back
-from squinney.http.visitor import signed, visitor_of
+from squinney.http.pages import return_path
+from squinney.http.visitor import signature_of, visitor_of
 from squinney.system import Assembled
 
 SITE = "squinney"
@@ -27,8 +27,8 @@ KEPT_SECONDS = 180 * 86_400
 router = APIRouter(include_in_schema=False)
 
 
-def ads_beside(request: Request, values: Mapping[str, Any]) -> Markup:
-    """The ads for a page, given what it shows; empty where there are none. Whatever goes wrong, the page comes."""
+def ads_for_page(request: Request, values: Mapping[str, Any]) -> Markup:
+    """Return the HTML of the ads for a page, or nothing. An error of the ad network never breaks the page."""
     zone = _zone(request.url.path)
     network = _network(request)
     if request.method != "GET" or not zone or network is None:
@@ -39,34 +39,34 @@ def ads_beside(request: Request, values: Mapping[str, Any]) -> Markup:
             SITE,
             zone,
             user=_profile(request) if consent else None,
-            keywords=_words(values),
+            keywords=_keywords(values),
             count=COUNT,
             consent=consent,
-            accepts=_can_be_shown,
-            source=address_of(request.scope),
+            accepts=_is_allowed,
+            source=client_address(request.scope),
         )
     except SquinneyError:
         return Markup("")
     if not serves:
         return Markup("")
-    shown = request.app.state.pages.get_template("ads/beside.html").render(serves=serves, consent=consent)
-    return Markup(shown)  # noqa: S704  (the template escapes what it shows)
+    html = request.app.state.pages.get_template("ads/page_ads.html").render(serves=serves, consent=consent)
+    return Markup(html)  # noqa: S704  (the template escapes its values)
 
 
 @router.post("/ads-consent")
 def set_consent(request: Request, allowed: Annotated[str, Form(pattern="^(yes|no)$")]) -> Response:
-    """Say whether ads may remember what this visitor has seen; with `no`, what they remember is deleted."""
+    """Store whether ads may remember what this visitor has seen; `no` also deletes what they remember."""
     network = _network(request)
     if allowed == "no" and network is not None:
         network.forget(_profile(request))
-    answer = RedirectResponse(way_back(request), status_code=303)
+    response = RedirectResponse(return_path(request), status_code=303)
     secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, allowed, max_age=KEPT_SECONDS, httponly=True, samesite="lax", secure=secure)
-    return answer
+    response.set_cookie(COOKIE, allowed, max_age=KEPT_SECONDS, httponly=True, samesite="lax", secure=secure)
+    return response
 
 
 def has_consented(request: Request) -> bool:
-    """Whether the visitor has said that ads may remember what they have seen. Nobody has who has said nothing."""
+    """Return whether the visitor has allowed ads to remember what they have seen; the default is no."""
     return request.cookies.get(COOKIE) == "yes"
 
 
@@ -76,27 +76,27 @@ def _network(request: Request) -> AdNetwork | None:
 
 
 def _profile(request: Request) -> str:
-    """A name for the visitor that tells nobody who they are, nor their cookie."""
+    """Return an id for the visitor that reveals neither the person nor the cookie."""
     options: Options = request.app.state.options
     visitor = visitor_of(request)
-    return signed(options.secret, "ads", visitor.person["_id"] if visitor.person else visitor.token)
+    return signature_of(options.secret, "ads", visitor.person["_id"] if visitor.person else visitor.token)
 
 
 def _zone(path: str) -> str:
-    """Where people read and look around; not where they edit or pay."""
+    """Return the ad zone of a path; empty for pages where visitors edit or pay."""
     if path == "/site" or (path.startswith("/site/") and not path.startswith("/site/-/")):
         return "site"
     return "shop" if path == "/shop" or path.startswith("/shop/products/") else ""
 
 
-def _words(values: Mapping[str, Any]) -> list[str]:
-    """What the page is about: its tags, or the product's type and genres."""
+def _keywords(values: Mapping[str, Any]) -> list[str]:
+    """Return the page's tags, or the product's type and genres."""
     product = values.get("product", {})
-    named = [values.get("metadata", {}).get("tags"), [product.get("type")], product.get("details", {}).get("genre")]
-    words = [word for group in named if isinstance(group, list) for word in group]
+    groups = [values.get("metadata", {}).get("tags"), [product.get("type")], product.get("details", {}).get("genre")]
+    words = [word for group in groups if isinstance(group, list) for word in group]
     return [word[:100] for word in words if isinstance(word, str) and word.strip()][:MOST_WORDS]
 
 
-def _can_be_shown(creative: Mapping[str, Any], ecpm: int, currency: str) -> bool:
-    """Our pages load pictures from this site alone."""
+def _is_allowed(creative: Mapping[str, Any], ecpm: int, currency: str) -> bool:
+    """Exclude images from other sites: the content-security policy blocks them."""
     return creative["kind"] != "image" or str(creative["image"]).startswith("/")

@@ -1,4 +1,4 @@
-"""Ads beside the pages of the site and in the shop."""
+"""Ads on the pages of the site and the shop."""
 
 from __future__ import annotations
 

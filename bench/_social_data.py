@@ -1,4 +1,4 @@
-"""The graph, posts and deliveries that the social network is measured with."""
+"""The graph, posts and deliveries for measuring the social network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = 20_000
 
 
 def fresh(connection: Connection) -> Db:
-    """An empty database with the network's collections."""
+    """Return an empty database with the network's collections."""
     db = pinned(connection.client["bench_social"])
     connection.client.drop_database(db.name)
     schema.apply(db, [*assembly.CORE_COLLECTIONS, *social.COLLECTIONS])
@@ -35,12 +35,12 @@ def fresh(connection: Connection) -> Db:
 
 
 def graph() -> Iterator[tuple[str, str]]:
-    """Who follows whom."""
+    """Yield the pairs of the sample graph: the first follows the second."""
     given = os.environ.get("SQUINNEY_TEST_DATA")
-    places = [Path(given)] if given else [up / "shared" / "data" for up in Path(__file__).resolve().parents]
-    found = next((place / NAME for place in places if (place / NAME).exists()), None)
+    folders = [Path(given)] if given else [up / "shared" / "data" for up in Path(__file__).resolve().parents]
+    found = next((folder / NAME for folder in folders if (folder / NAME).exists()), None)
     if found is None:
-        raise SystemExit(f"the sample graph is not here: set SQUINNEY_TEST_DATA to the folder with {NAME}")
+        raise SystemExit(f"the sample graph is missing: set SQUINNEY_TEST_DATA to the folder with {NAME}")
     with gzip.open(found, "rt") as lines:
         for number, line in enumerate(lines, 1):
             if pair := loading.parse_pair(line, number):
@@ -48,7 +48,7 @@ def graph() -> Iterator[tuple[str, str]]:
 
 
 def followers_in(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """Everybody's followers."""
+    """Return the followers of each member."""
     found: dict[str, list[str]] = defaultdict(list)
     for me, other in dict.fromkeys(pairs):
         if me != other:
@@ -57,7 +57,7 @@ def followers_in(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def new_post(number: int, author: str) -> Document:
-    """A post for everybody, as it is stored."""
+    """Return a public post as it is stored."""
     return {
         "_id": f"{number:026}",
         "by": author,
@@ -74,12 +74,12 @@ def new_post(number: int, author: str) -> Document:
 
 
 def entry(post: Document, reader: str) -> Document:
-    """A delivery, as it is stored."""
+    """Return a delivery as it is stored."""
     return {"_id": {"u": reader, "t": post["ts"], "p": post["_id"]}, "b": post["by"]}
 
 
 def add_star(db: Db, name: str, readers: Sequence[str]) -> None:
-    """An author whom all of them follow. Only the side that deliveries read: each reader's own would add nothing."""
+    """Insert an author whom all readers follow: only the side of the edges that deliveries read."""
     db["social.users"].insert_one(new_member(name, name.title(), name, START))
     since = {"in_circles": [{"name": "following", "at": START}], "follower_at": START}
     for some in batches(readers):
@@ -87,5 +87,5 @@ def add_star(db: Db, name: str, readers: Sequence[str]) -> None:
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """In such numbers as one insert takes well."""
+    """Yield the items in batches for `insert_many`."""
     return (items[first : first + AT_ONCE] for first in range(0, len(items), AT_ONCE))

@@ -1,4 +1,4 @@
-"""How quickly posts reach those whom they are for."""
+"""Measures how quickly posts are delivered to their readers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from squinney.social import Network
 from squinney.social.documents import CLUSTERED
 
 BACKLOG = 10_000  # deliveries that wait when the clock starts
-PAGES = 2_000  # so many of them for the book's pages, which take many times as long
+PAGES = 2_000  # fewer for the book's pages, which take many times as long
 SEVERAL_HUNDRED = range(300, 501)
 
 Followers = dict[str, list[str]]
 
 
 def delivering(db: Db, followers: Followers, rounds: int) -> list[list[str]]:
-    """A row for each way and each sort of author."""
+    """Return a row for each method and each group of authors."""
     db.create_collection("raw.news", **CLUSTERED)
-    everybody = [one["_id"] for one in db["social.users"].find({}, {"_id": 1})]
-    add_star(db, "star", everybody)
+    everyone = [one["_id"] for one in db["social.users"].find({}, {"_id": 1})]
+    add_star(db, "star", everyone)
     several = {one: found for one, found in followers.items() if len(found) in SEVERAL_HUNDRED}
     numbers = iter(range(10**9))
     rows = []
     for what, authors in (
-        ("authors at random", followers),
+        ("random authors", followers),
         (f"{SEVERAL_HUNDRED[0]} to {SEVERAL_HUNDRED[-1]} followers", several),
-        (f"all {len(everybody):,} of them", {"star": everybody}),
+        (f"all {len(everyone):,} members", {"star": everyone}),
     ):
         series = _compared(db, authors, numbers, rounds)
         rows += [[one.name, what, f"{one.rate:,.0f}", f"{one.ratio_to(series[0]):.2f}x"] for one in series]
@@ -50,13 +50,13 @@ def _compared(db: Db, authors: Followers, numbers: Iterator[int], rounds: int) -
         for one, way in timed if number % 2 == 0 else reversed(timed):
             began = time.perf_counter()
             made = way()
-            if number:  # the first is to warm up
+            if number:  # the first round is a warm-up
                 one.rounds.append(Round(made, time.perf_counter() - began, []))
     return series
 
 
 def _backlog(db: Db, authors: Followers, numbers: Iterator[int], chance: random.Random) -> list[Document]:
-    """Posts that were written, and wait for delivery."""
+    """Insert posts that are not delivered yet, with `BACKLOG` readers in all."""
     posts: list[Document] = []
     names, size = list(authors), 0
     while size < BACKLOG:
@@ -68,7 +68,7 @@ def _backlog(db: Db, authors: Followers, numbers: Iterator[int], chance: random.
 
 
 def _raw(db: Db, authors: Followers, posts: Sequence[Document]) -> Callable[[], int]:
-    """The same entries, all in one call, in the order of storage: in any other it takes the server twice as long."""
+    """Insert the same entries in one call, in storage order, because any other order takes the server twice as long."""
     ordered = sorted((reader, number) for number, post in enumerate(posts) for reader in authors[post["by"]])
 
     def work() -> int:
@@ -79,7 +79,7 @@ def _raw(db: Db, authors: Followers, posts: Sequence[Document]) -> Callable[[], 
 
 
 def _worker(network: Network, posts: Sequence[Document]) -> Callable[[], int]:
-    """All that the worker does: take the tasks, find the posts and the followers, insert, end the tasks."""
+    """Run the worker: take the tasks, read the posts and the followers, insert the entries, end the tasks."""
     for post in posts:
         network._queue.put({"do": "deliver", "post": post["_id"]})
     news = network._db["social.news"]
@@ -109,7 +109,7 @@ def _on_page(reader: str, post: Document) -> UpdateOne:
 
 
 def until_visible(network: Network, followers: Followers) -> list[list[str]]:
-    """Milliseconds from the call of `post` until the last follower's news have it, for typical sizes."""
+    """Measure the milliseconds from `post` until the last follower's news contain the post, for typical sizes."""
     ordered = sorted(followers, key=lambda one: len(followers[one]))
     rows = []
     for share in (0.5, 0.99, 1.0):

@@ -1,4 +1,4 @@
-"""One account that everybody follows: what others notice of its posts."""
+"""Measures how much one account that everyone follows slows down the posts of other members."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from squinney.social.members import new_member
 OTHERS = 20
 
 
-def beside_the_largest(connection: Connection, followers: int) -> list[list[str]]:
-    """From post to visible for somebody small: alone, beside the delivery to all of them, and with that merged in."""
+def next_to_the_largest(connection: Connection, followers: int) -> list[list[str]]:
+    """Measure small authors' posts: without other posts, during the large delivery, and after merging has begun."""
     db = fresh(connection)
     readers = [f"u{number:07}" for number in range(followers)]
     for some in batches(readers):
@@ -25,24 +25,24 @@ def beside_the_largest(connection: Connection, followers: int) -> list[list[str]
     add_star(db, "star", readers)
     network = Network(db, settle_seconds=0)
     list(network.load([("reader", f"small{number}") for number in range(OTHERS)]))
-    rows = [_small_posts("alone", network, None)]
+    rows = [_small_posts("no other posts", network, None)]
     began = time.perf_counter()
-    rows.append(_small_posts(f"while {followers:,} are delivered", network, lambda: _says(network, "star")))
+    rows.append(_small_posts(f"during the delivery to {followers:,}", network, lambda: _says(network, "star")))
     while db["social.news"].estimated_document_count() < followers:
         network._worker.work()
     seconds = time.perf_counter() - began
-    rows.append(["all of that delivery", f"{seconds:,.0f} s", f"{followers / seconds:,.0f} a second"])
-    network.deliver()  # it is above the threshold: from now on its posts are merged
-    rows.append(_small_posts(f"after {followers:,} are merged in", network, lambda: _says(network, "star")))
+    rows.append(["duration of that delivery", f"{seconds:,.0f} s", f"{followers / seconds:,.0f} per second"])
+    network.deliver()  # the account is above the threshold: from now on its posts are merged
+    rows.append(_small_posts(f"after merging has begun for {followers:,}", network, lambda: _says(network, "star")))
     largest = max(_largest(db, name) for name in ("users", "edges", "posts", "news"))
     assert largest < 1_000_000, f"a document has {largest:,} bytes"
-    assert db["social.news"].count_documents({"b": "star"}) == followers, "a delivery is missing or double"
+    assert db["social.news"].count_documents({"b": "star"}) == followers, "a delivery is missing or duplicated"
     connection.client.drop_database(db.name)
     return [*rows, ["largest document", f"{largest:,} bytes", ""]]
 
 
 def _small_posts(what: str, network: Network, first: Callable[[], object] | None) -> list[str]:
-    """Median and longest milliseconds from `post` until its one reader has it, beside a worker that is always at it."""
+    """Measure the median and longest milliseconds from `post` until its one reader sees it, while a worker runs."""
     stop = threading.Event()
 
     def work() -> None:

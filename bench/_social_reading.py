@@ -1,4 +1,4 @@
-"""How quickly a first screen is read, beside other ways, and as the network grows."""
+"""Measures how quickly a first screen is read, compared with other methods, and as the network grows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def screens(db: Db, pairs: Pairs, posts: list[Document], rounds: int, seconds: float) -> list[list[str]]:
-    """A row for each way to read a first screen."""
+    """Return a row for each method of reading a first screen."""
     with ExitStack() as stack:
         contenders = _reading(db, pairs, posts, stack)
         series = compare(contenders, threads=1, rounds=rounds, seconds=seconds)
@@ -36,7 +36,7 @@ def _row(one: Series, raw: Series) -> list[str]:
 
 
 def fill(db: Db, followers: dict[str, list[str]], deliveries: int) -> list[Document]:
-    """Posts of authors at random, until there are so many deliveries; the same ones for everybody."""
+    """Insert posts by random authors with this many deliveries, the same posts for every method, and return them."""
     for name in ("social.news", "social.posts", "raw.news", "book.pages"):
         db[name].delete_many({})
     chance = random.Random(1)
@@ -60,7 +60,7 @@ def fill(db: Db, followers: dict[str, list[str]], deliveries: int) -> list[Docum
 
 
 def _page_of(reader: str, posts: list[Document]) -> Document:
-    """One page of the book's: the newest that fit into 1 MB; it has one for each month."""
+    """Return a page as in the book, which has one per reader and month: the newest posts that fit into 1 MB."""
     fields = ("_id", "by", "ts", "detail")
     copies = [{name: post[name] for name in fields} for post in posts[::-1][:2_000]]
     return {"_id": f"{reader}-2026-01", "posts": copies}
@@ -102,7 +102,7 @@ def _reading(db: Db, pairs: Pairs, posts: list[Document], stack: ExitStack) -> l
 
 @contextmanager
 def _postgres(pairs: Pairs, posts: list[Document]) -> Iterator[tuple[Any, str]]:
-    """A function that reads a first screen there; or why there is none."""
+    """Yield a function that reads a first screen from PostgreSQL, or None and the reason why there is none."""
     try:
         import psycopg
     except ImportError:
@@ -130,11 +130,11 @@ def _postgres(pairs: Pairs, posts: list[Document]) -> Iterator[tuple[Any, str]]:
             yield lambda me: connection.execute(joined, (SCREEN, me, SCREEN), prepare=True).fetchall() and None, ""
 
 
-# ---- how it grows ----
+# ---- growth ----
 
 
 def screens_among(connection: Connection, people: int, deliveries: int, seconds: float) -> list[str]:
-    """How many people and deliveries there are, and how long a first screen takes among them: p50 and p99 in ms."""
+    """Measure a first screen in a network of this size; return people, deliveries, and p50 and p99 in ms."""
     db = fresh(connection)
     names = [f"u{number:06}" for number in range(people)]
     made = _fill_ring(db, names, deliveries)
@@ -149,8 +149,10 @@ def screens_among(connection: Connection, people: int, deliveries: int, seconds:
 
 
 def _fill_ring(db: Db, names: list[str], deliveries: int) -> int:
-    """Each follows the next ones in a ring, so that everybody's news are alike. A screen reads the reader's side of the
-    edges alone."""
+    """Insert members in a ring, each of whom follows the next ones, so that all news are similar.
+
+    Only the readers' side of each edge is inserted, because a screen reads no other.
+    """
     people = len(names)
     posts = [new_post(number, names[number % people]) for number in range(deliveries // len(RING))]
     edges = [

@@ -96,7 +96,7 @@ def discussion(db: Db, strategy: Strategy, size: int) -> Node:
     comments.post(node, ADA, "first")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     crowd = [new_comment(node["_id"], ADA, TEXT, None, start + timedelta(milliseconds=n)) for n in range(size)]
-    fields = conversion.COPIES[strategy](db, node["_id"], 1, crowd)
+    fields = conversion.COPY_TO[strategy](db, node["_id"], 1, crowd)
     db[NODES].update_one({"_id": node["_id"]}, {"$set": {**fields, "metadata.num_comments": size}})
     return nodes.by_id(node["_id"])
 
@@ -153,7 +153,7 @@ def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable
         where = {"node_id": node_id, "page": {"$gte": stored["page"]}}  # type: ignore[index]
         command = {"find": PAGES, "filter": where, "sort": {"page": 1}, "limit": 2}
         return lambda: list(db[PAGES].find(where, limit=2).sort("page", 1)), command
-    stages = queries.EMBEDDED_PAGE(node={"_id": node_id}, sort="_id", behind=at["_id"], limit=51)
+    stages = queries.EMBEDDED_PAGE(node={"_id": node_id}, sort="_id", after=at["_id"], limit=51)
     return lambda: list(db[NODES].aggregate(stages)), {"aggregate": NODES, "pipeline": stages, "cursor": {}}
 
 

@@ -124,14 +124,14 @@ COMMENTS = [
     ),
     _comment(
         "a comment of another author is not returned for a repeated key",
-        'if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == who["_id"]:',
+        'if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == author["_id"]:',
         'if taken := storage.get(discussed, comment["slug"]):',
         "tests/systems/content/test_discussions.py::test_a_slug_that_belongs_to_another_is_not_taken_for_a_repeat",
     ),
     _comment(
         "a comment is looked up again if its node was moved",
-        "(discussed.key, discussed.route) == (before.key, before.route)",
-        "discussed.key == before.key",
+        "(discussed.epoch_key, discussed.route) == (before.epoch_key, before.route)",
+        "discussed.epoch_key == before.epoch_key",
         "test_comments_of_a_node_that_was_moved_are_found_by_its_older_document",
     ),
     _comment(

@@ -173,11 +173,11 @@ def test_a_conversion_that_died_frozen_is_thawed(site: Db, node: Node, monkeypat
     comments = Comments(site, "separate")
     comments.post(node, ADA, "before")
     monkeypatch.setattr(conversion, "FREEZE_SECONDS", -1)
-    place = comments._discussed(node["_id"])
-    token = conversion._freeze(site, place, 1)
+    discussed = comments._discussed(node["_id"])
+    token = conversion._freeze(site, discussed, 1)
     comments.post(node["_id"], ADA, "after")
     with pytest.raises(Busy):
-        conversion._switch(site, Transactions(site), place, "paged", 2, token, {}, None)
+        conversion._switch(site, Transactions(site), discussed, "paged", 2, token, {}, None)
     assert [comment["text"] for comment in comments.page(node).items] == ["before", "after"]
 
 
@@ -224,8 +224,8 @@ def _cursor_at(comments: Comments, node: Node, slug: str) -> str | None:
 
 
 def _store(site: Db, node: Node, kind: Strategy, crowd: list[Any]) -> None:
-    place = Comments(site)._discussed(node["_id"])
-    fields = conversion.COPIES[kind](site, node["_id"], place.discussion["epoch"], crowd)
+    discussed = Comments(site)._discussed(node["_id"])
+    fields = conversion.COPY_TO[kind](site, node["_id"], discussed.discussion["epoch"], crowd)
     fields["metadata.num_comments"] = len(crowd)
     site["content.nodes"].update_one({"_id": node["_id"]}, {"$set": fields})
 
@@ -521,16 +521,16 @@ def test_of_two_conversions_that_meet_the_later_claim_counts(
     comments = Comments(site, source)
     comments.post(node, ADA, "kept")
     earlier = conversion._claim(site, comments._discussed(node["_id"]))
-    claim, note = conversion._claim, conversion._note_copies
+    claim, note = conversion._claim, conversion._schedule_removal
 
     def the_earlier_goes_on(*args: Any) -> str | None:
-        monkeypatch.setattr(conversion, "_note_copies", note)
+        monkeypatch.setattr(conversion, "_schedule_removal", note)
         monkeypatch.setattr(conversion, "_claim", lambda *_: earlier)
         with pytest.raises(Busy):
             Comments(site).convert(node["_id"], to)
         monkeypatch.setattr(conversion, "_claim", claim)
         return note(*args)
 
-    monkeypatch.setattr(conversion, "_note_copies", the_earlier_goes_on)
+    monkeypatch.setattr(conversion, "_schedule_removal", the_earlier_goes_on)
     assert comments.convert(node["_id"], to) == comments.strategy_of(node) == to
     assert [comment["text"] for comment in comments.page(node["_id"]).items] == ["kept"]

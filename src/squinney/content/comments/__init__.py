@@ -1,1 +1,1 @@
-"""System 10: discussions, stored in three ways."""
+"""System 10: comments on nodes, with three storage strategies."""

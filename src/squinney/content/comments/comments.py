@@ -1,4 +1,4 @@
-"""`Comments`: one interface over three ways to store a discussion."""
+"""`Comments`: one interface to three storage strategies."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ERASED: Author = {"_id": "", "name": "deleted"}
 class Comments:
     """Comments on nodes.
 
-    `strategy` is where the comments of a node without any go; a node that has a discussion keeps its own until
-    `convert`. What a strategy cannot do it refuses with `StrategyCannot`: see `CAPABILITIES`. A node given as the
-    document saves a query; it should have been read in the last few minutes.
+    `strategy` is used for nodes that have no comments yet; a node with a discussion keeps its strategy until `convert`.
+    Operations that a strategy does not support raise `StrategyCannot`: see `CAPABILITIES`. Passing the node as a
+    document saves a query, if the document was read in the last few minutes.
     """
 
     def __init__(
@@ -53,12 +53,11 @@ class Comments:
         self._db = pinned(db)
         self._strategy = strategy
         self._clock = clock
-        runs = transactions or Transactions(db)
-        self._transactions = runs
+        self._transactions = transactions or Transactions(db)
         self._storages: dict[Strategy, Storage] = {
-            "separate": Separate(self._db, runs),
+            "separate": Separate(self._db, self._transactions),
             "embedded": Embedded(self._db),
-            "paged": Paged(self._db, runs),
+            "paged": Paged(self._db, self._transactions),
         }
 
     # ---- write ----
@@ -73,87 +72,83 @@ class Comments:
         *,
         key: str | Key | None = None,
     ) -> Comment:
-        """Add a comment, or a reply to the comment with the slug `reply_to`; once per `key`.
+        """Add a comment, or a reply to the comment with the slug `reply_to`; only once per `key`.
 
-        Atomic: embedded: one update. Else the comment, the node's guard and count, and the count of the comment that
-        it answers are one transaction.
-        After a crash: nothing, or in two-phase mode a stub that `recover-transactions` removes.
+        Atomic: embedded: one update. Otherwise one transaction checks and counts in the node, inserts the comment, and
+        counts the reply in its parent comment.
+        After a crash: nothing remains, or in two-phase mode a stub that `recover-transactions` removes.
         Raises: `Invalid`, `UnknownNode`, `UnknownComment`, `Conflict` for a reply to a deleted comment,
-        `KeyReused` where the key came with other words; `StrategyCannot`, `LimitReached`, `DiscussionFull`, `Busy`.
+        `KeyReused` if the key was used with another text; `StrategyCannot`, `LimitReached`, `DiscussionFull`, `Busy`.
         """
-        who = rules.checked_author(author)
-        said = checked_text(text)
+        author = rules.checked_author(author)
+        text = checked_text(text)
         once = Key.of(key)
-        own = discussions.own_slug(rules.id_of(node), once) if once else None
+        segment = discussions.slug_segment(rules.id_of(node), once) if once else None
         tried = False
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
             nonlocal tried
             parent = self._parent(discussed, storage, reply_to) if reply_to is not None else None
-            comment = discussions.new_comment(discussed.node_id, who, said, parent, self._clock(), own)
-            # The record of a key stays behind when a discussion is converted, and ends after a week: the slug does not.
-            if own is not None and (tried or discussed.discussion["epoch"] > 1):
-                if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == who["_id"]:
-                    return discussions.same(taken, comment)
+            comment = discussions.new_comment(discussed.node_id, author, text, parent, self._clock(), segment)
+            # A key's record is not converted with the discussion and expires after a week; a slug made from the key
+            # still identifies the repeated post.
+            if segment is not None and (tried or discussed.discussion["epoch"] > 1):
+                if (taken := storage.get(discussed, comment["slug"])) and taken["author"]["_id"] == author["_id"]:
+                    return discussions.repeated(taken, comment)
                 if taken:
-                    comment = discussions.new_comment(discussed.node_id, who, said, parent, self._clock())
+                    comment = discussions.new_comment(discussed.node_id, author, text, parent, self._clock())
             tried = True
             return storage.post(discussed, comment, parent, once)
 
-        return self._where_stored(node, attempt, begin=True)
+        return self._with_storage(node, attempt, begin=True)
 
     def _parent(self, discussed: DiscussedNode, storage: Storage, slug: str) -> Comment:
         discussions.require(discussed.discussion["strategy"], "replies")
-        parent = self._found(storage.get(discussed, discussions.checked_slug(slug)), slug)
+        parent = _found(storage.get(discussed, discussions.checked_slug(slug)), slug)
         if parent.get("deleted"):
-            raise discussions.unanswerable(dict(parent))
+            raise discussions.reply_refused(dict(parent))
         return parent
 
     @operation(30)
     def edit(self, node: Node | str, slug: str, text: str, *, by: str | None = None) -> Comment:
-        """Change a comment's text; with `by`, only if that is its author's id.
+        """Change a comment's text; with `by`, only if `by` is the id of its author.
 
-        Atomic: as `post`; the comment is found by its version, and the newest edit wins.
+        Atomic: as `post`. The update requires the comment's version and is retried, so that the newest edit wins.
         After a crash: as `post`.
-        Raises: `UnknownComment`, also for a deleted one; `Forbidden`, `Invalid`, `DiscussionFull`.
+        Raises: `UnknownComment`, also for a deleted comment; `Forbidden`, `Invalid`, `DiscussionFull`.
         """
-        said = checked_text(text)
+        text = checked_text(text)
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Comment:
-            comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
-            fields = {"text": said, "edited": checks.time(self._clock(), "clock")}
+            comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
+            fields = {"text": text, "edited": checks.time(self._clock(), "clock")}
             storage.change(discussed, comment, fields)
             return cast(Comment, {**comment, **fields, "version": comment["version"] + 1})
 
-        return self._where_stored(node, attempt)
+        return self._with_storage(node, attempt)
 
     @operation(30)
     def delete(self, node: Node | str, slug: str, *, by: str | None = None) -> None:
-        """Delete a comment. One with replies keeps its place, without its text and author.
+        """Delete a comment; with `by`, only if `by` is the id of its author.
+
+        A comment with replies stays in the discussion as a tombstone without text and author.
 
         Atomic: as `post`.
         After a crash: as `post`.
-        Raises: `UnknownComment`, also for one deleted before; `Forbidden`, `Invalid`.
+        Raises: `UnknownComment`, also for a comment that was deleted before; `Forbidden`, `Invalid`.
         """
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> None:
-            comment = self._own(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
-            kept_from_a_thread = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
-            if comment["num_replies"] or kept_from_a_thread:
-                nobodys = {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
-                storage.change(discussed, comment, nobodys, counted=-1)
+            comment = _changeable(storage.get(discussed, discussions.checked_slug(slug)), slug, by)
+            # `paged` does not update a parent's count of replies, so replies from before a conversion stay.
+            is_converted_reply = discussed.discussion["strategy"] == "paged" and comment["parent_id"]
+            if comment["num_replies"] or is_converted_reply:
+                tombstone = {"text": "", "author": ERASED, "deleted": checks.time(self._clock(), "clock")}
+                storage.change(discussed, comment, tombstone, counted=-1)
             else:
                 storage.remove(discussed, comment)
 
-        self._where_stored(node, attempt)
-
-    def _own(self, comment: Comment | None, slug: str, by: str | None) -> Comment:
-        found = self._found(comment, slug)
-        if found.get("deleted"):
-            raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
-        if by is not None and found["author"]["_id"] != by:
-            raise Forbidden("this comment is somebody else's")
-        return found
+        self._with_storage(node, attempt)
 
     # ---- read ----
 
@@ -167,9 +162,9 @@ class Comments:
         *,
         at: str | None = None,
     ) -> Page[Comment]:
-        """Some comments, oldest first or by threads; `at` a comment's slug gives the page that shows it.
+        """Return a page of comments, oldest first or in threaded order; `at` begins the page at the comment's slug.
 
-        One query however long the discussion (two with `at`, one more where the node is given by its id).
+        This takes one query, however long the discussion; two with `at`, and one more if the node is given by its id.
 
         Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
         """
@@ -179,19 +174,20 @@ class Comments:
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> Page[Comment]:
             discussions.require(discussed.discussion["strategy"], order)
-            first = self._found(storage.get(discussed, discussions.checked_slug(at)), at) if at is not None else None
+            first = _found(storage.get(discussed, discussions.checked_slug(at)), at) if at is not None else None
             return storage.page(discussed, cursor, limit, order, first)
 
-        return self._where_stored(node, attempt, nothing=Page([]))
+        return self._with_storage(node, attempt, nothing=Page([]))
 
     @operation(reads_only=True)
     def page_showing(
         self, node: Node | str, slug: str, limit: int = 50, order: Order = "chronological"
     ) -> Page[Comment]:
-        """The page on which a comment is best read: with all others, or with its thread, or with what it answers.
+        """Return the page that shows a comment with the best context.
 
-        It begins with the first comment where all fit on one page; else with the first of its thread from where it
-        still fits; at the latest with the comment itself. A few queries however long the discussion.
+        If all comments fit on one page, it begins with the first. Otherwise it begins with the first comment of the
+        thread, with the comment's parent, or with the comment itself: the first of these whose page includes the
+        comment. This takes a few queries, however long the discussion.
 
         Raises: `StrategyCannot`, `UnknownNode`, `UnknownComment`, `Invalid`.
         """
@@ -199,30 +195,30 @@ class Comments:
         for start in self._starts(node, slug, limit, order):
             try:
                 found = self.page(node, None, limit, order, at=start)
-            except UnknownComment:  # what it answers may be gone
+            except UnknownComment:  # the comment to begin with may have been removed
                 continue
             if any(comment["slug"] == slug for comment in found.items):
                 return found
         raise UnknownComment(f"there is no comment {slug}", slug=slug)
 
     def _starts(self, node: Node | str, slug: str, limit: int, order: Order) -> list[str | None]:
-        """Where a page that shows the comment may begin, the best first."""
+        """Return the slugs with which a page that shows the comment may begin, the best first; None is the start."""
         parts = slug.split("/") if order == "threaded" else [slug]
         threads = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
         return list(dict.fromkeys([*([None] if self.count(node) <= limit else []), threads[0], *threads[-2:]]))
 
     @operation(reads_only=True)
     def get(self, node: Node | str, slug: str) -> Comment:
-        """One comment, by its direct link.
+        """Return the comment with this slug.
 
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
         """
         wanted = discussions.checked_slug(slug)
-        return self._where_stored(node, lambda discussed, storage: self._found(storage.get(discussed, wanted), slug))
+        return self._with_storage(node, lambda discussed, storage: _found(storage.get(discussed, wanted), slug))
 
     @operation(reads_only=True)
     def discussion(self, node: Node | str, slug: str) -> list[Comment]:
-        """A comment and all below it, by threads; at most a thousand.
+        """Return a comment and all replies below it in threaded order, at most 1,000 comments.
 
         Raises: `StrategyCannot`, `UnknownComment`, `UnknownNode`, `Invalid`.
         """
@@ -230,13 +226,13 @@ class Comments:
 
         def attempt(discussed: DiscussedNode, storage: Storage) -> list[Comment]:
             discussions.require(discussed.discussion["strategy"], "discussion")
-            return storage.below(discussed, self._found(storage.get(discussed, wanted), slug), MOST_DISCUSSION)
+            return storage.thread(discussed, _found(storage.get(discussed, wanted), slug), MOST_DISCUSSION)
 
-        return self._where_stored(node, attempt, nothing=[])
+        return self._with_storage(node, attempt, nothing=[])
 
     @operation(reads_only=True)
     def count(self, node: Node | str) -> int:
-        """How many comments the node has, without deleted ones.
+        """Return the number of the node's comments, without deleted ones.
 
         Raises: `UnknownNode`.
         """
@@ -244,22 +240,22 @@ class Comments:
 
     @operation(reads_only=True)
     def by_author(self, author_id: str, cursor: str | None = None, limit: int = 50) -> Page[Comment]:
-        """A person's comments on all nodes whose discussion is separate, newest first.
+        """Return a page of a person's comments in all discussions with the `separate` strategy, newest first.
 
-        A page can be shorter than the limit where a conversion has left comments behind.
+        A page can have fewer comments than the limit, because leftovers of conversions are left out.
 
-        Raises: `StrategyCannot` where this instance's strategy is another; `Invalid`.
+        Raises: `StrategyCannot` if this instance's strategy is not `separate`; `Invalid`.
         """
         discussions.require(self._strategy, "by_author")
         checks.identifier(author_id, "author")
         found = page(self._db, queries.BY_AUTHOR, cursor=cursor, limit=limit, author_id=author_id)
         epochs = conversion.epochs_of(self._db, {comment["node_id"] for comment in found.items})
         live = [comment for comment in found.items if comment["epoch"] == epochs.get(comment["node_id"])]
-        return Page([discussions.plain(comment) for comment in live], found.next)
+        return Page([discussions.public(comment) for comment in live], found.next)
 
     @operation(reads_only=True)
     def strategy_of(self, node: Node | str) -> Strategy:
-        """Where the node's comments are, or would go.
+        """Return the strategy of the node's discussion, or the default strategy if it has no comments.
 
         Raises: `UnknownNode`.
         """
@@ -270,15 +266,15 @@ class Comments:
 
     @operation(300)
     def convert(self, node: Node | str, to: Strategy) -> Strategy:
-        """Move a discussion to another strategy while people go on posting: they wait only for the last moment.
+        """Convert a discussion to another strategy while users keep posting; they wait only during the last step.
 
-        Comments are copied under the next epoch, invisible; then the discussion is frozen, what changed meanwhile is
-        copied, and the node switches.
+        Comments are copied under the next epoch, where readers do not see them. Then the discussion is frozen, changes
+        made in the meantime are copied, and the node switches to the new strategy.
 
         Atomic: the update of the node's strategy and epoch, which every write of a comment requires.
-        After a crash: copies nobody sees, and perhaps a freeze that ends by itself after a minute; `sweep-content`
-        removes the copies, and so does the next `convert`.
-        Raises: `Busy` where another conversion is at work; `DiscussionFull` where the comments do not fit in the node;
+        After a crash: invisible copies remain, and perhaps a freeze that expires after a minute. `sweep-content` or
+        the next `convert` deletes the copies.
+        Raises: `Busy` if another conversion runs; `DiscussionFull` if the comments do not fit in the node;
         `UnknownNode`, `Invalid`.
         """
         if to not in CAPABILITIES:
@@ -289,9 +285,9 @@ class Comments:
             conversion.convert(self._db, self._transactions, discussed, source, to)
         return to
 
-    # ---- inside ----
+    # ---- where the comments are stored ----
 
-    def _where_stored(
+    def _with_storage(
         self,
         node: Node | str,
         attempt: Callable[[DiscussedNode, Storage], T],
@@ -299,9 +295,9 @@ class Comments:
         begin: bool = False,
         nothing: T | None = None,
     ) -> T:
-        """Try where the node says its comments are; where that has changed, look again.
+        """Call `attempt` with the storage that the node names, and again if the discussion was converted or moved.
 
-        A node without comments gives `nothing`, if that is given.
+        If the node has no comments, return `nothing`, or raise `UnknownComment` if that is not given.
         """
         tries = Tries(WAIT_SECONDS, what="the discussion")
         node_id = rules.id_of(node)
@@ -316,9 +312,9 @@ class Comments:
             except Stale as stale:
                 tries.pause(stale)
                 discussed = self._discussed(node_id, begin=begin)
-            except UnknownComment:  # looked for where the discussion was a moment ago?
+            except UnknownComment:  # perhaps only because the given node document is outdated
                 before, discussed = discussed, self._discussed(node_id, begin=begin)
-                if discussed is None or (discussed.key, discussed.route) == (before.key, before.route):
+                if discussed is None or (discussed.epoch_key, discussed.route) == (before.epoch_key, before.route):
                     raise
 
     def _discussed(self, node_id: str, *, begin: bool = False) -> DiscussedNode | None:
@@ -332,7 +328,7 @@ class Comments:
         return _as_discussed({"_id": node_id, "metadata": metadata})
 
     def _begin(self, node_id: str) -> Document:
-        """The first comment settles the strategy: one update, which only one of several first comments makes."""
+        """Start a discussion with the default strategy; of several concurrent first comments, only one does so."""
         fresh = {"strategy": self._strategy, "epoch": 1, "claimed": 1}
         self._db[NODES].update_one(
             {"_id": node_id, "metadata.discussion": None}, {"$set": {"metadata.discussion": fresh}}
@@ -347,14 +343,25 @@ class Comments:
             raise UnknownNode(f"there is no node {node_id}", node_id=node_id)
         return cast(Document, found["metadata"])
 
-    def _found(self, comment: Comment | None, slug: str | None) -> Comment:
-        if comment is None:
-            raise UnknownComment(f"there is no comment {slug}", slug=slug)
-        return comment
+
+def _found(comment: Comment | None, slug: str) -> Comment:
+    if comment is None:
+        raise UnknownComment(f"there is no comment {slug}", slug=slug)
+    return comment
+
+
+def _changeable(comment: Comment | None, slug: str, by: str | None) -> Comment:
+    """Return the comment if it is not deleted and, with `by`, was written by that user."""
+    found = _found(comment, slug)
+    if found.get("deleted"):
+        raise UnknownComment(f"the comment {slug} was deleted", slug=slug)
+    if by is not None and found["author"]["_id"] != by:
+        raise Forbidden("only the author may change this comment")
+    return found
 
 
 def _as_discussed(node: Any) -> DiscussedNode | None:
-    """What the node says of its discussion; nothing where it has none, or only its id is given."""
+    """Return the node's discussion as its document describes it; None if it has none or only an id is given."""
     metadata = {} if isinstance(node, str) else node.get("metadata", {})
     if "discussion" not in metadata:
         return None
@@ -363,6 +370,6 @@ def _as_discussed(node: Any) -> DiscussedNode | None:
 
 
 def checked_text(text: Any) -> str:
-    """A comment's text: something to read, of at most ten thousand characters."""
-    said = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
-    return markup.checked(said, "text", markup.COMMENT)
+    """Return the text, or raise `Invalid`: at most 10,000 characters, not only whitespace, not too much markup."""
+    checked = checks.text(text, "text", least=1, most=MOST_COMMENT, pattern=r"(?s).*\S.*")
+    return markup.checked(checked, "text", markup.COMMENT)

@@ -1,9 +1,14 @@
-"""Moving a discussion from one strategy to another while people write.
+"""Conversion of a discussion from one strategy to another while users post.
 
-Claim: a fresh epoch number. Copy: everything, under that epoch, where no reader looks. Freeze: the node refuses writes
-of comments for a moment (they wait and try again). Copy what changed. Switch: one transaction on the node. A claim that
-took too long cannot switch: the freeze carries its token and is lifted by whoever meets it after its time. Neither can
-one that another claim has followed, so copies of an earlier epoch than one's own are nobody's and may be deleted.
+1. Claim: take a new epoch number.
+2. Copy: copy all comments under that epoch, where no reader looks.
+3. Freeze: for a moment the node refuses writes of comments; writers wait and try again.
+4. Copy again: bring the copies up to date.
+5. Switch: one transaction updates the node.
+
+A conversion that takes too long cannot switch: the freeze has a token and a time limit, and any writer lifts a freeze
+that has expired. A conversion cannot switch either after another one has made a later claim. So copies of an epoch
+before one's own claim will never be read, and may be deleted.
 """
 
 from __future__ import annotations
@@ -35,63 +40,71 @@ from squinney.transactions import UNLOCKED, Busy, Step, Transactions, Tries
 FREEZE_SECONDS = 60
 WAIT_SECONDS = 6
 BATCH = 1_000
-# Readers that know the old one from a node read a moment ago still find everything there for so long.
+# Readers with an outdated node document still find all comments of the old epoch for this time.
 KEEP_OLD_SECONDS = 600
-GIVEN_UP_SECONDS = 3_600
+ABANDONED_SECONDS = 3_600
+REMOVAL_KINDS = {"separate": "comments", "paged": "pages"}
 
 
 def convert(db: Db, transactions: Transactions, discussed: DiscussedNode, source: Storage, to: Strategy) -> None:
-    """Claim, copy, freeze, copy the rest, switch."""
+    """Convert the discussion in the five steps that the module describes."""
     epoch = _claim(db, discussed)
-    notice = _note_copies(db, discussed, to, epoch)
-    copy = partial(COPIES[to], db, discussed.node_id, epoch)
+    removal_id = _schedule_removal(db, discussed, to, epoch)
+    copy = partial(COPY_TO[to], db, discussed.node_id, epoch)
     copy(source.all(discussed))
     token = _freeze(db, discussed, epoch)
     try:
         fields = copy(source.all(discussed))
-        _switch(db, transactions, discussed, to, epoch, token, fields, notice)
+        _switch(db, transactions, discussed, to, epoch, token, fields, removal_id)
     except BaseException:
-        with suppress(Unavailable):  # a freeze that stays is lifted when its time is over
+        with suppress(Unavailable):  # a freeze that remains expires
             _thaw(db, discussed.node_id, token)
         raise
 
 
 def _claim(db: Db, discussed: DiscussedNode) -> int:
-    """An epoch that no other conversion has had."""
+    """Claim and return an epoch that no other conversion has used."""
     update = {"$inc": {"metadata.discussion.claimed": 1}}
     where = {**discussed.filter, **discussed.guard}
     found = db[NODES].find_one_and_update(where, update, {"metadata.discussion": 1}, return_document=True)
     if found is None:
-        raise Busy("the discussion is being converted already, or has moved; try again")
+        raise _is_converted()
     return int(found["metadata"]["discussion"]["claimed"])
 
 
-def _note_copies(db: Db, discussed: DiscussedNode, to: Strategy, epoch: int) -> str | None:
-    """A notice for the sweep, in case this conversion dies; the switch takes it back. Embedding copies nothing."""
+def _is_converted() -> Busy:
+    return Busy("the discussion is being converted, or its node was moved; try again")
+
+
+def _schedule_removal(db: Db, discussed: DiscussedNode, to: Strategy, epoch: int) -> str | None:
+    """Schedule the removal of the copies, in case this conversion dies; return the removal's id.
+
+    The switch cancels the removal. Conversion to `embedded` stores no copies, and gives None.
+    """
     if to == "embedded":
         return None
-    due = server_now(db) + timedelta(seconds=GIVEN_UP_SECONDS)
-    step = removal_step("comments" if to == "separate" else "pages", discussed.node_id, due, epoch=epoch)
+    due = server_now(db) + timedelta(seconds=ABANDONED_SECONDS)
+    step = removal_step(REMOVAL_KINDS[to], discussed.node_id, due, epoch=epoch)
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return str(step.id)
 
 
 def _freeze(db: Db, discussed: DiscussedNode, epoch: int) -> str:
-    """From here on no comment is written until the switch, or until the freeze has lasted too long.
+    """Block writes of comments until the switch, or until the freeze expires; return the freeze's token.
 
-    Only the newest claim may: whoever claimed later deletes the copies of earlier claims.
+    Only the newest claim may freeze, because a conversion with a later claim deletes the copies of earlier ones.
     """
     token = secrets.token_hex(8)
     until = server_now(db) + timedelta(seconds=FREEZE_SECONDS)
     frozen = {"$set": {"metadata.discussion.frozen": {"token": token, "until": until}}}
-    # No two-phase run may be under way: its writes were permitted before the freeze and are not all done.
+    # No two-phase run may be unfinished: its writes were allowed before the freeze, and some may still follow.
     mine = {**discussed.filter, **discussed.guard, "metadata.discussion.claimed": epoch}
     tries = Tries(WAIT_SECONDS, what="the discussion")
     while True:
         if db[NODES].update_one({**mine, **UNLOCKED}, frozen).matched_count:
             return token
         if db[NODES].find_one(mine, {"_id": 1}) is None:
-            raise Busy("the discussion is being converted already, or has moved; try again")
+            raise _is_converted()
         tries.pause()
 
 
@@ -102,15 +115,15 @@ def _thaw(db: Db, node_id: str, token: str) -> None:
 
 
 def thaw_if_expired(db: Db, node_id: str, frozen: Document) -> None:
-    """End the freeze of a conversion that died; its token keeps it from switching afterwards."""
+    """Lift the freeze of a conversion that died; without its token the conversion cannot switch any more."""
     if frozen["until"] < server_now(db):
         _thaw(db, node_id, frozen["token"])
 
 
-def disown(db: Db, node_id: str, epoch: int) -> bool:
-    """Whether comments of this epoch, which was not the node's, are nobody's and stay so.
+def retire_epoch(db: Db, node_id: str, epoch: int) -> bool:
+    """Ensure that comments of an epoch that was not the node's are never read; return False if they are read now.
 
-    A conversion that copies is kept from switching by one more claim; one that is about to switch is waited for.
+    A conversion that is copying to this epoch loses its claim to another one. A frozen conversion is waited for.
     """
     newest = {"metadata.discussion.epoch": {"$lt": epoch}, "metadata.discussion.claimed": epoch}
     tries = Tries(FREEZE_SECONDS + WAIT_SECONDS, what="the discussion")
@@ -129,11 +142,11 @@ def disown(db: Db, node_id: str, epoch: int) -> bool:
 
 
 def epochs_of(db: Db, node_ids: Iterable[str]) -> dict[str, int]:
-    """Of which epoch the live comments of each node are; a node without a discussion has none."""
+    """Return the current epoch of each node's discussion; nodes without a discussion are left out."""
     fields = {"metadata.discussion.epoch": 1}
     found = queries.NODES_BY_ID.find(db, node_ids=sorted(node_ids), projection=fields)
-    talked_about = ((node["_id"], node["metadata"].get("discussion")) for node in found)
-    return {node_id: discussion["epoch"] for node_id, discussion in talked_about if discussion}
+    discussions = ((node["_id"], node["metadata"].get("discussion")) for node in found)
+    return {node_id: discussion["epoch"] for node_id, discussion in discussions if discussion}
 
 
 def _switch(
@@ -144,32 +157,32 @@ def _switch(
     epoch: int,
     token: str,
     fields: Document,
-    notice: str | None,
+    removal_id: str | None,
 ) -> None:
     discussion = {"metadata.discussion.strategy": to, "metadata.discussion.epoch": epoch}
-    leaving = {"metadata.discussion.frozen": ""}
+    unset = {"metadata.discussion.frozen": ""}
     if to != "embedded":
-        leaving["metadata.comments"] = ""
+        unset["metadata.comments"] = ""
+    late = Busy("the conversion took too long; try again")
     switch = Step(
         NODES,
         discussed.node_id,
         route=discussed.route,
         guard={"metadata.discussion.frozen.token": token},
-        give={"$set": {**discussion, **fields}, "$unset": leaving},
-        refused=lambda _: Busy("the conversion took too long; try again"),
+        give={"$set": {**discussion, **fields}, "$unset": unset},
+        refused=lambda _: late,
     )
     steps = [switch]
-    if discussed.discussion["strategy"] != "embedded":
+    if kind := REMOVAL_KINDS.get(discussed.discussion["strategy"]):
         due = server_now(db) + timedelta(seconds=KEEP_OLD_SECONDS)
-        kind = "comments" if discussed.discussion["strategy"] == "separate" else "pages"
         steps.append(removal_step(kind, discussed.node_id, due, below_epoch=epoch))
-    if notice is not None:
-        late = Busy("the conversion took too long; try again")
-        steps.append(Step(REMOVALS, notice, delete=True, refused=lambda _: late))
+    if removal_id is not None:
+        steps.append(Step(REMOVALS, removal_id, delete=True, refused=lambda _: late))
     transactions.run("convert-discussion", steps)
 
 
-# ---- copies: made equal to the comments; what is equal already is left alone. Each says what the node is to say ----
+# ---- copying: each function makes the copies equal to the comments, writes only differences, and returns the fields
+# ---- to set in the node
 
 
 def _copy_to_documents(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]) -> Document:
@@ -182,12 +195,12 @@ def _copy_to_documents(db: Db, node_id: str, epoch: int, comments: Iterable[Comm
         before = known.pop(comment["_id"], None)
         if before != _state(comment):
             where = {"_id": comment["_id"], "node_id": node_id, "slug": comment["slug"], "epoch": epoch}
-            writes.append(_write_of({**comment, "epoch": epoch}, where, is_new=before is None))
+            writes.append(_copy_write({**comment, "epoch": epoch}, where, is_new=before is None))
         if len(writes) >= BATCH:
-            _write(db[COMMENTS], writes)
+            _bulk_write(db[COMMENTS], writes)
             writes = []
-    gone = {"node_id": node_id, "_id": {"$in": list(known)}, "epoch": epoch}
-    _write(db[COMMENTS], [*writes, *([DeleteMany(gone)] if known else [])])
+    removed = {"node_id": node_id, "_id": {"$in": list(known)}, "epoch": epoch}
+    _bulk_write(db[COMMENTS], [*writes, *([DeleteMany(removed)] if known else [])])
     return {"metadata.num_comment_pages": 0}
 
 
@@ -199,7 +212,7 @@ def _copy_to_node(db: Db, node_id: str, epoch: int, comments: Iterable[Comment])
         size += len(bson.encode(comment)) + 10
         if size > MOST_EMBEDDED_BYTES:
             raise DiscussionFull(
-                f"the discussion is larger than the {MOST_EMBEDDED_BYTES // 2**20} MB that fit in a node",
+                f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB; this one is larger",
                 limit=MOST_EMBEDDED_BYTES,
             )
     return {"metadata.num_comment_pages": 0, "metadata.comments": copied}
@@ -217,15 +230,15 @@ def _copy_to_pages(db: Db, node_id: str, epoch: int, comments: Iterable[Comment]
         if known.get(number) != [_state(comment) for comment in items]:
             where = {"_id": page_id(node_id, epoch, number), "node_id": node_id, "page": number}
             page = {**where, "epoch": epoch, "count": len(items), "comments": items}
-            writes.append(_write_of(page, where, is_new=number not in known))
-    _write(db[PAGES], writes)
+            writes.append(_copy_write(page, where, is_new=number not in known))
+    _bulk_write(db[PAGES], writes)
     return {"metadata.num_comment_pages": pages}
 
 
-COPIES = {"separate": _copy_to_documents, "embedded": _copy_to_node, "paged": _copy_to_pages}
+COPY_TO = {"separate": _copy_to_documents, "embedded": _copy_to_node, "paged": _copy_to_pages}
 
 
-def _write_of(copy: Document, where: Document, *, is_new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
+def _copy_write(copy: Document, where: Document, *, is_new: bool) -> InsertOne[Document] | ReplaceOne[Document]:
     return InsertOne(copy) if is_new else ReplaceOne(where, copy)
 
 
@@ -233,10 +246,9 @@ def _state(comment: Any) -> tuple[Any, ...]:
     return comment["_id"], comment["version"], comment["num_replies"]
 
 
-def _write(collection: Any, writes: list[Any]) -> None:
-    """A clash means that another conversion, with a later claim, is at work."""
+def _bulk_write(collection: Any, writes: list[Any]) -> None:
     try:
         if writes:
             collection.bulk_write(writes)
-    except BulkWriteError as error:
-        raise Busy("another conversion of this discussion is at work; try again") from error
+    except BulkWriteError as error:  # a conversion with a later claim writes the same comments
+        raise _is_converted() from error

@@ -1,4 +1,4 @@
-"""What the three storage strategies share: where a discussion lives, how a comment is named, what guards a write."""
+"""What the three storage strategies share: the discussed node, the slugs of comments, and the guards of writes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLUG_LETTERS = 8
 SLUG = r"[0-9a-z]{1,16}(?:/[0-9a-z]{1,16})*"
 SORTS: dict[str, str] = {"chronological": "_id", "threaded": "full_slug"}
 
-# What each strategy can do; the rest it refuses with `StrategyCannot`. `docs/content.md` shows this table.
+# The operations that each strategy supports; others raise `StrategyCannot`. `docs/content.md` shows this table.
 CAPABILITIES: dict[Strategy, frozenset[str]] = {
     "separate": frozenset({"chronological", "threaded", "replies", "discussion", "by_author"}),
     "embedded": frozenset({"chronological", "threaded", "replies", "discussion"}),
@@ -37,7 +37,7 @@ CAPABILITIES: dict[Strategy, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class DiscussedNode:
-    """A node as its discussion sees it: where it is, and where its comments are."""
+    """What comments need to know of their node: its id and shard key, its discussion, and its number of pages."""
 
     node_id: str
     route: Mapping[str, Any]
@@ -46,111 +46,114 @@ class DiscussedNode:
 
     @property
     def filter(self) -> Document:
-        """Finds the node on its shard."""
+        """The filter that finds the node on one shard."""
         return {"_id": self.node_id, **self.route}
 
     @property
-    def key(self) -> Document:
-        """What every query for stored comments names; comments of another epoch are leftovers of a conversion."""
+    def epoch_key(self) -> Document:
+        """The fields in every query for stored comments; comments of another epoch are leftovers of a conversion."""
         return {"node_id": self.node_id, "epoch": self.discussion["epoch"]}
 
     @property
     def guard(self) -> Document:
-        """What every write of a comment requires of the node: the same epoch, and no conversion about to switch."""
+        """What every write of a comment requires of the node: the same epoch, and no freeze by a conversion."""
         return {"metadata.discussion.epoch": self.discussion["epoch"], "metadata.discussion.frozen": None}
 
 
 class Storage(Protocol):
-    """One strategy. Writes are guarded steps where several documents change, else one update."""
+    """A storage strategy. Writes to several documents are guarded steps, others one update."""
 
     def page(
         self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
     ) -> Page[Comment]:
-        """Some comments in an order, behind a cursor or from one comment on."""
+        """Return a page of comments, after a cursor or from the comment `at` on."""
         ...
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """One comment."""
+        """Return the comment with this slug, or None."""
         ...
 
-    def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
-        """A comment and what is below it, in threaded order."""
+    def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
+        """Return a comment and the replies below it, in threaded order."""
         ...
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
         """Add a comment.
 
-        Raises: `Stale` where the discussion is not where it was.
+        Raises: `Stale` if the discussion was converted or its node was moved.
         """
         ...
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
-        """Set fields of a comment as it was read; `counted` is added to the number of comments.
+        """Set fields of a comment if it has not changed since it was read; add `counted` to the number of comments.
 
         Raises: `Stale`.
         """
         ...
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
-        """Take a comment without replies out.
+        """Remove a comment that has no replies.
 
         Raises: `Stale`.
         """
         ...
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        """Every comment, in the order of time."""
+        """Yield all comments in chronological order."""
         ...
 
 
 def require(strategy: Strategy, what: str) -> None:
-    """Raises: `StrategyCannot`, by name, where the strategy cannot do it."""
+    """Require that the strategy supports an operation.
+
+    Raises: `StrategyCannot`.
+    """
     if what not in CAPABILITIES[strategy]:
-        raise cannot(strategy, what)
+        raise strategy_cannot(strategy, what)
 
 
-def cannot(strategy: Strategy, what: str) -> StrategyCannot:
-    """The refusal, with the strategies that can."""
+def strategy_cannot(strategy: Strategy, what: str) -> StrategyCannot:
+    """Return the error for an operation that the strategy does not support; it names the strategies that do."""
     able = [name for name, can in CAPABILITIES.items() if what in can]
     return StrategyCannot(
-        f"a discussion stored {strategy!r} has no {what.replace('_', ' ')}; convert it to {' or '.join(able)}",
+        f"the strategy {strategy!r} does not support {what.replace('_', ' ')}; convert to {' or '.join(able)}",
         strategy=strategy,
         what=what,
     )
 
 
 def precise_now() -> datetime:
-    """The time in microseconds: MongoDB keeps milliseconds, the names of comments keep all."""
+    """Return the time with microseconds, which the ids of comments keep; MongoDB keeps only milliseconds."""
     return datetime.now(UTC)
 
 
-def own_slug(node_id: str, key: Key) -> str:
-    """The slug of what is posted with that key: by it a repeat is known even where the discussion was converted since.
+def slug_segment(node_id: str, key: Key) -> str:
+    """Return the last segment of the slug of a comment that is posted with this key.
 
-    Whoever does not know the key cannot guess it.
+    It identifies a repeated post even if the discussion was converted since. It cannot be guessed without the key.
     """
     digest = hashlib.blake2b(json.dumps([node_id, key.scope, key.text]).encode(), digest_size=SLUG_LETTERS).digest()
     return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest)
 
 
 def new_comment(
-    node_id: str, author: Author, text: str, parent: Comment | None, now: datetime, own: str | None = None
+    node_id: str, author: Author, text: str, parent: Comment | None, now: datetime, segment: str | None = None
 ) -> Comment:
-    """A comment, with a fresh slug unless its own part is given, later than the one it answers.
+    """Return a new comment, dated after its parent; the last segment of its slug is random unless given.
 
-    Raises: `LimitReached` where the thread would become too deep.
+    Raises: `LimitReached` if the thread would become too deep.
     """
     if parent is not None:
         if parent["slug"].count("/") + 2 > MOST_COMMENT_DEPTH:
-            raise LimitReached(f"threads are at most {MOST_COMMENT_DEPTH} deep", limit=MOST_COMMENT_DEPTH)
-        now = max(now, _stamped_at(parent) + timedelta(microseconds=1))
-    own = own or "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
-    comment_id = f"{now.strftime(STAMP)}:{own}"
+            raise LimitReached(f"threads may be at most {MOST_COMMENT_DEPTH} levels deep", limit=MOST_COMMENT_DEPTH)
+        now = max(now, _time_in_id(parent) + timedelta(microseconds=1))
+    segment = segment or "".join(secrets.choice(ALPHABET) for _ in range(SLUG_LETTERS))
+    comment_id = f"{now.strftime(STAMP)}:{segment}"
     return {
         "_id": comment_id,
         "node_id": node_id,
         "parent_id": parent["_id"] if parent else None,
-        "slug": f"{parent['slug']}/{own}" if parent else own,
+        "slug": f"{parent['slug']}/{segment}" if parent else segment,
         "full_slug": f"{parent['full_slug']}/{comment_id}" if parent else comment_id,
         "posted": now.replace(microsecond=now.microsecond // 1000 * 1000),
         "author": author,
@@ -161,41 +164,41 @@ def new_comment(
 
 
 def post_once(transactions: Transactions, steps: list[Step], comment: Comment, key: Key | None) -> Comment:
-    """Run the steps that store a comment; returns it, or the one that was posted with that key before.
+    """Run the steps that store a comment; return the comment, or the one that was posted with this key before.
 
-    A key's record stays for a week, without what was said and by whom, so that it can be erased. The words are the
-    same, or the key would have been refused.
+    A key's record is kept for a week. It has no text and author, so that erasing a person leaves no copy. They are
+    taken from the repeated call, which must have the same text.
     """
-    said = {"text": comment["text"], "author": comment["author"]}
-    record = {name: value for name, value in comment.items() if name not in said}
+    personal = {"text": comment["text"], "author": comment["author"]}
+    record = {name: value for name, value in comment.items() if name not in personal}
     arguments = {"node": comment["node_id"], "text": comment["text"], "reply_to": comment["slug"].rpartition("/")[0]}
     outcome = transactions.run("post-comment", Plan(steps, result=record), key=key, arguments=arguments)
-    return cast(Comment, {**outcome.result, **said})
+    return cast(Comment, {**outcome.result, **personal})
 
 
-def same(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
-    """The comment posted with a key before.
+def repeated(earlier: Comment, wanted: Mapping[str, Any]) -> Comment:
+    """Return the comment that was posted with this key before.
 
-    Raises: `KeyReused` where other words, or an answer to another comment, come with the key now.
+    Raises: `KeyReused` if the repeated call has another text or replies to another comment.
     """
     if earlier["parent_id"] != wanted["parent_id"] or (earlier["version"] == 1 and earlier["text"] != wanted["text"]):
         raise KeyReused("this key was used with other arguments")
     return earlier
 
 
-def _stamped_at(comment: Comment) -> datetime:
+def _time_in_id(comment: Comment) -> datetime:
     return datetime.strptime(comment["_id"].split(":")[0], STAMP).replace(tzinfo=UTC)
 
 
 def checked_slug(slug: Any) -> str:
-    """A comment's slug."""
+    """Return a comment's slug, or raise `Invalid`."""
     return checks.text(slug, "slug", least=1, most=200, pattern=SLUG)
 
 
 def node_step(
     discussed: DiscussedNode, change: int, *, guard: Mapping[str, Any] | None = None, **increments: int
 ) -> Step:
-    """The node holds the discussion still, and counts its comments."""
+    """Return the step that requires the discussion's epoch and adds `change` to the node's number of comments."""
     counters = {"metadata.num_comments": change, **{f"metadata.{name}": by for name, by in increments.items()}}
     nonzero = {name: by for name, by in counters.items() if by}
     return Step(
@@ -204,22 +207,22 @@ def node_step(
         route=discussed.route,
         guard={**discussed.guard, **(guard or {})},
         give={"$inc": nonzero} if nonzero else None,
-        refused=lambda _: Stale("the discussion or its node has moved"),
+        refused=lambda _: Stale("the discussion was converted or its node was moved"),
     )
 
 
-def unanswerable(found: Document | None) -> SquinneyError:
-    """The refusal of a reply to a comment that is gone."""
-    if found is None:
-        return UnknownComment("the comment you answer is gone")
-    return Conflict("the comment you answer was deleted")
+def reply_refused(parent: Document | None) -> SquinneyError:
+    """Return the error for a reply to a comment that was removed (None) or deleted."""
+    if parent is None:
+        return UnknownComment("the comment to reply to does not exist any more")
+    return Conflict("the comment to reply to was deleted")
 
 
-HIDDEN = ("epoch", "key", "page", *PROTOCOL_FIELDS)
+STORAGE_FIELDS = ("epoch", "key", "page", *PROTOCOL_FIELDS)
 
 
-def plain(stored: Document) -> Comment:
-    """The comment just read, without what only the storage needs: taken out of it, because a page has many."""
-    for name in HIDDEN:
+def public(stored: Document) -> Comment:
+    """Return the stored comment without internal fields; changes it in place, because a page has many comments."""
+    for name in STORAGE_FIELDS:
         stored.pop(name, None)
     return cast(Comment, stored)

@@ -1,4 +1,4 @@
-"""The shapes and collections of comments, in three strategies, and of flags."""
+"""The document types and collections of comments, in three storage strategies, and of flags."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ Strategy = Literal["separate", "embedded", "paged"]
 MOST_COMMENT = 10_000
 MOST_COMMENT_DEPTH = 10
 COMMENTS_A_PAGE = 100
-# A node with comments inside must stay below the server's 16 MB with room for an edit of its text and its markers.
+# The server's limit is 16 MB. The rest is room for edits of the node's text and for transaction markers.
 MOST_EMBEDDED_BYTES = 13 * 2**20
 
 
 class Discussion(TypedDict):
-    """Where a node's comments live. A conversion claims the next epoch; `frozen` is one that is about to switch."""
+    """How a node's comments are stored. Each conversion claims the next epoch.
+
+    `frozen` is set for the moment in which a conversion switches the strategy.
+    """
 
     strategy: Strategy
     epoch: int
@@ -30,7 +33,7 @@ class Discussion(TypedDict):
 
 
 class Comment(TypedDict):
-    """One comment. `_id` is its time and its own part of the slug; `slug` and `full_slug` name its ancestors too."""
+    """A comment. `_id` is its time and the last segment of its slug; `slug` and `full_slug` also name its ancestors."""
 
     _id: str
     node_id: str
@@ -63,16 +66,16 @@ COMMENT_COLLECTIONS = [
         FLAGS,
         indexes=[
             Index([("state", 1), ("first_at", 1), ("_id", 1)], why="the moderators' queue, oldest first"),
-            Index([("by", 1)], why="the flags a person set, to erase them"),
-            Index([("decided_by", 1)], sparse=True, why="what a person decided, to erase their name"),
+            Index([("by", 1)], why="flags that a person set, to erase them"),
+            Index([("decided_by", 1)], sparse=True, why="flags that a person decided, to erase their name"),
         ],
         shard_key={"_id": "hashed"},
     ),
     Collection(
         COMMENTS,
         indexes=[
-            Index([("node_id", 1), ("posted", 1), ("_id", 1)], why="page() in the order of time"),
-            Index([("node_id", 1), ("full_slug", 1)], why="page() by threads, and discussion()"),
+            Index([("node_id", 1), ("posted", 1), ("_id", 1)], why="page() in chronological order"),
+            Index([("node_id", 1), ("full_slug", 1)], why="page() in threaded order, and discussion()"),
             Index([("node_id", 1), ("slug", 1)], unique=True, why="get() and permalinks"),
             Index([("author._id", 1), ("posted", -1), ("_id", -1)], why="by_author()"),
         ],

@@ -1,4 +1,4 @@
-"""Comments inside the node's document: every write is one update, and a page is cut out on the server."""
+"""The `embedded` strategy: comments are an array in the node. Every write is one update; the server cuts the pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import bson
 from pymongo.errors import WriteError
 
 from squinney.content.comments import queries
-from squinney.content.comments.discussions import SORTS, DiscussedNode, Order, plain, same, unanswerable
+from squinney.content.comments.discussions import SORTS, DiscussedNode, Order, public, repeated, reply_refused
 from squinney.content.comments.documents import MOST_EMBEDDED_BYTES, Comment
 from squinney.content.errors import DiscussionFull
 from squinney.content.nodes.documents import NODES
@@ -19,7 +19,7 @@ from squinney.patterns.paging import Page, cursor_after, cursor_keys
 from squinney.transactions import Busy, Key, Stale, Tries
 
 WAIT_SECONDS = 5
-NO_ROOM_IN_CACHE = 388
+NO_ROOM_IN_CACHE = 388  # the server's TransactionTooLargeForCache
 
 
 class Embedded:
@@ -32,38 +32,38 @@ class Embedded:
     def page(
         self, discussed: DiscussedNode, cursor: str | None, limit: int, order: Order, at: Comment | None
     ) -> Page[Comment]:
-        """One query; the server reads the one document and sends only the page."""
+        """Return a page of comments with one query; the server reads the whole node but sends only the page."""
         sort = SORTS[order]
-        behind = cursor_keys([(sort, 1)], cursor)[sort] if cursor else None
-        found = self._cut(discussed, sort, behind, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
+        after = cursor_keys([(sort, 1)], cursor)[sort] if cursor else None
+        found = self._cut(discussed, sort, after, limit + 1, at[sort] if at else None)  # type: ignore[literal-required]
         items = found[:limit]
         return Page(items, cursor_after([(sort, 1)], items[-1]) if len(found) > limit else None)
 
-    def _cut(self, discussed: DiscussedNode, sort: str, behind: Any, limit: int, from_: Any = None) -> list[Comment]:
-        here = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
-        stages = queries.EMBEDDED_PAGE(node=here, sort=sort, behind=behind, limit=limit, from_=from_)
+    def _cut(self, discussed: DiscussedNode, sort: str, after: Any, limit: int, from_: Any = None) -> list[Comment]:
+        node = {**discussed.filter, "metadata.discussion.epoch": discussed.discussion["epoch"]}
+        stages = queries.EMBEDDED_PAGE(node=node, sort=sort, after=after, limit=limit, from_=from_)
         found = next(self._db[NODES].aggregate(stages), None)
         if found is None:
-            raise Stale("the discussion has moved")
-        return [plain(comment) for comment in found["items"]]
+            raise Stale("the discussion was converted or its node was moved")
+        return [public(comment) for comment in found["items"]]
 
     def get(self, discussed: DiscussedNode, slug: str) -> Comment | None:
-        """One query."""
+        """Return the comment with this slug, or None."""
         return self._one(discussed, {"slug": slug})
 
     def _one(self, discussed: DiscussedNode, wanted: Document) -> Comment | None:
         where = {**discussed.filter, "metadata.comments": {"$elemMatch": wanted}}
         found = self._db[NODES].find_one(where, {"metadata.comments.$": 1})
-        return plain(found["metadata"]["comments"][0]) if found else None
+        return public(found["metadata"]["comments"][0]) if found else None
 
-    def below(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
-        """One query; the document is sent from that comment on."""
+    def thread(self, discussed: DiscussedNode, comment: Comment, limit: int) -> list[Comment]:
+        """Return a comment and the replies below it with one query for the comments from this one on."""
         found = self._cut(discussed, "full_slug", None, limit, comment["full_slug"])
         thread = f"{comment['full_slug']}/"
         return [other for other in found if f"{other['full_slug']}/".startswith(thread)]
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
-        """One update, which requires room for it and, for a reply, the comment that it answers."""
+        """Add a comment with one update, which requires room in the node and, for a reply, an undeleted parent."""
         stored: Document = {**comment, **({"key": f"{key.scope}/{key.text}"} if key else {})}
         room = MOST_EMBEDDED_BYTES - len(bson.encode(stored))
         where: Document = {"$expr": {"$lt": [{"$bsonSize": "$$ROOT"}, room]}}
@@ -75,33 +75,34 @@ class Embedded:
             where["metadata.comments.key"] = {"$ne": stored["key"]}
         if self._update(discussed, where, update):
             return comment
-        return self._why_not(discussed, stored, parent, key, room)
+        return self._post_refused(discussed, stored, parent, key, room)
 
-    def _why_not(
+    def _post_refused(
         self, discussed: DiscussedNode, stored: Document, parent: Comment | None, key: Key | None, room: int
     ) -> Comment:
+        """Return the comment that was posted with the key before, or raise the reason for which the update failed."""
         if key and (earlier := self._one(discussed, {"key": stored["key"]})):
-            return same(earlier, stored)
-        here = {**discussed.filter, **discussed.guard}
-        if self._db[NODES].find_one(here, {"_id": 1}) is None:
-            raise Stale("the discussion has moved")
+            return repeated(earlier, stored)
+        if self._db[NODES].find_one({**discussed.filter, **discussed.guard}, {"_id": 1}) is None:
+            raise Stale("the discussion was converted or its node was moved")
         self._require_room(discussed, room)
         if parent:
             current = self.get(discussed, parent["slug"])
             if current is None or current.get("deleted"):
-                raise unanswerable(dict(current) if current else None)
+                raise reply_refused(dict(current) if current else None)
         raise Stale("the discussion has changed")
 
     def _require_room(self, discussed: DiscussedNode, room: int) -> None:
         full = {**discussed.filter, **discussed.guard, "$expr": {"$gte": [{"$bsonSize": "$$ROOT"}, room]}}
         if self._db[NODES].find_one(full, {"_id": 1}):
             raise DiscussionFull(
-                f"an embedded discussion holds {MOST_EMBEDDED_BYTES // 2**20} MB; convert it to 'separate' or 'paged'",
+                f"an embedded discussion holds at most {MOST_EMBEDDED_BYTES // 2**20} MB: "
+                "convert it to 'separate' or 'paged'",
                 limit=MOST_EMBEDDED_BYTES,
             )
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
-        """One update of the one element, found by its version; a longer text requires room for it."""
+        """Change a comment with one update of its element, whose version must match; a longer text requires room."""
         update = {
             "$set": {f"metadata.comments.$.{name}": value for name, value in fields.items()},
             "$inc": {"metadata.comments.$.version": 1, "metadata.num_comments": counted},
@@ -119,14 +120,14 @@ class Embedded:
             raise Stale("the comment has changed")
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
-        """One update that takes the comment out and the reply off its parent's count."""
+        """Remove a comment and update its parent's count of replies, in one update."""
         unanswered = {"slug": comment["slug"], "version": comment["version"], "num_replies": 0}
         update = _without(comment["slug"], comment["slug"].rpartition("/")[0])
         if not self._update(discussed, {"metadata.comments": {"$elemMatch": unanswered}}, update):
             raise Stale("the comment has changed")
 
     def _update(self, discussed: DiscussedNode, where: Document, update: Any) -> bool:
-        """Whether it was done; waits for a two-phase run that holds the node."""
+        """Return whether the update matched the node; waits while a two-phase run has locked the node."""
         tries = Tries(WAIT_SECONDS, what="the node")
         wanted = {**discussed.filter, "$and": [discussed.guard, where]}
         while True:
@@ -142,18 +143,20 @@ class Embedded:
                 return self._db[NODES].update_one(where, update).matched_count > 0
         except WriteError as error:
             if error.code == NO_ROOM_IN_CACHE:
-                raise Busy("the server has no room for a document of this size just now; try again") from error
+                raise Busy("the server's cache has no room for a document of this size now; try again") from error
             raise
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
-        """The whole list, in the order of time."""
+        """Yield all comments in chronological order."""
         yield from self._cut(discussed, "_id", None, 2**31 - 1)
 
 
 def _with_reply(comment: Document, parent_slug: str) -> list[Document]:
-    """A push and an increment of one element cannot share an update unless it is a pipeline."""
-    counted = _counted(parent_slug, 1)
-    comments = {"$concatArrays": [counted, [{"$literal": comment}]]}
+    """Return a pipeline update that appends a reply and counts it in its parent.
+
+    Operators cannot do this: one update may not both push to an array and change one of its elements.
+    """
+    comments = {"$concatArrays": [_counted(parent_slug, 1), [{"$literal": comment}]]}
     return [{"$set": {"metadata.comments": comments, "metadata.num_comments": {"$add": ["$metadata.num_comments", 1]}}}]
 
 

@@ -1,4 +1,4 @@
-"""`Moderation`: readers flag comments, moderators decide."""
+"""`Moderation`: users flag comments, and moderators decide whether to remove them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Verdict = Literal["keep", "remove"]
 
 @dataclass(frozen=True)
 class Flagged:
-    """An entry of the queue: the flag, and the comment as it is now; None where it is gone."""
+    """An entry of the queue: the flag, and the current comment, or None if it was removed."""
 
     flag: Flag
     comment: Comment | None
 
 
 class Moderation:
-    """Flags on comments, and the queue in which moderators find them.
+    """Flags on comments, and the moderators' queue.
 
-    `viewer` is who judges: left out, it is the application itself. Anybody else sees and decides only what is flagged
-    on nodes that they may edit, or read as an editor or admin.
+    `viewer` is the moderator; the default is the application itself. Other viewers see and decide flags only on nodes
+    that they may edit, or that they may read and are an editor or admin.
     """
 
     def __init__(self, db: Db, comments: Comments, *, nodes: Nodes | None = None, clock: Clock = utcnow) -> None:
@@ -52,10 +52,10 @@ class Moderation:
 
     @operation()
     def flag(self, node: Node | str, slug: str, by: str, reason: str = "") -> Flag:
-        """Put a comment in the moderators' queue. A person's second flag on it changes nothing.
+        """Put a comment in the moderators' queue. A second flag by the same person changes nothing.
 
         Atomic: one upsert.
-        After a crash: it happened or it did not.
+        After a crash: the flag is stored, or nothing is.
         Raises: `UnknownComment`, `UnknownNode`, `Invalid`.
         """
         checks.identifier(by, "by")
@@ -70,17 +70,17 @@ class Moderation:
             "$set": {"state": "open"},
             "$setOnInsert": {"node_id": comment["node_id"], "slug": slug, "first_at": self._clock()},
         }
-        for _ in range(2):  # two people's first flags may meet; the second try then finds the other's
+        for _ in range(2):  # if two first flags collide, the second attempt updates the other's document
             try:
                 after = ReturnDocument.AFTER
                 return cast(Flag, self._db[FLAGS].find_one_and_update(new, update, upsert=True, return_document=after))
             except DuplicateKeyError:
                 pass
-        return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))  # flagged by them before, or by many
+        return cast(Flag, self._db[FLAGS].find_one({"_id": flag_id}))  # flagged by this person before, or by too many
 
     @operation(reads_only=True)
     def queue(self, *, cursor: str | None = None, limit: int = 20, viewer: Viewer = TRUSTED) -> Page[Flagged]:
-        """What waits for a decision of this viewer, longest waiting first.
+        """Return a page of the flags that wait for a decision and that this viewer may decide, oldest first.
 
         Raises: `Invalid`.
         """
@@ -89,8 +89,8 @@ class Moderation:
             return cast(Page[Flag], page(self._db, queries.QUEUE, cursor=at, limit=limit))
 
         def keep(flags: list[Flag]) -> list[Flag]:
-            theirs = self._nodes.moderated({flag["node_id"] for flag in flags}, viewer)
-            return [flag for flag in flags if flag["node_id"] in theirs]
+            moderated = self._nodes.moderated({flag["node_id"] for flag in flags}, viewer)
+            return [flag for flag in flags if flag["node_id"] in moderated]
 
         found = read(cursor) if viewer.trusted else filtered_page(read, keep, queries.QUEUE.sort, cursor, limit)
         return found.map(lambda flag: Flagged(flag, self._comment_of(flag)))
@@ -103,11 +103,12 @@ class Moderation:
 
     @operation(30)
     def decide(self, node: Node | str, slug: str, verdict: Verdict, *, by: str, viewer: Viewer = TRUSTED) -> Flag:
-        """Keep the comment or remove it, and take it out of the queue.
+        """Keep the flagged comment or remove it, and close the flag.
 
-        Atomic: the comment's removal, then the flag's state; each by itself.
-        After a crash: the flag may stay open on a comment that is gone; decide again.
-        Raises: `UnknownComment` where it was never flagged; `UnknownNode` where the viewer may not judge; `Invalid`.
+        Atomic: the comment's removal, then the flag's update; each separately.
+        After a crash: the flag may still be open although the comment is removed; call `decide` again.
+        Raises: `UnknownComment` if the comment was never flagged; `UnknownNode` if the viewer may not moderate it;
+        `Invalid`.
         """
         if verdict not in ("keep", "remove"):
             raise Invalid("verdict must be keep or remove", field="verdict")
@@ -118,7 +119,7 @@ class Moderation:
         if self._db[FLAGS].find_one({"_id": flag_id}, {"_id": 1}) is None:
             raise _not_flagged(slug)
         if verdict == "remove":
-            with suppress(UnknownComment, UnknownNode):  # gone: by its author, or by a decision that was cut short
+            with suppress(UnknownComment, UnknownNode):  # deleted by its author, or by an interrupted decision
                 self._comments.delete(node, slug)
         decided = {"$set": {"state": "kept" if verdict == "keep" else "removed", "decided_by": by, "at": self._clock()}}
         found = self._db[FLAGS].find_one_and_update({"_id": flag_id}, decided, return_document=True)

@@ -1,4 +1,4 @@
-"""Every query of comments and their moderation, named once."""
+"""All queries on comments and flags."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COMMENT = Query(
     where=lambda node_id, epoch, slug: visible({"node_id": node_id, "slug": slug, "epoch": epoch}),
     example={"node_id": "n", "epoch": 1, "slug": "s"},
 )
-# `bounds` say where a page begins, or a thread ends. An `_id` begins with the very time that `posted` is cut from, so
-# one bound on each is one place in the index.
+# `bounds` limit the range of a page or thread. An `_id` begins with the exact time of which `posted` has milliseconds,
+# so a bound on each of them is one position in the index.
 CHRONOLOGICAL = Query(
     "comments.chronological",
     COMMENTS,
@@ -50,11 +50,11 @@ BY_AUTHOR = Query(
 
 
 def _embedded_page(
-    node: Document, sort: str, behind: str | None, limit: int, from_: str | None = None
+    node: Document, sort: str, after: str | None, limit: int, from_: str | None = None
 ) -> list[Document]:
-    """Some of a node's comments, cut out on the server."""
+    """Return a pipeline that sorts and cuts a node's comments on the server: those after or from a sort value on."""
     items: Any = {"$sortArray": {"input": {"$ifNull": ["$metadata.comments", []]}, "sortBy": {sort: 1}}}
-    operator, bound = ("$gt", behind) if from_ is None else ("$gte", from_)
+    operator, bound = ("$gt", after) if from_ is None else ("$gte", from_)
     if bound is not None:
         items = {"$filter": {"input": items, "as": "c", "cond": {operator: [f"$$c.{sort}", {"$literal": bound}]}}}
     return [
@@ -70,7 +70,7 @@ EMBEDDED_PAGE = Pipeline(
     example={
         "node": {"_id": "n", "metadata.parent_id": "p", "metadata.slug": "s"},
         "sort": "_id",
-        "behind": None,
+        "after": None,
         "limit": 51,
     },
 )

@@ -85,7 +85,7 @@ NODES = [
     ),
     _repair(
         "repair sets a count only if it has not changed since it was read",
-        '{"_id": found["_id"], field: found["said"], **UNLOCKED}',
+        '{"_id": found["_id"], field: found["stored"], **UNLOCKED}',
         '{"_id": found["_id"], **UNLOCKED}',
         "test_repair_sets_no_count_that_has_changed_since",
     ),

@@ -70,13 +70,13 @@ FEEDS = [
 MEDIA = [
     _picture(
         "an animation keeps its frames",
-        "_moving(image, frames) if frames > 1 else _still(image)",
+        "_animation(image, frames) if frames > 1 else _still(image)",
         "_still(image)",
         "test_what_moves_goes_on_moving",
     ),
     _moving(
         "a truncated GIF is refused",
-        "        _require_whole_gif(file)\n",
+        "        _require_complete_gif(file)\n",
         "",
         "test_a_gif_that_is_cut_short_is_refused_wherever_it_was_cut",
     ),
@@ -100,7 +100,7 @@ MEDIA = [
     ),
     _place(
         "an MP4's metadata is blanked",
-        "            _blank_notes(self._waiting, header, size, NOTES_ABOVE_TRACKS)\n        self",
+        "            _blank_metadata(self._pending, header, size, METADATA)\n        self",
         "            pass\n        self",
         "test_the_place_is_blanked_wherever_the_pieces_end",
     ),

@@ -54,7 +54,7 @@ def test_what_moves_goes_on_moving(kind: str) -> None:
 
 
 def test_a_long_animation_is_made_smaller_and_one_too_long_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(animations, "MOST_KEPT_PIXELS", 900)
+    monkeypatch.setattr(animations, "MOST_RENDITION_PIXELS", 900)
     assert media.picture(io.BytesIO(moving("GIF"))).web_width == 20
     monkeypatch.setattr(animations, "MOST_PIXELS", 3_000)
     with pytest.raises(BadMedia, match="at most 3000 pixels in all; this has 3 frames of 40 x 30"):

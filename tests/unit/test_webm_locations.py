@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from squinney.content import BadMedia
-from squinney.content.files.uploads import without_place
-from squinney.content.files.webm_locations import ATTACHMENTS, SEGMENT, TAGS, VOID, WithoutNotes
+from squinney.content.files.uploads import blanker_for
+from squinney.content.files.webm_locations import ATTACHMENTS, SEGMENT, TAGS, VOID, WebmBlanker
 
 PLACE = b"+48.8577+002.2950/"
 HEAD, INFO, CLUSTER = b"\x1a\x45\xdf\xa3", b"\x15\x49\xa9\x66", b"\x1f\x43\xb6\x75"
@@ -31,7 +31,7 @@ def film(width: int, *, streamed: bool) -> bytes:
 
 
 def through(body: bytes, sizes: list[int]) -> bytes:
-    stream, at, done = WithoutNotes(), 0, b""
+    stream, at, done = WebmBlanker(), 0, b""
     for size in sizes:
         done += stream.feed(body[at : at + size])
         at += size
@@ -79,10 +79,10 @@ def test_whatever_comes_is_as_long_afterwards(body: bytes, sizes: list[int]) -> 
 
 def test_tags_without_an_end_are_refused() -> None:
     with pytest.raises(BadMedia):
-        WithoutNotes().feed(element(HEAD, b"webm") + element(TAGS, PLACE, endless=True))
+        WebmBlanker().feed(element(HEAD, b"webm") + element(TAGS, PLACE, endless=True))
 
 
 def test_uploads_of_both_kinds_of_video_lose_the_place() -> None:
-    assert isinstance(without_place("video/webm"), WithoutNotes)
-    assert without_place("video/mp4")
-    assert without_place("image/png") is None
+    assert isinstance(blanker_for("video/webm"), WebmBlanker)
+    assert blanker_for("video/mp4")
+    assert blanker_for("image/png") is None

@@ -1,8 +1,9 @@
-"""A small site to look at on the first start."""
+"""Demo data: a small site."""
 
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import Any
 
 from squinney.clock import utcnow
@@ -31,45 +32,44 @@ ENTRIES: list[tuple[str, str, str, Strategy]] = [
     ("bread", "Bread, again", "Flour, water, salt, and a long night.\n\n> Patience is an ingredient.", "embedded"),
     ("first-snow", "First snow", "It came on a Sunday and stayed.", "paged"),
 ]
-TALK = ["Lovely.", "I had to read this **twice**.", "More of this, please."]
+COMMENTS = ["Lovely.", "I had to read this **twice**.", "More of this, please."]
 COLOURS = [("dawn", "#e8a87c", "#41436a"), ("forest", "#2d6a4f", "#d8f3dc"), ("lake", "#1d3557", "#a8dadc")]
 
 
 def demo(db: Db) -> None:
-    """Make a few pages, entries, photos and comments, once: what is there already is left alone.
+    """Create a few pages, entries, photos and comments; existing ones are not changed.
 
-    Atomic: each node, photo and comment by itself.
-    After a crash: the next call goes on.
+    Atomic: each node, photo and comment separately.
+    After a crash: the next call continues.
     """
     nodes, photos = Nodes(db), Photos(db)
-    _made(nodes, None, "welcome", "basic-page", "Welcome", WELCOME, ["about"])
-    blog = _made(nodes, None, "blog", "blog", "Our blog", "What happens around here.", [])
+    _page(nodes, None, "welcome", "basic-page", "Welcome", WELCOME, ["about"])
+    blog = _page(nodes, None, "blog", "blog", "Our blog", "What happens around here.", [])
     for slug, title, text, strategy in ENTRIES:
-        entry = _made(nodes, blog, slug, "blog-entry", title, text, ["nature"] if "snow" in slug else ["life"])
-        _talk(Comments(db, strategy), entry)
-    gallery = _made(nodes, None, "gallery", "gallery", "Gallery", "Three small pictures.", [])
+        entry = _page(nodes, blog, slug, "blog-entry", title, text, ["nature"] if "snow" in slug else ["life"])
+        _post_comments(Comments(db, strategy), entry)
+    gallery = _page(nodes, None, "gallery", "gallery", "Gallery", "Three small pictures.", [])
     for slug, first, second in COLOURS:
         _photo(photos, gallery, slug, first, second)
 
 
-def _made(nodes: Nodes, parent: Node | None, slug: str, type_: str, title: str, text: str, tags: list[str]) -> Node:
+def _page(nodes: Nodes, parent: Node | None, slug: str, type_: str, title: str, text: str, tags: list[str]) -> Node:
     try:
         return nodes.create(parent, slug, type_, title, ADA, {"text": text}, tags, published=utcnow())
     except SlugTaken:
         return nodes.get(parent, slug)
 
 
-def _talk(comments: Comments, entry: Node) -> None:
-    """Keys make a second call say nothing new."""
+def _post_comments(comments: Comments, entry: Node) -> None:
     reply_to = None
-    for number, text in enumerate(TALK):
+    for number, text in enumerate(COMMENTS):
         author = BEN if number % 2 else ADA
         comment = comments.post(entry["_id"], author, text, reply_to, key=Key(f"demo {number}", entry["_id"]))
         reply_to = comment["slug"] if number == 0 and comments.strategy_of(entry) != "paged" else None
 
 
 def _photo(photos: Photos, gallery: Node, slug: str, first: str, second: str) -> None:
-    from PIL import Image, ImageDraw  # which only photos need
+    from PIL import Image, ImageDraw  # imported here, because only photos need Pillow
 
     image: Any = Image.new("RGB", (960, 640), first)
     draw = ImageDraw.Draw(image)
@@ -78,10 +78,8 @@ def _photo(photos: Photos, gallery: Node, slug: str, first: str, second: str) ->
     target = io.BytesIO()
     image.save(target, "PNG")
     target.seek(0)
-    try:
+    with suppress(SlugTaken):
         photos.upload(
             target, gallery, slug, author=ADA, title=slug.title(), tags=["nature"], published=utcnow(),
             detail={"alt": f"Rings in the colours of a {slug}"},
         )  # fmt: skip
-    except SlugTaken:
-        return

@@ -1,4 +1,4 @@
-"""The pipelines that look for broken invariants. Each reads a whole collection: for `find_problems` alone."""
+"""The pipelines that find broken invariants. Each reads a whole collection, so only `find_problems` uses them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ WRONG_CHILDREN = _audit(
     NODES,
     [
         {"$match": UNLOCKED},
-        {"$project": {"said": "$metadata.num_children"}},
+        {"$project": {"stored": "$metadata.num_children"}},
         _lookup(NODES, {"id": "$_id"}, {"$eq": ["$metadata.parent_id", "$$id"]}, COUNT),
         {"$set": {"found": COUNTED}},
-        {"$match": {"$expr": {"$ne": ["$said", "$found"]}}},
+        {"$match": {"$expr": {"$ne": ["$stored", "$found"]}}},
     ],
 )
 WITHOUT_REVISION = _audit(
@@ -55,7 +55,7 @@ WITHOUT_REVISION = _audit(
 
 
 def _dangling(field: str, collection: str) -> list[Document]:
-    """Nodes whose field names a document that is not there."""
+    """Return stages that find nodes whose field refers to a missing document."""
     return [
         {"$match": visible({field: {"$ne": None}})},
         {"$project": {"missing": f"${field}"}},
@@ -69,7 +69,7 @@ WITHOUT_FILE = _audit("without-file", NODES, _dangling("metadata.detail.file_id"
 
 
 def _unclaimed(id_: Any) -> list[Document]:
-    """Of files: shown by no node, on their way in no upload, and noted for no removal."""
+    """Return stages that find files which no node shows, no upload is writing, and no removal is scheduled for."""
     claims: list[tuple[str, Document]] = [
         (NODES, {"$eq": ["$metadata.detail.file_id", "$$id"]}),
         (UPLOADS, {"$eq": ["$file_id", "$$id"]}),
@@ -95,25 +95,28 @@ ORPHAN_CHUNKS = _audit(
 )
 
 
-def _live(collection: str, then: list[Document]) -> Document:
+def _current_comments(collection: str, then: list[Document]) -> Document:
     same = {"$and": [{"$eq": ["$node_id", "$$id"]}, {"$eq": ["$epoch", "$$epoch"]}]}
     return _lookup(collection, {"id": "$_id", "epoch": "$epoch"}, same, then)
 
 
 def _wrong_count(strategy: str, lookups: list[Document]) -> list[Document]:
-    fields = {"said": "$metadata.num_comments", "epoch": "$metadata.discussion.epoch", "comments": "$metadata.comments"}
-    calm = {**UNLOCKED, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}
+    fields = {
+        "stored": "$metadata.num_comments",
+        "epoch": "$metadata.discussion.epoch",
+        "comments": "$metadata.comments",
+    }
     return [
-        {"$match": calm},
+        {"$match": {**UNLOCKED, "metadata.discussion.strategy": strategy, "metadata.discussion.frozen": None}},
         {"$project": fields},
         *lookups,
-        {"$project": {"said": 1, "found": 1}},
-        {"$match": {"$expr": {"$ne": ["$said", "$found"]}}},
+        {"$project": {"stored": 1, "found": 1}},
+        {"$match": {"$expr": {"$ne": ["$stored", "$found"]}}},
     ]
 
 
-_ALIVE: Document = {"$eq": [{"$type": "$$this.deleted"}, "missing"]}
-_NUMBER_ALIVE: Document = {"$size": {"$filter": {"input": {"$ifNull": ["$comments", []]}, "cond": _ALIVE}}}
+_UNDELETED: Document = {"$eq": [{"$type": "$$this.deleted"}, "missing"]}
+_COUNT_UNDELETED: Document = {"$size": {"$filter": {"input": {"$ifNull": ["$comments", []]}, "cond": _UNDELETED}}}
 
 WRONG_SEPARATE_COUNT = _audit(
     "wrong-count-separate",
@@ -121,13 +124,13 @@ WRONG_SEPARATE_COUNT = _audit(
     _wrong_count(
         "separate",
         [
-            _live(COMMENTS, [{"$match": {"deleted": None}}, *COUNT]),
+            _current_comments(COMMENTS, [{"$match": {"deleted": None}}, *COUNT]),
             {"$set": {"found": COUNTED}},
         ],
     ),
 )
 WRONG_EMBEDDED_COUNT = _audit(
-    "wrong-count-embedded", NODES, _wrong_count("embedded", [{"$set": {"found": _NUMBER_ALIVE}}])
+    "wrong-count-embedded", NODES, _wrong_count("embedded", [{"$set": {"found": _COUNT_UNDELETED}}])
 )
 WRONG_PAGED_COUNT = _audit(
     "wrong-count-paged",
@@ -135,7 +138,7 @@ WRONG_PAGED_COUNT = _audit(
     _wrong_count(
         "paged",
         [
-            _live(PAGES, [{"$group": {"_id": None, "n": {"$sum": _NUMBER_ALIVE}}}]),
+            _current_comments(PAGES, [{"$group": {"_id": None, "n": {"$sum": _COUNT_UNDELETED}}}]),
             {"$set": {"found": COUNTED}},
         ],
     ),
@@ -145,23 +148,23 @@ WRONG_PAGE_COUNT = _audit(
     PAGES,
     [
         {"$match": UNLOCKED},
-        {"$project": {"said": "$count", "found": {"$size": {"$ifNull": ["$comments", []]}}}},
-        {"$match": {"$expr": {"$ne": ["$said", "$found"]}}},
+        {"$project": {"stored": "$count", "found": {"$size": {"$ifNull": ["$comments", []]}}}},
+        {"$match": {"$expr": {"$ne": ["$stored", "$found"]}}},
     ],
 )
 
 
 def _leftovers(kind: str) -> list[Document]:
-    """Comments of another epoch than their node's, noted for no removal."""
+    """Return stages that find comments of an epoch that is not their node's, without a scheduled removal."""
     node = {"$and": [{"$eq": ["$_id", "$$id"]}, {"$eq": ["$metadata.discussion.epoch", "$$epoch"]}]}
-    noted = {"$and": [{"$in": ["$kind", [kind, "node"]]}, {"$eq": ["$target_id", "$$id"]}]}
+    removal = {"$and": [{"$in": ["$kind", [kind, "node"]]}, {"$eq": ["$target_id", "$$id"]}]}
     by = {"id": "$_id.node_id", "epoch": "$_id.epoch"}
     return [
         {"$match": {"txn_stub": None}},
         {"$group": {"_id": {"node_id": "$node_id", "epoch": "$epoch"}}},
         _lookup(NODES, by, node),
         {"$match": {"found": []}},
-        _lookup(REMOVALS, by, noted),
+        _lookup(REMOVALS, by, removal),
         {"$match": {"found": []}},
     ]
 

@@ -1,4 +1,4 @@
-"""Content's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""Content's part of `squinney prove`: what workers do until they are killed, and the checks afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from squinney.content.comments.discussions import CAPABILITIES
 from squinney.content.comments.documents import Strategy
 from squinney.content.documents import Author
 from squinney.content.files.photos import Photos
-from squinney.content.nodes.documents import Node
+from squinney.content.nodes.documents import NODES, Node
 from squinney.content.nodes.nodes import Nodes
 from squinney.content.proof_checks import promises
 from squinney.content.sweep import sweep_uploads
@@ -27,7 +27,7 @@ from squinney.transactions import Key, Mode
 
 EDITOR: Author = {"_id": "proof", "name": "Proof"}
 STRATEGIES: tuple[Strategy, ...] = ("separate", "embedded", "paged")
-# Many, because a worker killed inside a native transaction holds its documents until the server ends it.
+# Many, because the documents of a worker that is killed in a native transaction stay locked until the server ends it.
 PAGES = 90
 PICTURES = 30
 THREADS = 3
@@ -36,83 +36,84 @@ STALLED_SECONDS = 5.0
 
 
 def prepare(db: Db) -> None:
-    """Pages with a discussion of each kind, and photos to replace, in two folders between which they move."""
-    crew = _Crew(db, "auto", 0)
-    folders = [crew.nodes.create(None, name, "folder", name, EDITOR) for name in ("left", "right")]
+    """Create two folders with pages, whose discussions use all strategies, and with photos."""
+    worker = _Worker(db, "auto", 0)
+    folders = [worker.nodes.create(None, name, "folder", name, EDITOR) for name in ("left", "right")]
     for number in range(PAGES):
-        node = crew.nodes.create(folders[number % 2], f"p{number}", "basic-page", "Start", EDITOR)
+        node = worker.nodes.create(folders[number % 2], f"p{number}", "basic-page", "Start", EDITOR)
         Comments(db, STRATEGIES[number % 3]).convert(node, STRATEGIES[number % 3])
     for number in range(PICTURES):
-        crew.photos.upload(_picture(crew.chance), folders[number % 2], f"f{number}", author=EDITOR)
+        worker.photos.upload(_picture(worker.random), folders[number % 2], f"f{number}", author=EDITOR)
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """A few people who write, talk, upload, move and convert at random, for ever."""
-    crews = [_Crew(db, mode, seed * 100 + number) for number in range(THREADS)]
-    threads = [Thread(target=crew.work, daemon=True) for crew in crews]
+    """Edit, comment, upload, move and convert at random in a few threads, for ever."""
+    workers = [_Worker(db, mode, seed * 100 + number) for number in range(THREADS)]
+    threads = [Thread(target=worker.work, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-class _Crew:
-    """One person. What they are about to do is on record before they do it, and what was answered afterwards."""
+class _Worker:
+    """Performs random operations. It records each before it starts, and the result afterwards."""
 
     def __init__(self, db: Db, mode: Mode, seed: int) -> None:
         self._db = db
-        self.chance = random.Random(seed)
-        runs = Proof.transactions(db, mode)
-        self.nodes = Nodes(db, transactions=runs)
-        self.photos = Photos(db, nodes=self.nodes, transactions=runs, chunk_bytes=CHUNK_BYTES)
-        self.comments = Comments(db, transactions=runs)
-        of = {kind: {"metadata.type": kind} for kind in ("basic-page", "photo", "folder")}
+        self.random = random.Random(seed)
+        transactions = Proof.transactions(db, mode)
+        self.nodes = Nodes(db, transactions=transactions)
+        self.photos = Photos(db, nodes=self.nodes, transactions=transactions, chunk_bytes=CHUNK_BYTES)
+        self.comments = Comments(db, transactions=transactions)
         self._ids = {
-            kind: [node["_id"] for node in db["content.nodes"].find(where, {"_id": 1})] for kind, where in of.items()
+            kind: [node["_id"] for node in db[NODES].find({"metadata.type": kind}, {"_id": 1})]
+            for kind in ("basic-page", "photo", "folder")
         }
 
     def work(self) -> None:
         kinds: list[tuple[Callable[[], None], int]] = [
-            (self._edit, 6), (self._post, 8), (self._answer, 3), (self._delete, 2), (self._convert, 2),
-            (self._upload, 2), (self._replace, 4), (self._look, 6), (self._move, 1),
+            (self._edit, 6), (self._post, 8), (self._reply, 3), (self._delete, 2), (self._convert, 2),
+            (self._upload, 2), (self._replace, 4), (self._download, 6), (self._move, 1),
         ]  # fmt: skip
         acts, weights = zip(*kinds, strict=True)
         while True:
             try:
-                self.chance.choices(acts, weights)[0]()
+                self.random.choices(acts, weights)[0]()
             except SquinneyError:
                 continue
 
-    def _intent(self, kind: str, **about: Any) -> str:
+    def _intent(self, kind: str, **arguments: Any) -> str:
         intent_id = uuid.uuid4().hex
-        self._db["intents"].insert_one({"_id": intent_id, "kind": kind, **about})
+        self._db["intents"].insert_one({"_id": intent_id, "kind": kind, **arguments})
         return intent_id
 
-    def _acknowledged(self, intent_id: str, **answer: Any) -> None:
-        self._db["intents"].update_one({"_id": intent_id}, {"$set": {"acknowledged": True, **answer}})
+    def _acknowledged(self, intent_id: str, **result: Any) -> None:
+        self._db["intents"].update_one({"_id": intent_id}, {"$set": {"acknowledged": True, **result}})
 
     def _edit(self) -> None:
-        node = self.nodes.by_id(self.chance.choice(self._ids["basic-page"]))
+        node = self.nodes.by_id(self.random.choice(self._ids["basic-page"]))
         intent = self._intent("edit", node_id=node["_id"])
         changed = self.nodes.edit(node, node["metadata"]["nonce"], {"title": intent}, by=EDITOR, session=intent)
         self._acknowledged(intent, nonce=changed["metadata"]["nonce"])
 
     def _post(self) -> None:
-        self._say(self.chance.choice(self._ids["basic-page"]), None)
+        self._post_once(self.random.choice(self._ids["basic-page"]), None)
 
-    def _answer(self) -> None:
-        node = self.nodes.by_id(self.chance.choice(self._ids["basic-page"]))
+    def _reply(self) -> None:
+        node = self.nodes.by_id(self.random.choice(self._ids["basic-page"]))
         if "replies" in CAPABILITIES[self.comments.strategy_of(node)] and (found := self._any_comment(node)):
-            self._say(node["_id"], found["slug"])
+            self._post_once(node["_id"], found["slug"])
 
-    def _say(self, node_id: str, reply_to: str | None) -> None:
+    def _post_once(self, node_id: str, reply_to: str | None) -> None:
+        """Post with a key, sometimes twice."""
         intent = self._intent("post", node_id=node_id)
-        for _ in range(self.chance.choice([1, 1, 2])):
+        for _ in range(self.random.choice([1, 1, 2])):
             self.comments.post(node_id, EDITOR, intent, reply_to, key=Key(intent, "proof"))
             self._acknowledged(intent)
 
     def _delete(self) -> None:
-        node = self.nodes.by_id(self.chance.choice(self._ids["basic-page"]))
+        node = self.nodes.by_id(self.random.choice(self._ids["basic-page"]))
         if found := self._any_comment(node):
             intent = self._intent("delete", node_id=node["_id"], text=found["text"])
             self.comments.delete(node, found["slug"])
@@ -120,43 +121,42 @@ class _Crew:
 
     def _any_comment(self, node: Node) -> Document | None:
         found = [comment for comment in self.comments.page(node).items if not comment.get("deleted")]
-        return dict(self.chance.choice(found)) if found else None
+        return dict(self.random.choice(found)) if found else None
 
     def _convert(self) -> None:
-        node_id, to = self.chance.choice(self._ids["basic-page"]), self.chance.choice(STRATEGIES)
+        node_id, to = self.random.choice(self._ids["basic-page"]), self.random.choice(STRATEGIES)
         intent = self._intent("convert", node_id=node_id)
         self.comments.convert(node_id, to)
         self._acknowledged(intent)
 
     def _upload(self) -> None:
-        intent, picture = self._intent("upload"), _picture(self.chance)
-        node = self.photos.upload(picture, self.chance.choice(self._ids["folder"]), f"u{intent}", author=EDITOR)
+        intent, picture = self._intent("upload"), _picture(self.random)
+        node = self.photos.upload(picture, self.random.choice(self._ids["folder"]), f"u{intent}", author=EDITOR)
         self._acknowledged(intent, node_id=node["_id"], sha256=_digest(picture.getvalue()))
 
     def _replace(self) -> None:
-        intent, picture = self._intent("replace"), _picture(self.chance)
-        node = self.photos.replace(picture, self.chance.choice(self._ids["photo"]), by=EDITOR)
-        facts = {"nonce": node["metadata"]["nonce"], "sha256": _digest(picture.getvalue())}
-        self._acknowledged(intent, node_id=node["_id"], **facts)
+        intent, picture = self._intent("replace"), _picture(self.random)
+        node = self.photos.replace(picture, self.random.choice(self._ids["photo"]), by=EDITOR)
+        self._acknowledged(intent, node_id=node["_id"], sha256=_digest(picture.getvalue()))
 
-    def _look(self) -> None:
-        """A reader who meets half a photo says so."""
-        node_id, rendition = self.chance.choice(self._ids["photo"]), self.chance.choice(["web", "original"])
+    def _download(self) -> None:
+        """Read a photo, and record it in `halves` if its bytes do not match its digest."""
+        node_id, rendition = self.random.choice(self._ids["photo"]), self.random.choice(["web", "original"])
         asset = self.photos.open(node_id, rendition)  # type: ignore[arg-type]
         if _digest(b"".join(asset.read())) != asset.sha256:
             self._db["halves"].insert_one({"node_id": node_id, "rendition": rendition})
 
     def _move(self) -> None:
-        self.nodes.move(self.chance.choice(self._ids["basic-page"]), self.chance.choice(self._ids["folder"]))
+        self.nodes.move(self.random.choice(self._ids["basic-page"]), self.random.choice(self._ids["folder"]))
 
 
-def _picture(chance: random.Random) -> io.BytesIO:
-    """A photo of several chunks that no other one equals."""
+def _picture(rng: random.Random) -> io.BytesIO:
+    """Return a photo of several chunks, different from all others."""
     target = io.BytesIO()
-    side = chance.randint(60, 100)
-    from PIL import Image  # which only photos need
+    side = rng.randint(60, 100)
+    from PIL import Image  # imported here, because only photos need Pillow
 
-    Image.frombytes("RGB", (side, side), chance.randbytes(side * side * 3)).save(target, "JPEG", quality=90)
+    Image.frombytes("RGB", (side, side), rng.randbytes(side * side * 3)).save(target, "JPEG", quality=90)
     target.seek(0)
     return target
 
@@ -166,20 +166,20 @@ def _digest(body: bytes) -> str:
 
 
 def settle(db: Db) -> Counter[str]:
-    """What the background jobs do."""
+    """Run the background jobs once; return counts."""
     done = Proof.transactions(db, "auto").recover()
     try:
         done.update(sweep_uploads(db, stalled_seconds=STALLED_SECONDS))
-    except SquinneyError:  # a killed worker's native transaction still holds something; the next round gets it
+    except SquinneyError:  # a killed worker's native transaction still locks a document; the next call sweeps it
         done["sweeps put off"] += 1
     return done
 
 
 def progress(db: Db) -> int:
-    """How many operations were acknowledged so far."""
+    """Return the number of operations acknowledged so far."""
     return db["intents"].count_documents({"acknowledged": True})
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
+    """Return each promise with what breaks it, or an empty string if the promise holds."""
     return promises(db, lambda: settle(db))

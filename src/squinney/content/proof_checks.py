@@ -1,11 +1,11 @@
-"""What must hold of a site after its editors were killed."""
+"""The promises that must hold for a site after the workers of `proof` were killed."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,36 +19,36 @@ from squinney.errors import SquinneyError
 from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import all_items
 
-SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction holds its documents for up to a minute
+SETTLED_WITHIN_SECONDS = 100.0  # a killed worker's native transaction locks its documents for up to a minute
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def promises(db: Db, settle: Callable[[], object]) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
-    _let_time_pass(db, settle)
-    stuck = [
-        node["_id"] for node in db[NODES].find({"metadata.discussion.frozen": {"$ne": None}}) if not _thaws(db, node)
-    ]
-    said = Counter(comment["text"] for comment in _comments(db))
+    """Return each promise with what breaks it, or an empty string if the promise holds."""
+    _expire_everything(db, settle)
+    frozen = db[NODES].find({"metadata.discussion.frozen": {"$ne": None}})
+    stuck = [node["_id"] for node in frozen if not _accepts_comments(db, node)]
+    texts = Counter(comment["text"] for comment in _comments(db))
     return {
-        "every accepted edit is in the history, and each version once": _some(_broken_histories(db)),
-        "no acknowledged comment is lost": _some(_lost_comments(db, said)),
-        "no comment was posted twice": _some(text for text, times in said.items() if times > 1),
-        "no discussion is stuck in a conversion": _some(stuck),
-        "no reader got half a photo": _some(str(half["node_id"]) for half in db["halves"].find()),
-        "every photo is whole, and every acknowledged one was shown": _some(_broken_photos(db)),
+        "every accepted edit is in the history, and each version once": _shortened(_broken_histories(db)),
+        "no acknowledged comment is lost": _shortened(_lost_comments(db, texts)),
+        "no comment was posted twice": _shortened(text for text, times in texts.items() if times > 1),
+        "no discussion is stuck in a conversion": _shortened(stuck),
+        "no reader got half a photo": _shortened(str(half["node_id"]) for half in db["halves"].find()),
+        "every photo is complete, and every acknowledged one was shown": _shortened(_broken_photos(db)),
         "no file and no chunk is left over": _leftovers(db),
-        "find_problems is empty": _some(str(problem) for problem in find_problems(db)),
+        "find_problems is empty": _shortened(str(problem) for problem in find_problems(db)),
     }
 
 
-def _some(found: Iterator[str] | list[str]) -> str:
+def _shortened(found: Iterable[str]) -> str:
+    """Return the number of items and the first three; an empty string if there are none."""
     broken = list(found)
     return f"{len(broken)}: {', '.join(broken[:3])}" if broken else ""
 
 
-def _let_time_pass(db: Db, settle: Callable[[], object]) -> None:
-    """An hour in a moment: uploads have been silent, notices are due, freezes are over; and the jobs run."""
+def _expire_everything(db: Db, settle: Callable[[], object]) -> None:
+    """Make all uploads stalled, all removals due and all freezes expired, and run the jobs until nothing is left."""
     until = time.monotonic() + SETTLED_WITHIN_SECONDS
     while time.monotonic() < until:
         try:
@@ -65,8 +65,7 @@ def _let_time_pass(db: Db, settle: Callable[[], object]) -> None:
         time.sleep(0.3)
 
 
-def _thaws(db: Db, node: Document) -> bool:
-    """Whether the next comment gets through."""
+def _accepts_comments(db: Db, node: Document) -> bool:
     try:
         Comments(db).post(node["_id"], {"_id": "late", "name": "Late"}, f"after the freeze of {node['_id']}")
     except SquinneyError:
@@ -94,11 +93,11 @@ def _comments(db: Db) -> Iterator[Comment]:
         yield from (comment for comment in found if not comment.get("deleted"))
 
 
-def _lost_comments(db: Db, said: Counter[str]) -> Iterator[str]:
-    """What somebody set out to delete may be gone."""
+def _lost_comments(db: Db, texts: Counter[str]) -> Iterator[str]:
+    """Yield acknowledged comments that are missing, unless a worker has tried to delete them."""
     deleted = {one["text"] for one in db["intents"].find({"kind": "delete"})}
     for posted in db["intents"].find({"kind": "post", "acknowledged": True}):
-        if posted["_id"] not in said and posted["_id"] not in deleted:
+        if posted["_id"] not in texts and posted["_id"] not in deleted:
             yield str(posted["_id"])
 
 
@@ -116,7 +115,7 @@ def _broken_photos(db: Db) -> Iterator[str]:
 
 
 def _leftovers(db: Db) -> str:
-    """Every file is one that a node shows, and every chunk one of those."""
+    """Return the numbers of files, chunks and uploads if there are others than those that photos use."""
     photos = db[NODES].count_documents({"metadata.type": "photo"})
     files = list(db[FILES].find())
     chunks = sum(-(-file["length"] // file["chunkSize"]) for file in files)

@@ -1,4 +1,4 @@
-"""What can be wrong in content, found and mended. Nodes, comments and files are the record; counts follow from them."""
+"""Checks and repairs of stored content. Nodes, comments and files are the truth; counts are derived from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from squinney.transactions import UNLOCKED, Transactions, find_stuck
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; each check reads one snapshot, so work under way is no problem.
+    """Yield everything that breaks an invariant; each check reads one snapshot, so unfinished work is not reported.
 
     Raises: `SnapshotTooOld`, `Unavailable`.
     """
@@ -35,17 +35,17 @@ def find_problems(db: Db) -> Iterator[Problem]:
 
 
 def repair(db: Db) -> Counter[str]:
-    """Settle unfinished operations, set wrong counts, write missing revisions, and sweep what nobody can reach.
+    """Recover unfinished transactions, correct counts, write missing revisions, and delete unreachable files.
 
-    Atomic: each document by itself, only where it is still as it was found.
-    After a crash: run it again.
+    Atomic: each document separately, and only if it has not changed since it was found.
+    After a crash: call it again.
     """
     db = pinned(db)
     return +(Transactions(db).recover() + repair_problems(db, CHECKS) + sweep_uploads(db))
 
 
 def _set_count(name: str, field: str, db: Db, found: Document) -> int:
-    where = {"_id": found["_id"], field: found["said"], **UNLOCKED}
+    where = {"_id": found["_id"], field: found["stored"], **UNLOCKED}
     return db[name].update_one(where, {"$set": {field: found["found"]}}).modified_count
 
 
@@ -66,8 +66,8 @@ def _remove_comments(name: str, db: Db, found: Document) -> int:
     return db[name].delete_many(of_discussion).deleted_count
 
 
-def _note_removal(db: Db, found: Document) -> int:
-    """A file without an owner is not deleted at once: its upload may have been noted by a reader a moment ago."""
+def _schedule_removal(db: Db, found: Document) -> int:
+    """Schedule the removal of a file an hour later, not at once, so that open readers finish."""
     step = file_rules.old_file_step(found["_id"], server_now(db))
     db[REMOVALS].insert_one({"_id": step.id, **(step.insert or {})})
     return 1
@@ -75,54 +75,54 @@ def _note_removal(db: Db, found: Document) -> int:
 
 _set_children = partial(_set_count, NODES, "metadata.num_children")
 _set_comments = partial(_set_count, NODES, "metadata.num_comments")
-_SAYS = "node {_id} says {said} comments and has {found}"
+_WRONG_COMMENTS = "node {_id} counts {stored} comments, but has {found}"
 
 CHECKS = [
     Check(
         "wrong-child-count",
         problem_queries.WRONG_CHILDREN,
-        "node {_id} says {said} children and has {found}",
+        "node {_id} counts {stored} children, but has {found}",
         _set_children,
     ),
-    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} is below {missing}, which is gone"),
+    Check("missing-parent", problem_queries.WITHOUT_PARENT, "node {_id} has the parent {missing}, which is missing"),
     Check(
         "missing-revision",
         problem_queries.WITHOUT_REVISION,
-        "node {_id} has no revision of its version {nonce}",
+        "node {_id} has no revision for its current nonce {nonce}",
         _write_revision,
     ),
-    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {missing}, which is gone"),
+    Check("missing-file", problem_queries.WITHOUT_FILE, "node {_id} shows the file {missing}, which is missing"),
     Check(
         "orphan-file",
         problem_queries.ORPHAN_FILES,
-        "file {_id} is shown nowhere, and nothing is to remove it",
-        _note_removal,
+        "file {_id} is shown by no node, and its removal is not scheduled",
+        _schedule_removal,
     ),
     Check(
         "orphan-chunks",
         problem_queries.ORPHAN_CHUNKS,
-        "chunks of {_id} have no file, and nothing is to remove them",
-        _note_removal,
+        "chunks of {_id} have no file, and their removal is not scheduled",
+        _schedule_removal,
     ),
-    Check("wrong-comment-count", problem_queries.WRONG_SEPARATE_COUNT, _SAYS, _set_comments),
-    Check("wrong-comment-count", problem_queries.WRONG_EMBEDDED_COUNT, _SAYS, _set_comments),
-    Check("wrong-comment-count", problem_queries.WRONG_PAGED_COUNT, _SAYS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_SEPARATE_COUNT, _WRONG_COMMENTS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_EMBEDDED_COUNT, _WRONG_COMMENTS, _set_comments),
+    Check("wrong-comment-count", problem_queries.WRONG_PAGED_COUNT, _WRONG_COMMENTS, _set_comments),
     Check(
         "wrong-page-count",
         problem_queries.WRONG_PAGE_COUNT,
-        "page {_id} says {said} comments and has {found}",
+        "page {_id} counts {stored} comments, but has {found}",
         partial(_set_count, PAGES, "count"),
     ),
     Check(
         "leftover-comments",
         problem_queries.LEFTOVER_COMMENTS,
-        "comments of {_id} belong to no discussion",
+        "comments of {_id[node_id]} with epoch {_id[epoch]} belong to no discussion",
         partial(_remove_comments, COMMENTS),
     ),
     Check(
         "leftover-comments",
         problem_queries.LEFTOVER_PAGES,
-        "pages of {_id} belong to no discussion",
+        "comment pages of {_id[node_id]} with epoch {_id[epoch]} belong to no discussion",
         partial(_remove_comments, PAGES),
     ),
 ]

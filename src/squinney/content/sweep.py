@@ -1,6 +1,6 @@
-"""What uploads, replacements, removals and conversions leave behind, deleted when its time has come.
+"""The sweep: deletes what uploads, replacements, removals and conversions leave, when it is due.
 
-Safe when any number of processes do it at once, and whenever one of them stops.
+Any number of processes may sweep at once, and each of them may stop at any time.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ STALLED_SECONDS = 300
 
 
 def sweep_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Counter[str]:
-    """Give up uploads that have been silent: the record goes first, so that none of them can finish, then the files.
+    """Give up silent uploads: delete the record first, so that the upload cannot finish, then the files.
 
-    Atomic: a record goes and two notices for its file come in one transaction: one due now, one for an hour later,
-    for chunks that were still on their way.
-    After a crash: the notices stand, and the next sweep deletes the files.
+    Atomic: one transaction deletes the record and schedules two removals of its file: one is due now, the other in an
+    hour, for chunks that are still being sent.
+    After a crash: the removals remain scheduled, and the next sweep deletes the files.
     """
     db = pinned(db)
     done: Counter[str] = Counter()
     with operation(300):
         now = server_now(db)
-        silent = now - timedelta(seconds=stalled_seconds)
-        for upload in list(file_queries.STALLED.find(db, before=silent)):
+        for upload in list(file_queries.STALLED.find(db, before=now - timedelta(seconds=stalled_seconds))):
             done["uploads given up"] += _give_up(db, upload)
         done += sweep_removals(db)
     return +done
@@ -45,21 +44,21 @@ def sweep_uploads(db: Db, *, stalled_seconds: float = STALLED_SECONDS) -> Counte
 
 def _give_up(db: Db, upload: Document) -> int:
     now = server_now(db)
-    gone = Step(UPLOADS, upload["_id"], guard={"seen": upload["seen"]}, delete=True, refused=Conflict)
+    record = Step(UPLOADS, upload["_id"], guard={"seen": upload["seen"]}, delete=True, refused=Conflict)
     later = now + timedelta(seconds=KEEP_FILES_SECONDS)
-    notices = [removal_step("file", upload["file_id"], due_at) for due_at in (now, later)]
+    removals = [removal_step("file", upload["file_id"], due_at) for due_at in (now, later)]
     try:
-        Transactions(db).run("give-up-upload", [gone, *notices])
-    except Conflict:  # it lives after all, or another sweep was faster
+        Transactions(db).run("give-up-upload", [record, *removals])
+    except Conflict:  # the upload continues after all, or another sweep was faster
         return 0
     return 1
 
 
 def sweep_removals(db: Db) -> Counter[str]:
-    """Delete what is due: files no node shows, what hung on removed nodes, what conversions left.
+    """Delete what is due: unused files, data of removed nodes, and leftovers of conversions.
 
-    Atomic: each deletion by itself; the notice goes last.
-    After a crash: the next sweep goes on.
+    Atomic: each deletion separately; the record of the removal is deleted last.
+    After a crash: the next sweep continues.
     """
     db = pinned(db)
     done: Counter[str] = Counter()
@@ -77,16 +76,15 @@ def _delete_file(db: Db, removal: Document) -> Counter[str]:
 
 
 def _delete_rest_of_node(db: Db, removal: Document) -> Counter[str]:
-    """Everything that hung on a node that is gone."""
-    of_node = {"node_id": removal["target_id"]}
+    """Delete the versions, comments and flags of a removed node."""
     node_id = removal["target_id"]
     flags = db[FLAGS].delete_many({"_id": {"$gt": f"{node_id}/", "$lt": f"{node_id}0"}}).deleted_count
-    counts = {name: db[name].delete_many(of_node).deleted_count for name in (REVISIONS, COMMENTS, PAGES)}
+    counts = {name: db[name].delete_many({"node_id": node_id}).deleted_count for name in (REVISIONS, COMMENTS, PAGES)}
     return Counter({**counts, FLAGS: flags})
 
 
 def _delete_old_comments(db: Db, removal: Document) -> Counter[str]:
-    """What a finished conversion left behind, or all copies of one that died."""
+    """Delete the old comments of a finished conversion, or all copies of a conversion that died."""
     name = COMMENTS if removal["kind"] == "comments" else PAGES
     epoch = {"$lt": removal["below_epoch"]} if "below_epoch" in removal else removal["epoch"]
     where = {"node_id": removal["target_id"], "epoch": epoch}
@@ -101,6 +99,6 @@ DELETIONS = {
 }
 
 JOBS = [
-    Job("sweep-uploads", every_seconds=60, run=sweep_uploads, what="gives up uploads that have been silent"),
-    Job("sweep-content", every_seconds=60, run=sweep_removals, what="deletes files and comments nobody can reach"),
+    Job("sweep-uploads", every_seconds=60, run=sweep_uploads, what="gives up silent uploads and deletes their files"),
+    Job("sweep-content", every_seconds=60, run=sweep_removals, what="deletes unused files and comments"),
 ]

@@ -46,7 +46,7 @@ def test_the_proof_sees_what_is_broken(site: Db) -> None:
         "no acknowledged comment is lost",
         "no comment was posted twice",
         "no reader got half a photo",
-        "every photo is whole, and every acknowledged one was shown",
+        "every photo is complete, and every acknowledged one was shown",
         "no file and no chunk is left over",
         "find_problems is empty",
     ]

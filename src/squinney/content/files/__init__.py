@@ -1,1 +1,1 @@
-"""The bytes of photos and videos: how they come in, and how they are kept."""
+"""Upload and storage of the files of photos and videos."""

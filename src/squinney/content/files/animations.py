@@ -1,4 +1,4 @@
-"""Pictures that move: whether a GIF is whole, and a rendition for the web with all its frames."""
+"""Animated images: a check that a GIF is complete, and a rendition for the web with all frames."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from squinney.content.errors import BadMedia
 
 FORMATS = ("GIF", "WEBP", "PNG")
 MOST_FRAMES = 2_000
-MOST_PIXELS = 250_000_000  # over all frames, to be decoded
-MOST_KEPT_PIXELS = 32_000_000  # over all frames of the rendition: they are in memory together
+MOST_PIXELS = 250_000_000  # of all frames together, to bound the time of decoding
+MOST_RENDITION_PIXELS = 32_000_000  # of all frames of the rendition, which are in memory at once
 GIF_IMAGE, GIF_EXTENSION = 0x2C, 0x21
 
 
 def frames_of(image: Image.Image, file: IO[bytes]) -> int:
-    """How many frames an image has, of which all are there.
+    """Return the number of frames of an image.
 
-    Raises: `BadMedia` for a GIF that is cut short, and for more frames than can be shown.
+    Raises: `BadMedia` for a truncated GIF, and for too many frames or pixels.
     """
     if image.format == "GIF":
         at = file.tell()
-        _require_whole_gif(file)
+        _require_complete_gif(file)
         file.seek(at)
     frames = int(getattr(image, "n_frames", 1)) if image.format in FORMATS else 1
     if frames > 1 and frames * image.width * image.height > MOST_PIXELS:
         what = f"{frames} frames of {image.width} x {image.height}"
         raise BadMedia(
-            f"an animation has at most {MOST_PIXELS} pixels in all; this has {what}", field="file", limit=MOST_PIXELS
+            f"an animation may have at most {MOST_PIXELS} pixels in all; this has {what}",
+            field="file",
+            limit=MOST_PIXELS,
         )
     return frames
 
 
 def rendition(image: Image.Image, frames: int, side: int) -> tuple[bytes, tuple[int, int]]:
-    """All frames as WebP, none of whose sides is longer than `side`, and smaller where there are many."""
+    """Return an animated WebP and its size: no side is longer than `side`, and many frames make it smaller."""
     pixels = frames * image.width * image.height
-    scale = min(1.0, side / max(image.size), math.sqrt(MOST_KEPT_PIXELS / pixels))
+    scale = min(1.0, side / max(image.size), math.sqrt(MOST_RENDITION_PIXELS / pixels))
     size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
     shown: list[Image.Image] = []
     durations: list[int] = []
@@ -48,46 +50,46 @@ def rendition(image: Image.Image, frames: int, side: int) -> tuple[bytes, tuple[
         shown.append(frame if frame.size == size else frame.resize(size))
         durations.append(int(image.info.get("duration") or 100))
     target = io.BytesIO()
-    again = {"save_all": True, "append_images": shown[1:], "duration": durations, "loop": _loop(image)}
-    shown[0].save(target, "WEBP", quality=80, method=2, **again)
+    options = {"save_all": True, "append_images": shown[1:], "duration": durations, "loop": _loop(image)}
+    shown[0].save(target, "WEBP", quality=80, method=2, **options)
     return target.getvalue(), size
 
 
 def _loop(image: Image.Image) -> int:
-    """How often it is shown, 0 for ever; a GIF says how often again, or nothing."""
+    """Return how often the animation is shown, 0 for ever. A GIF stores the number of repetitions, or nothing."""
     if image.format != "GIF":
         return int(image.info.get("loop", 0))
-    again = image.info.get("loop")
-    return 1 if again is None else int(again) + 1 if again else 0
+    repetitions = image.info.get("loop")
+    return 1 if repetitions is None else int(repetitions) + 1 if repetitions else 0
 
 
-def _require_whole_gif(file: IO[bytes]) -> None:
-    """Walk over the blocks: a decoder shows what it has of a GIF that is cut short, and says nothing."""
+def _require_complete_gif(file: IO[bytes]) -> None:
+    """Check the GIF's structure block by block, because decoders accept a truncated GIF without an error."""
     file.seek(0)
     body = file.read()
-    at = 13 + _colours(body, 10)
+    at = 13 + _colour_table_bytes(body, 10)
     frames = 0
     while at < len(body) and body[at] in (GIF_IMAGE, GIF_EXTENSION):
         if body[at] == GIF_IMAGE:
             frames += 1
-            at = _behind_blocks(body, at + 11 + _colours(body, at + 9))
+            at = _after_blocks(body, at + 11 + _colour_table_bytes(body, at + 9))
         else:
-            at = _behind_blocks(body, at + 2)
+            at = _after_blocks(body, at + 2)
         if frames > MOST_FRAMES:
-            raise BadMedia(f"an animation has at most {MOST_FRAMES} frames", field="file", limit=MOST_FRAMES)
+            raise BadMedia(f"an animation may have at most {MOST_FRAMES} frames", field="file", limit=MOST_FRAMES)
     if not frames or at > len(body):
-        raise BadMedia("the image is broken or cut short", field="file")
+        raise BadMedia("the image is broken or truncated", field="file")
 
 
-def _colours(body: bytes, at: int) -> int:
-    """The size of the colour table that the flags at a place announce."""
+def _colour_table_bytes(body: bytes, at: int) -> int:
+    """Return the size of the colour table that the flags at this position announce."""
     if at >= len(body):
         return 0
     return 3 << (body[at] & 7) + 1 if body[at] & 0x80 else 0
 
 
-def _behind_blocks(body: bytes, at: int) -> int:
-    """The place behind a row of data blocks; behind the end of the file where the row does not end."""
+def _after_blocks(body: bytes, at: int) -> int:
+    """Return the position after a sequence of data blocks; after the end of the file if the sequence has no end."""
     while at < len(body):
         if body[at] == 0:
             return at + 1

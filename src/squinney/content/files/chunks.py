@@ -1,4 +1,4 @@
-"""A GridFS file, written in batches of chunks: one is on its way while the next is read and hashed."""
+"""A writer of GridFS files that sends one batch of chunks while the next is read and hashed."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ SEND_SECONDS = 60
 
 
 class ChunkWriter:
-    """Writes one file; readers find it when `finish` has written its `files` document.
+    """Writes one file. Readers can open it once `finish` has written its `files` document.
 
-    For use in a `with`: leaving it waits for what is on its way, so that nothing arrives after a clean-up. Batches wait
-    for one member only. Whoever shows the file counts its chunks with a majority read first, so a batch that a
-    failover took back is noticed then, and not paid for by each batch.
+    Use it as a context manager: on exit it waits for the batch that is being sent, so that no chunk arrives after a
+    clean-up. Batches are acknowledged by one member only, which is faster. Before a node shows the file, its chunks are
+    counted with a majority read, which detects a batch that was rolled back by a failover.
     """
 
-    def __init__(self, db: Db, file_id: str, about: Mapping[str, Any], *, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, db: Db, file_id: str, metadata: Mapping[str, Any], *, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._chunks = db[CHUNKS].with_options(write_concern=WriteConcern(1))
         self._files = db[FILES].with_options(write_concern=WriteConcern("majority"))
         self._file_id = file_id
-        self._about = dict(about)
+        self._metadata = metadata
         self._chunk_bytes = chunk_bytes
         self._pieces: list[bytes] = []
         self._batch: list[Document] = []
         self._number = 0
         self._length = 0
         self._digest = hashlib.sha256()
-        self.wanted = chunk_bytes
+        self.wanted = chunk_bytes  # the bytes that complete the current chunk
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="chunks")
         self._sent: Future[None] | None = None
 
@@ -54,7 +54,7 @@ class ChunkWriter:
         self._sender.shutdown(wait=True, cancel_futures=True)
 
     def write(self, data: bytes) -> None:
-        """Take bytes; pieces of `wanted` bytes each are stored without being copied."""
+        """Add bytes to the file; a piece of exactly `wanted` bytes is not copied."""
         self._digest.update(data)
         while data:
             piece, data = (data, b"") if len(data) <= self.wanted else (data[: self.wanted], data[self.wanted :])
@@ -86,7 +86,7 @@ class ChunkWriter:
             self._sent.result()
 
     def finish(self) -> str:
-        """Write what is left and, when all chunks have arrived, the `files` document; returns the file's SHA-256."""
+        """Write the remaining chunks, then the `files` document; return the file's SHA-256."""
         if self._pieces:
             self._end_chunk()
         if self._batch:
@@ -99,7 +99,7 @@ class ChunkWriter:
             "chunkSize": self._chunk_bytes,
             "length": Int64(self._length),
             "uploadDate": datetime.now(UTC),
-            "metadata": {**self._about, "sha256": sha256},
+            "metadata": {**self._metadata, "sha256": sha256},
         }
         with operation(SEND_SECONDS):
             self._files.insert_one(file)

@@ -1,4 +1,4 @@
-"""The shapes and collections of files, uploads and what is to be removed."""
+"""The document types and collections of files, uploads and scheduled removals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMOVALS = "content.removals"
 
 
 class Upload(TypedDict):
-    """An upload under way. While this exists and `seen` is fresh, its files are left alone."""
+    """An unfinished upload. Its files are not deleted while this record exists and `seen` is recent."""
 
     _id: str
     file_id: str
@@ -27,18 +27,18 @@ class Upload(TypedDict):
 FILE_COLLECTIONS = [
     Collection(
         FILES,
-        indexes=[Index([("filename", 1), ("uploadDate", 1)], why="every GridFS driver makes it where it is missing")],
+        indexes=[Index([("filename", 1), ("uploadDate", 1)], why="every GridFS driver creates it if it is missing")],
         shard_key={"_id": "hashed"},
     ),
     Collection(
         CHUNKS,
-        indexes=[Index([("files_id", 1), ("n", 1)], unique=True, why="reads a file in order")],
+        indexes=[Index([("files_id", 1), ("n", 1)], unique=True, why="the chunks of a file in order")],
         shard_key={"files_id": 1, "n": 1},
     ),
     Collection(
         UPLOADS, indexes=[Index([("seen", 1)], why="stalled uploads, for the sweep")], shard_key={"_id": "hashed"}
     ),
     Collection(
-        REMOVALS, indexes=[Index([("due_at", 1)], why="what the sweep may delete now")], shard_key={"_id": "hashed"}
+        REMOVALS, indexes=[Index([("due_at", 1)], why="due removals, for the sweep")], shard_key={"_id": "hashed"}
     ),
 ]

@@ -1,4 +1,4 @@
-"""Photos that another system shows, and decides who sees: drafts in a folder of drafts."""
+"""Photos for another system, which decides who may see them: drafts in a draft folder."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from squinney.errors import NotFound
 from squinney.patterns.ids import new_id
 from squinney.patterns.paging import Page
 
-AT_ONCE = 100
+A_PAGE = 100
 
 
 class KeptPhotos:
-    """On the site nobody but its author and admins finds such a photo."""
+    """Stores photos for another system. On the site, only their authors, editors and admins can see them."""
 
     def __init__(self, nodes: Nodes, photos: Photos, *, folder: str, title: str, keeper: Author) -> None:
         self._nodes = nodes
@@ -26,41 +26,41 @@ class KeptPhotos:
         self._slug, self._title, self._keeper = folder, title, keeper
 
     def keep(self, stream: Any, author_id: str, name: str) -> str:
-        """Store a photo; returns its id.
+        """Store a photo and return its id.
 
         Atomic: as `Photos.upload`.
-        After a crash: as `Photos.upload`; the folder may be there without a photo.
+        After a crash: as `Photos.upload`; the folder may exist without a photo.
         Raises: `BadMedia`, `UploadLost`, `Unavailable`.
         """
         author: Author = {"_id": author_id, "name": name}
         return self._photos.upload(stream, self._folder(), new_id(), author=author, title=self._title)["_id"]
 
     def open(self, photo: str, author_id: str) -> Asset:
-        """The photo, if it was kept here for that author.
+        """Open the photo if it was stored here for this author.
 
         Raises: `NotFound`.
         """
-        return self._photos.open(self._kept(photo, author_id))
+        return self._photos.open(self._find(photo, author_id))
 
     def forget(self, photo: str, author_id: str) -> None:
-        """Remove a photo; one that is not here, or not that author's, is left alone.
+        """Remove a photo if it was stored here for this author; otherwise do nothing.
 
         Atomic: as `Nodes.remove`.
         After a crash: as `Nodes.remove`.
         Raises: `Unavailable`.
         """
         with suppress(NotFound):
-            self._photos.remove(self._kept(photo, author_id))
+            self._photos.remove(self._find(photo, author_id))
 
     def list(self, *, cursor: str | None = None) -> Page[Node]:
-        """All that are kept, the oldest first."""
+        """Return a page of the stored photos, oldest first."""
         try:
             folder = self._nodes.get(None, self._slug)
         except UnknownNode:
             return Page([])
-        return self._nodes.children(folder, cursor=cursor, limit=AT_ONCE)
+        return self._nodes.children(folder, cursor=cursor, limit=A_PAGE)
 
-    def _kept(self, photo: str, author_id: str) -> Node:
+    def _find(self, photo: str, author_id: str) -> Node:
         node = self._nodes.by_id(photo)
         if node["metadata"]["parent_id"] != self._folder()["_id"] or node["metadata"]["author"]["_id"] != author_id:
             raise NotFound("there is no such photo")
@@ -70,6 +70,6 @@ class KeptPhotos:
         try:
             return self._nodes.get(None, self._slug)
         except UnknownNode:
-            with suppress(SlugTaken):  # another was faster
+            with suppress(SlugTaken):  # created by another process in the meantime
                 self._nodes.create(None, self._slug, "folder", "Photos of posts", self._keeper)
             return self._nodes.get(None, self._slug)

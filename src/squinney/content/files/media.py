@@ -1,7 +1,7 @@
-"""What uploaded bytes are, and the picture that the web gets. The type is read from the bytes, never from a name.
+"""The type of an uploaded file, read from its bytes and never from its name, and the rendition of a picture.
 
-The web gets a picture of our own making: turned as the camera was held, with all frames if it moves, without the place
-where it was taken. The original, with all that a camera writes into it, is for editors.
+Web pages show a rendition: rotated upright, with all frames of an animation, and without the camera's metadata, such as
+the GPS position. Only editors get the original with its metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIGNATURES: list[tuple[bytes, int, str]] = [
     (b"ftyp", 4, "video/mp4"),
     (b"\x1a\x45\xdf\xa3", 0, "video/webm"),
 ]
-# What else begins like an MP4 file, by its brand.
+# Other formats that begin like an MP4 file, by their brand.
 BRANDS = {
     **dict.fromkeys((b"avif", b"avis"), "image/avif"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "image/heic"),
@@ -35,7 +35,7 @@ WEB_SIDE = 1_600
 
 @dataclass(frozen=True)
 class Picture:
-    """An image's size as it is seen, and its rendition for the web."""
+    """An image's size, rotated upright, and its rendition for the web."""
 
     width: int
     height: int
@@ -46,26 +46,26 @@ class Picture:
 
 
 def content_type(head: bytes, kind: str) -> str:
-    """The type that the first bytes show.
+    """Return the content type that the first bytes of a file show.
 
-    Raises: `BadMedia` where it is none that a node of this kind may hold.
+    Raises: `BadMedia` if a node of this kind may not have a file of this type.
     """
     found = next((type_ for mark, at, type_ in SIGNATURES if head[at : at + len(mark)] == mark), None)
-    if found == "video/mp4":  # a family of formats: the brand behind the mark says which
+    if found == "video/mp4":  # a family of formats, told apart by the brand after the signature
         found = BRANDS.get(head[8:12], found)
     accepted = sorted({type_ for _, _, type_ in SIGNATURES if type_.startswith(KINDS[kind])})
     if found not in accepted:
-        what = found or "something else"
+        what = found or "another type"
         raise BadMedia(f"a {kind} must be one of {', '.join(accepted)}; this is {what}", field="file", found=found)
     return found
 
 
 def picture(file: IO[bytes]) -> Picture:
-    """Decode the whole image, which proves it sound, and make the rendition. Few at a time: each takes much memory.
+    """Decode the whole image, which proves that it is complete, and make its rendition.
 
-    Raises: `BadMedia` for one that is broken, cut short or too large.
+    Raises: `BadMedia` for an image that is broken, truncated or too large.
     """
-    try:  # not above: nodes and comments do without Pillow
+    try:  # imported here, because nodes and comments work without Pillow
         from squinney.content.files import pictures
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("photos need Pillow: pip install 'squinney[content]'", name=error.name) from error

@@ -1,51 +1,52 @@
-"""Videos without the place where they were taken: what a camera notes beside the pictures is blanked on its way in.
+"""Removal of metadata, such as the GPS position, from MP4 videos during the upload.
 
-An MP4 file is a row of boxes. Those for notes become `free` boxes of the same length, so that nothing else moves: the
-index says at which byte each picture is. Only the index itself is held in memory.
+An MP4 file is a sequence of boxes. Metadata boxes become `free` boxes of the same length, so that nothing else moves:
+the index (`moov`) has the byte positions of all frames. Only the index itself is held in memory.
 """
 
 from __future__ import annotations
 
 from squinney.content.errors import BadMedia
-from squinney.content.files.blanked_videos import ENDLESS, BlankedVideo
+from squinney.content.files.video_blanker import ENDLESS, VideoBlanker
 
 MOST_INDEX_BYTES = 64 << 20
-NOTES = {b"udta", b"meta"}
-NOTES_ABOVE_TRACKS = NOTES | {b"uuid"}
+METADATA_IN_TRACKS = {b"udta", b"meta"}
+METADATA = METADATA_IN_TRACKS | {b"uuid"}
 INDEX = b"moov"
 
 
-class WithoutPlace(BlankedVideo):
-    """An MP4 video without notes and tracks of places."""
+class Mp4Blanker(VideoBlanker):
+    """Blanks the metadata boxes and metadata tracks of an MP4 video."""
 
     def finish(self) -> bytes:
-        """What is left at the end: a box that was cut short, or an index that goes on to the end."""
-        if self._waiting[4:8] == INDEX:
-            _blank_notes(self._waiting, _header_bytes(self._waiting), len(self._waiting), NOTES_ABOVE_TRACKS)
+        """Return the remaining bytes: a truncated box, or an index without a size."""
+        if self._pending[4:8] == INDEX:
+            _blank_metadata(self._pending, _header_bytes(self._pending), len(self._pending), METADATA)
         return super().finish()
 
     def _begin_part(self, done: bytearray) -> bool:
-        header, size = _header_bytes(self._waiting), _size(self._waiting)
-        if len(self._waiting) < header:
+        header, size = _header_bytes(self._pending), _size(self._pending)
+        if len(self._pending) < header:
             return False
-        kind = bytes(self._waiting[4:8])
+        kind = bytes(self._pending[4:8])
         if kind == INDEX:
-            if (len(self._waiting) if size == ENDLESS else size) > MOST_INDEX_BYTES:
-                raise BadMedia("the video's index is too large", field="file", limit=MOST_INDEX_BYTES)
-            if len(self._waiting) < size:
+            if (len(self._pending) if size == ENDLESS else size) > MOST_INDEX_BYTES:
+                message = f"the video's index may have at most {MOST_INDEX_BYTES} bytes"
+                raise BadMedia(message, field="file", limit=MOST_INDEX_BYTES)
+            if len(self._pending) < size:
                 return False
-            _blank_notes(self._waiting, header, size, NOTES_ABOVE_TRACKS)
-        self._is_blank = kind in NOTES_ABOVE_TRACKS
+            _blank_metadata(self._pending, header, size, METADATA)
+        self._is_blank = kind in METADATA
         if self._is_blank:
-            self._waiting[4:8] = b"free"
-        done += self._waiting[:header]
-        del self._waiting[:header]
+            self._pending[4:8] = b"free"
+        done += self._pending[:header]
+        del self._pending[:header]
         self._left = max(size, header) - header
         return True
 
 
 def _header_bytes(box: bytearray, at: int = 0) -> int:
-    """How long the head of a box is: its size, its kind, and a longer size where that does not fit."""
+    """Return the length of a box's header: the size, the kind, and for large boxes a 64-bit size."""
     return 16 if box[at : at + 4] == b"\0\0\0\1" else 8
 
 
@@ -56,23 +57,23 @@ def _size(box: bytearray, at: int = 0) -> int:
     return size or ENDLESS  # 0: to the end of the file
 
 
-def _blank_notes(body: bytearray, at: int, end: int, notes: set[bytes]) -> None:
-    """Blank the notes among the boxes from `at` to `end`, and the tracks that are notes."""
+def _blank_metadata(body: bytearray, at: int, end: int, kinds: set[bytes]) -> None:
+    """Blank the metadata tracks, and the boxes of these kinds, among the boxes from `at` to `end`."""
     while at + 8 <= end:
         header, size = _header_bytes(body, at), min(_size(body, at), end - at)
         kind = bytes(body[at + 4 : at + 8])
-        if size < header:  # no box: whatever this is, no player finds notes in it
+        if size < header:  # not a valid box, so no player reads metadata from the rest
             return
-        if kind in notes or (kind == b"trak" and _handler(body, at + header, at + size) == b"meta"):
+        if kind in kinds or (kind == b"trak" and _handler(body, at + header, at + size) == b"meta"):
             body[at + 4 : at + 8] = b"free"
             body[at + header : at + size] = bytes(size - header)
         elif kind == b"trak":
-            _blank_notes(body, at + header, at + size, NOTES)
+            _blank_metadata(body, at + header, at + size, METADATA_IN_TRACKS)
         at += size
 
 
 def _handler(body: bytearray, at: int, end: int) -> bytes:
-    """What kind of track it is: `vide`, `soun`, or `meta`, such as the path that a camera took."""
+    """Return the kind of a track: `vide`, `soun`, or `meta`, which may have the GPS positions of the camera."""
     while at + 8 <= end:
         header, size = _header_bytes(body, at), min(_size(body, at), end - at)
         kind = body[at + 4 : at + 8]

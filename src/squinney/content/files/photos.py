@@ -1,4 +1,4 @@
-"""`Photos`: photos and videos, streamed in and out; a photo is a node, its bytes are a file."""
+"""`Photos`: streamed upload and download of photos and videos. Each is a node; its bytes are a GridFS file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from squinney.clock import Clock, utcnow
 from squinney.content.documents import Author
-from squinney.content.errors import SlugTaken, UnknownNode
+from squinney.content.errors import UnknownNode
 from squinney.content.files import rules
 from squinney.content.files.chunks import CHUNK_BYTES
 from squinney.content.files.documents import ASSETS
@@ -24,6 +24,7 @@ from squinney.content.nodes import rules as node_rules
 from squinney.content.nodes.access import TRUSTED, Viewer
 from squinney.content.nodes.documents import NODE_COLLECTIONS, NODES, Node
 from squinney.content.nodes.nodes import Nodes
+from squinney.content.nodes.versions import SAVED_SINCE
 from squinney.errors import Invalid, NotFound
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -33,13 +34,13 @@ from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan, Transactions
 
 Rendition = Literal["web", "original"]
-# A large file over a slow line takes hours; each of its pieces has a limit of its own.
+# A large file over a slow connection takes hours; each write has a time limit of its own.
 LONGEST_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
 class Asset:
-    """An open file: its facts, and its bytes from any place on. Readers finish even when it is replaced meanwhile."""
+    """An open file with its type, length and digest. It stays readable for an hour after it is replaced."""
 
     content_type: str
     length: int
@@ -47,9 +48,9 @@ class Asset:
     _file: GridOut
 
     def read(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to but without `end`, piece by piece.
+        """Yield the bytes from `start` to `end`, exclusive, in pieces.
 
-        Raises: `NotFound` where the file is deleted meanwhile, an hour after it was replaced or removed.
+        Raises: `NotFound` if the file is deleted in the meantime, an hour after it was replaced or removed.
         """
         left = (self.length if end is None else min(end, self.length)) - start
         self._file.seek(start)
@@ -98,10 +99,11 @@ class Photos:
         sha256: str | None = None,
         viewer: Viewer = TRUSTED,
     ) -> Node:
-        """Store the stream as a file and show it in a new node. `length` and `sha256`, if given, must fit.
+        """Store the stream as a file and create a node that shows it. `length` and `sha256`, if given, must match.
 
-        Atomic: the node, its revision, its parent's count and the end of the upload record are one transaction.
-        After a crash: a file that no node shows, under a record that `sweep-uploads` removes with it.
+        Atomic: one transaction inserts the node and its revision, updates its parent's count and deletes the upload
+        record.
+        After a crash: a file that no node shows, with an upload record; `sweep-uploads` deletes both.
         Raises: `BadMedia`, `Invalid`, `SlugTaken`, `UnknownNode`, `Forbidden`, `UploadLost`, `NotPrepared`.
         """
         kind = _checked_kind(type)
@@ -120,12 +122,12 @@ class Photos:
             return cast(Node, self._transactions.run("upload-photo", build).result)
 
     def _require_free(self, parent: Node | None, slug: str) -> None:
-        """Refuse before the bytes come, not after; the transaction decides."""
+        """Refuse a taken slug before the upload instead of after it; the transaction checks it again."""
         try:
             self._nodes.get(parent, slug)
         except UnknownNode:
             return
-        raise SlugTaken(f"{slug!r} is taken here", slug=slug)
+        raise node_rules.slug_taken(slug)
 
     @operation(LONGEST_SECONDS)
     def replace(
@@ -139,13 +141,14 @@ class Photos:
         sha256: str | None = None,
         viewer: Viewer = TRUSTED,
     ) -> Node:
-        """Store the stream as a new file, and swap it in. With a `nonce`, only if nobody has saved since.
+        """Store the stream as a new file and let the node show it.
 
-        Readers get the old photo whole until the swap and the new one whole after it. The old file is deleted an hour
-        later, when those who still read it have finished.
+        With a `nonce`, the node is changed only if it was not saved since that nonce was read. Readers get the complete
+        old file or the complete new one. The old file is deleted an hour later, when open readers have finished.
 
-        Atomic: the node, found by its nonce, with its revision, the end of the upload record and the old file's notice.
-        After a crash: the old photo, and a file under a record that `sweep-uploads` removes with it.
+        Atomic: one transaction updates the node, whose nonce must match, inserts the revision, deletes the upload
+        record and schedules the removal of the old file.
+        After a crash: the node still shows the old photo. `sweep-uploads` deletes the new file and its upload record.
         Raises: `BadMedia`, `Invalid`, `EditConflict`, `UnknownNode`, `Forbidden`, `UploadLost`.
         """
         with operation():
@@ -181,16 +184,16 @@ class Photos:
         try:
             yield receiver
         except Exception as error:
-            # Where nobody knows whether the node shows the file already, only the sweep may decide.
+            # If it is unknown whether the node already shows the file, only the sweep may decide.
             if not isinstance(error, PyMongoError) and not getattr(error, "outcome_unknown", False):
                 receiver.give_up()
             raise
 
     @operation(reads_only=True)
     def open(self, node: Node | str, rendition: Rendition = "web", *, viewer: Viewer = TRUSTED) -> Asset:
-        """The photo as the web gets it, or the file as it was uploaded (of photos for those who may edit the node).
+        """Open the rendition for the web, or the original file. A photo's original is only for users who may edit it.
 
-        Raises: `UnknownNode`, `Forbidden`, `NotFound` where the node has no file, `Invalid`.
+        Raises: `UnknownNode`, `Forbidden`, `NotFound` if the node has no file, `Invalid`.
         """
         if rendition not in ("web", "original"):
             raise Invalid("rendition must be web or original", field="rendition")
@@ -201,19 +204,19 @@ class Photos:
         if web := detail["web"] if rendition == "web" else None:
             return self._asset(web_id(detail["file_id"]), web)
         if current["metadata"]["type"] == "photo":
-            self._nodes.editable(current, viewer)  # what a camera writes into a file is not for everyone
+            self._nodes.editable(current, viewer)  # the original has the camera's metadata
         return self._asset(detail["file_id"], detail)
 
-    def _asset(self, file_id: str, facts: Mapping[str, Any]) -> Asset:
+    def _asset(self, file_id: str, detail: Mapping[str, Any]) -> Asset:
         try:
             file = GridFSBucket(self._db, ASSETS).open_download_stream(file_id)
         except NoFile:
-            raise NotFound("the file is gone", file_id=file_id) from None
-        return Asset(facts["content_type"], facts["length"], facts["sha256"], file)
+            raise NotFound("the file does not exist any more", file_id=file_id) from None
+        return Asset(detail["content_type"], detail["length"], detail["sha256"], file)
 
     @operation(30)
     def remove(self, node: Node | str, *, viewer: Viewer = TRUSTED) -> None:
-        """Remove the node; its file is deleted an hour later.
+        """Remove the photo's node; its file is deleted an hour later.
 
         Atomic: as `Nodes.remove`.
         After a crash: as `Nodes.remove`.
@@ -230,4 +233,4 @@ def _checked_kind(kind: Any) -> Literal["photo", "video"]:
 
 def _require_nonce(current: Node, nonce: str | None) -> None:
     if nonce is not None and current["metadata"]["nonce"] != nonce:
-        raise EditConflict("somebody else has saved since you began", theirs=current["metadata"])
+        raise EditConflict(SAVED_SINCE, theirs=current["metadata"])

@@ -1,4 +1,4 @@
-"""Images decoded, turned and made smaller. All that needs Pillow is here and in `animations`."""
+"""Decoding and scaling of images. Only this module and `animations` need Pillow."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from squinney.content.files.media import Picture
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP")
 RGB = b"RGB "
 STRIP_PIXELS = 4_000_000
-ON_ITS_SIDE = {5, 6, 7, 8}
-_AT_ONCE = threading.BoundedSemaphore(2)
+ROTATED = {5, 6, 7, 8}  # EXIF orientations that swap width and height
+_DECODERS = threading.BoundedSemaphore(2)  # decoding takes much memory
 
 
 def picture(file: IO[bytes]) -> Picture:
     """See `media.picture`."""
     try:
-        with _AT_ONCE, Image.open(file, formats=FORMATS) as image:
+        with _DECODERS, Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > media.MOST_PIXELS:
                 raise _too_large(f"{image.width} x {image.height}")
             frames = animations.frames_of(image, file)
-            return _moving(image, frames) if frames > 1 else _still(image)
+            return _animation(image, frames) if frames > 1 else _still(image)
     except Image.DecompressionBombError:
         raise _too_large("more") from None
     except (BadMedia, PyMongoError):
         raise
-    except Exception as error:  # a broken image can raise nearly anything from inside its decoder
-        raise BadMedia(f"the image is broken or cut short: {error}"[:300], field="file") from error
+    except Exception as error:  # decoders raise nearly any exception for a broken image
+        raise BadMedia(f"the image is broken or truncated: {error}"[:300], field="file") from error
 
 
-def _moving(image: Image.Image, frames: int) -> Picture:
+def _animation(image: Image.Image, frames: int) -> Picture:
     width, height = image.size
     body, size = animations.rendition(image, frames, media.WEB_SIDE)
     return Picture(width, height, body, "image/webp", *size)
@@ -47,7 +47,7 @@ def _still(image: Image.Image) -> Picture:
     orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     image.draft("RGB", (2 * media.WEB_SIDE, 2 * media.WEB_SIDE))
     web = _web(image, orientation)
-    if orientation in ON_ITS_SIDE:
+    if orientation in ROTATED:
         width, height = height, width
     body, type_ = _encoded(web)
     return Picture(width, height, body, type_, web.width, web.height)
@@ -55,7 +55,7 @@ def _still(image: Image.Image) -> Picture:
 
 def _too_large(found: str) -> BadMedia:
     return BadMedia(
-        f"an image has at most {media.MOST_PIXELS} pixels; this has {found}", field="file", limit=media.MOST_PIXELS
+        f"an image may have at most {media.MOST_PIXELS} pixels; this has {found}", field="file", limit=media.MOST_PIXELS
     )
 
 
@@ -67,14 +67,14 @@ def _web(image: Image.Image, orientation: int) -> Image.Image:
     small.getexif()[ExifTags.Base.Orientation] = orientation
     small = ImageOps.exif_transpose(small)
     profile = image.info.get("icc_profile") or b""
-    small.info = {"icc_profile": profile} if profile[16:20] == RGB else {}  # one for greys or inks fits no more
+    small.info = {"icc_profile": profile} if profile[16:20] == RGB else {}  # profiles for grey or CMYK do not fit RGB
     return small
 
 
 def _reduced(image: Image.Image, mode: str) -> Image.Image:
-    """The image in another mode, at most a few times as large as the web wants it.
+    """Return the image in another mode, reduced to at most a few times the size of the rendition.
 
-    A large one is converted strip by strip: whole, it would be in memory three times over.
+    A large image is converted in strips, because converting it whole would need three times its memory.
     """
     factor = max(image.size) // (2 * media.WEB_SIDE)
     if factor < 2:
@@ -88,13 +88,13 @@ def _reduced(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _converted(image: Image.Image, mode: str) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits of grey, which a conversion would cut off at 255
+    if image.mode.startswith("I"):  # 16-bit grey, which a conversion would clip at 255
         image = image.convert("I").point(lambda grey: grey * (1 / 257)).convert("L")
     return image.convert(mode)
 
 
 def _encoded(image: Image.Image) -> tuple[bytes, str]:
-    """Nothing but pixels and the colour profile are written."""
+    """Encode the image with its colour profile and without any other metadata; return the bytes and their type."""
     target = io.BytesIO()
     colours: dict[str, Any] = {"icc_profile": image.info.get("icc_profile")}
     if image.mode == "RGBA":

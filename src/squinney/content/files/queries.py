@@ -1,4 +1,4 @@
-"""Every query of files and uploads, named once."""
+"""All queries on files, uploads and removals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What removes files later, without a database."""
+"""The transaction steps that schedule removals for the sweep. Pure functions, without a database."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KEEP_FILES_SECONDS = 3600
 
 
 def old_file_step(file_id: str, now: datetime) -> Step:
-    """A file that no node shows any more is deleted an hour later, so that open readers finish."""
+    """Return the step that schedules the deletion of an unused file an hour later, so that open readers finish."""
     return removal_step("file", file_id, now + timedelta(seconds=KEEP_FILES_SECONDS))
 
 
 def removal_step(kind: str, target_id: str, due_at: datetime, **more: Any) -> Step:
-    """What the sweep is to delete, and from when on."""
+    """Return the step that schedules a removal: what the sweep deletes, and the time from which it may."""
     removal_id = f"{kind}:{target_id}:{secrets.token_hex(4)}"
     return Step(REMOVALS, removal_id, insert={"kind": kind, "target_id": target_id, "due_at": due_at, **more})

@@ -1,7 +1,7 @@
-"""Bytes on their way in: files of the asset bucket, each under an upload record until a node shows it.
+"""Uploads: files in the GridFS bucket, each with an upload record until a node shows the file.
 
-The record is written first and goes last. A file without a node has a record; a record that stands still for five
-minutes is taken away by `sweep-uploads`, and an upload without its record cannot finish.
+The record is written first and deleted last, so every file without a node has one. `sweep-uploads` deletes the record
+of an upload that was silent for five minutes, and an upload without its record cannot finish.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pymongo.read_concern import ReadConcern
 
 from squinney.content.errors import BadMedia, UploadLost
 from squinney.content.files import media
-from squinney.content.files.blanked_videos import BlankedVideo
 from squinney.content.files.chunks import CHUNK_BYTES, ChunkWriter
 from squinney.content.files.documents import ASSETS, CHUNKS, FILES, UPLOADS, Upload
-from squinney.content.files.mp4_locations import WithoutPlace
+from squinney.content.files.mp4_locations import Mp4Blanker
 from squinney.content.files.queries import CHUNKS_OF
-from squinney.content.files.webm_locations import WithoutNotes
+from squinney.content.files.video_blanker import VideoBlanker
+from squinney.content.files.webm_locations import WebmBlanker
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation, server_now
 from squinney.mongo.schema import Db, Document
@@ -36,20 +36,20 @@ SETTLED_WITHIN_SECONDS = 10
 
 
 class Stream(Protocol):
-    """Anything that gives bytes piece by piece: an open file, a request's body."""
+    """A source of bytes, such as an open file or a request's body."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Return at most `size` bytes; none at the end."""
         ...
 
 
 def web_id(file_id: str) -> str:
-    """The file of a picture's rendition for the web."""
+    """Return the file id of a picture's rendition for the web."""
     return f"{file_id}-web"
 
 
 class Receiver:
-    """One upload: begins with its record, ends in steps for the transaction that shows the file, or is given up."""
+    """One upload. It begins with an upload record, and ends with `finish_steps` in a transaction, or with `give_up`."""
 
     def __init__(self, db: Db, *, by: str, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._db = db
@@ -64,11 +64,11 @@ class Receiver:
             db[UPLOADS].insert_one(dict(record))
 
     def receive(self, stream: Stream, kind: str, *, length: int | None, sha256: str | None) -> Document:
-        """Store the stream, check it, and return what the node's detail says of it.
+        """Store and check the stream; return the fields of the file for the node's detail.
 
-        Raises: `BadMedia`, `Invalid` where the length or the digest is not the one announced, `UploadLost`.
+        Raises: `BadMedia`, `Invalid` if the length or the digest is not the announced one, `UploadLost`.
         """
-        head = _head(stream)
+        head = _read_head(stream)
         type_ = media.content_type(head, kind)
         stored, received, digest = self._store(stream, head, type_, media.MOST_BYTES[kind], sha256 is not None)
         _require_announced(stored, received, length, sha256)
@@ -77,10 +77,14 @@ class Receiver:
         return {**detail, **(self._picture() if kind == "photo" else {"width": None, "height": None, "web": None})}
 
     def _store(self, stream: Stream, head: bytes, type_: str, most: int, announced: bool) -> tuple[int, str, str]:
-        """Its length, the digest of what came if one was announced, and of what is stored: a video loses its notes."""
+        """Store the stream; return its length, the digest of the received bytes, and the digest of the stored bytes.
+
+        The digests differ for a video, whose metadata is blanked. For a video, the first is computed only if a digest
+        was announced.
+        """
         length = 0
-        video = without_place(type_)
-        received = hashlib.sha256() if video and announced else None
+        blanker = blanker_for(type_)
+        received = hashlib.sha256() if blanker and announced else None
         with self._writer(self.file_id, type_) as writer:
             piece = head
             while piece:
@@ -89,17 +93,17 @@ class Receiver:
                     raise BadMedia(f"the file is larger than {most} bytes", field="file", limit=most)
                 if received:
                     received.update(piece)
-                writer.write(video.feed(piece) if video else piece)
-                self._beat()
+                writer.write(blanker.feed(piece) if blanker else piece)
+                self._heartbeat()
                 piece = stream.read(writer.wanted)
-            if video:
-                writer.write(video.finish())
+            if blanker:
+                writer.write(blanker.finish())
             stored = writer.finish()
         return length, received.hexdigest() if received else stored, stored
 
     def _writer(self, file_id: str, type_: str) -> ChunkWriter:
-        about = {"content_type": type_, "locked": self.upload_id}
-        return ChunkWriter(self._db, file_id, about, chunk_bytes=self._chunk_bytes)
+        metadata = {"content_type": type_, "locked": self.upload_id}
+        return ChunkWriter(self._db, file_id, metadata, chunk_bytes=self._chunk_bytes)
 
     def _picture(self) -> Document:
         bucket = GridFSBucket(self._db, ASSETS)
@@ -110,7 +114,7 @@ class Receiver:
             writer.write(found.web)
             digest = writer.finish()
         self._require_all_chunks(web_id(self.file_id), len(found.web))
-        self._beat(now=True)
+        self._heartbeat(now=True)
         web = {
             "content_type": found.web_type,
             "length": len(found.web),
@@ -120,31 +124,37 @@ class Receiver:
         }
         return {"width": found.width, "height": found.height, "web": web}
 
-    def _beat(self, *, now: bool = False) -> None:
-        """Say that the upload is alive; where the record is gone it was given up."""
+    def _heartbeat(self, *, now: bool = False) -> None:
+        """Update the upload record's `seen` at most every 30 seconds, or `now`.
+
+        Raises: `UploadLost` if the record was deleted by the sweep.
+        """
         if not now and time.monotonic() - self._seen < HEARTBEAT_SECONDS:
             return
         self._seen = time.monotonic()
         with operation():
             alive = self._db[UPLOADS].update_one({"_id": self.upload_id}, {"$currentDate": {"seen": True}})
         if not alive.matched_count:
-            raise UploadLost("the upload stood still for too long; start it again")
+            raise _given_up()
 
     def _require_all_chunks(self, file_id: str, length: int) -> None:
-        """Chunks were written to one member each: wait until a majority has them all."""
+        """Wait until a majority of members has all chunks, because their writes waited for one member only.
+
+        Raises: `UploadLost` if chunks are still missing after ten seconds.
+        """
         chunks = self._db.get_collection(CHUNKS, read_concern=ReadConcern("majority"))
         until = time.monotonic() + SETTLED_WITHIN_SECONDS
         while True:
             with operation(60):
                 if chunks.count_documents(CHUNKS_OF(file_id=file_id)) == -(-length // self._chunk_bytes):
                     return
-            self._beat(now=True)
+            self._heartbeat(now=True)
             if time.monotonic() > until:
                 raise UploadLost("chunks of the upload are missing; start it again")
             time.sleep(0.05)
 
     def finish_steps(self) -> list[Step]:
-        """What belongs in the transaction that shows the file: the record goes, the file is unlocked."""
+        """Return the steps for the transaction that shows the file: delete the record and unlock the files."""
         files = [self.file_id, *([web_id(self.file_id)] if self._has_web else [])]
         unlocked = [
             Step(
@@ -152,15 +162,14 @@ class Receiver:
                 file_id,
                 guard={"metadata.locked": self.upload_id},
                 give={"$unset": {"metadata.locked": ""}},
-                refused=lambda _: UploadLost("the upload was given up; start it again"),
+                refused=lambda _: _given_up(),
             )
             for file_id in files
         ]
-        lost = UploadLost("the upload stood still for too long; start it again")
-        return [Step(UPLOADS, self.upload_id, delete=True, refused=lambda _: lost), *unlocked]
+        return [Step(UPLOADS, self.upload_id, delete=True, refused=lambda _: _given_up()), *unlocked]
 
     def give_up(self) -> None:
-        """Take everything away again, the record last. Without a record the sweep was faster, and deletes the files."""
+        """Delete the files, then the record. Without a record, do nothing: then the sweep deletes the files."""
         with operation(60):
             if self._db[UPLOADS].find_one({"_id": self.upload_id}, {"_id": 1}) is None:
                 return
@@ -168,37 +177,44 @@ class Receiver:
             self._db[UPLOADS].delete_one({"_id": self.upload_id})
 
 
-def without_place(type_: str) -> BlankedVideo | None:
-    """What takes the place out of a video of this type."""
+def _given_up() -> UploadLost:
+    return UploadLost("the upload was silent for too long and was given up; start the upload again")
+
+
+def blanker_for(type_: str) -> VideoBlanker | None:
+    """Return a filter that blanks the metadata of a video of this type; None for images."""
     if type_ == MP4:
-        return WithoutPlace()
-    return WithoutNotes() if type_ == WEBM else None
+        return Mp4Blanker()
+    return WebmBlanker() if type_ == WEBM else None
 
 
 def sha256_as_stored(stream: Stream, kind: str) -> str:
-    """The digest that a file has once it is stored.
+    """Return the digest that the stream would have as a stored file.
 
     Raises: `BadMedia`.
     """
-    piece = _head(stream)
-    video = without_place(media.content_type(piece, kind))
+    piece = _read_head(stream)
+    blanker = blanker_for(media.content_type(piece, kind))
     digest = hashlib.sha256()
     while piece:
-        digest.update(video.feed(piece) if video else piece)
+        digest.update(blanker.feed(piece) if blanker else piece)
         piece = stream.read(DIGEST_BYTES)
-    digest.update(video.finish() if video else b"")
+    digest.update(blanker.finish() if blanker else b"")
     return digest.hexdigest()
 
 
 def delete_files(db: Db, file_id: str) -> int:
-    """Delete a file and its rendition: the `files` documents first, so that no reader finds one without chunks."""
+    """Delete a file and its rendition, first the `files` documents, so that no reader opens a file without chunks.
+
+    Return the number of files.
+    """
     both = {"$in": [file_id, web_id(file_id)]}
-    gone = db[FILES].delete_many({"_id": both}).deleted_count
+    deleted = db[FILES].delete_many({"_id": both}).deleted_count
     db[CHUNKS].delete_many({"files_id": both})
-    return gone
+    return deleted
 
 
-def _head(stream: Stream) -> bytes:
+def _read_head(stream: Stream) -> bytes:
     head = b""
     while len(head) < HEAD_BYTES:
         piece = stream.read(HEAD_BYTES - len(head))
@@ -214,4 +230,4 @@ def _require_announced(stored: int, digest: str, length: int | None, sha256: str
     announced: Mapping[str, tuple[Any, Any]] = {"length": (length, stored), "sha256": (sha256, digest)}
     for field, (wanted, found) in announced.items():
         if wanted is not None and wanted != found:
-            raise Invalid(f"{field} was announced as {wanted}, but {found} came", field=field)
+            raise Invalid(f"{field} was announced as {wanted}, but the upload has {found}", field=field)

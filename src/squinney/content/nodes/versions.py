@@ -13,6 +13,8 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.nonces import EditConflict, new_nonce
 from squinney.transactions import Plan
 
+SAVED_SINCE = "another user has saved this node since you opened it"
+
 
 def plan(current: Node, changes: Document, by: Author | None, now: datetime, *, session: str | None = None) -> Plan:
     """Return the plan that saves the changes with a revision; the changed node is its result."""
@@ -43,7 +45,7 @@ def require_same_session_since(db: Db, current: Node, nonce: str, changes: Docum
         as_node = cast(Node, {"_id": current["_id"], "metadata": base["metadata"]})
         yours = rules.changed(as_node, changes, current["metadata"]["updated"], nonce)["metadata"]
     raise EditConflict(
-        "another user has saved this node since you opened it",
+        SAVED_SINCE,
         base=base["metadata"] if base else None,
         theirs=current["metadata"],
         yours=yours or changes,

@@ -16,10 +16,10 @@ _picture = guards_of("squinney.content.files.pictures", "tests/unit/test_picture
 _media = guards_of("squinney.content.files.media", "tests/unit/test_pictures.py")
 _place = guards_of("squinney.content.files.mp4_locations", "tests/unit/test_mp4_locations.py")
 _webm = guards_of("squinney.content.files.webm_locations", "tests/unit/test_webm_locations.py")
-_front = guards_of("squinney.content.surface.front_matter", _FOLDERS)
-_plan = guards_of("squinney.content.surface.folder_plan", _FOLDERS)
-_links = guards_of("squinney.content.surface.links", _FOLDERS)
-_export = guards_of("squinney.content.surface.folder_export", _FOLDERS)
+_front = guards_of("squinney.content.surface.folders.front_matter", _FOLDERS)
+_plan = guards_of("squinney.content.surface.folders.plan", _FOLDERS)
+_links = guards_of("squinney.content.surface.folders.links", _FOLDERS)
+_export = guards_of("squinney.content.surface.folders.export", _FOLDERS)
 
 RENDERING = [
     _render(

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from squinney.content import sweep_uploads
-from squinney.content.surface.folder import Importer, find_parent
-from squinney.content.surface.folder_export import export_folder
+from squinney.content.surface.folders.export import export_folder
+from squinney.content.surface.folders.importer import Importer, find_parent
 from squinney.http.commands import Json, format_counts, open_systems, print_result
 
 app = typer.Typer(help="Pages, photos and comments.", no_args_is_help=True)

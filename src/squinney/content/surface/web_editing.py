@@ -17,7 +17,7 @@ from squinney.content.nodes import merging, render
 from squinney.content.nodes.rules import TYPES, checked_detail, checked_tags
 from squinney.content.surface.assets import Body
 from squinney.content.surface.dependencies import Albums, Tree
-from squinney.content.surface.folder_plan import slug_of
+from squinney.content.surface.folders.plan import slug_of
 from squinney.content.surface.viewer import Typed, author_of, viewer_of
 from squinney.errors import Conflict, Invalid, SquinneyError
 from squinney.http.dependencies import processes_of

@@ -16,9 +16,9 @@ from typing import Literal, cast
 from squinney.clock import utcnow
 from squinney.content import Author, Node, Nodes, Photos, SlugTaken
 from squinney.content.files.uploads import sha256_as_stored
-from squinney.content.surface import links
-from squinney.content.surface.folder_plan import INDEX, Entry, Plan
-from squinney.content.surface.front_matter import Front
+from squinney.content.surface.folders import links
+from squinney.content.surface.folders.front_matter import Front
+from squinney.content.surface.folders.plan import INDEX, Entry, Plan
 from squinney.errors import Invalid
 
 ASSET = "/site/-/asset/"

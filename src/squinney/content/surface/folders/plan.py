@@ -15,7 +15,7 @@ from typing import Literal
 from squinney.content import Author, Node
 from squinney.content.files import media
 from squinney.content.nodes import rules
-from squinney.content.surface.front_matter import Front, notes_of, read, read_notes
+from squinney.content.surface.folders.front_matter import Front, notes_of, read, read_notes
 from squinney.errors import Invalid
 
 MEDIA: dict[str, Literal["photo", "video"]] = {

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from squinney.content import Node, Nodes, Photos
-from squinney.content.surface import links
-from squinney.content.surface.folder import ASSET
-from squinney.content.surface.folder_plan import INDEX
-from squinney.content.surface.front_matter import notes_of, written, written_notes
+from squinney.content.surface.folders import links
+from squinney.content.surface.folders.front_matter import notes_of, written, written_notes
+from squinney.content.surface.folders.importer import ASSET
+from squinney.content.surface.folders.plan import INDEX
 from squinney.patterns.paging import all_items
 
 EXTENSIONS = {

@@ -1,0 +1,1 @@
+"""Import and export of the tree as a folder of Markdown files and pictures."""

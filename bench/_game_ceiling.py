@@ -1,8 +1,8 @@
-"""What the server and the driver alone take for the writes of a line: the ceiling for any world that keeps its word.
+"""The writes of a line with the plain driver: the ceiling for any world with the same durability.
 
-A line that takes or drops a thing changes the thing, the character and the room, and tells of it: three updates by id
-and an insert, journaled by a majority before anybody is answered. Here they are sent with no guard, no plan, no list,
-no words and nobody told, some lines to a transaction, by three threads.
+A line that takes or drops a thing changes the thing, the character and the room, and inserts an event: three updates by
+id and an insert, journaled by a majority before the player gets the result. Here three threads send these writes for
+several lines in one transaction, without guards, plans, lists, command parsing or delivery of events.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MAJORITY = WriteConcern("majority", j=True)
 
 
 def measured(db: Db, *, rounds: int, seconds: float) -> str:
-    """The part of the page."""
+    """Return the part of the page about the ceiling."""
     ids = [[one["_id"] for one in db[name].find({}, {"_id": 1}).limit(THREADS * max(LINES))] for name in CHANGED]
     contenders = [Contender(f"{lines}", _work(db, ids, lines)) for lines in LINES]
     found = compare(contenders, threads=THREADS, rounds=rounds, seconds=seconds)
     rows = [[one.name, f"{one.rate * lines:,.0f}"] for one, lines in zip(found, LINES, strict=True)]
     return (
-        "## The ceiling: the writes of a line by the driver alone\n\n"
-        "Three updates by id and an insert for each line, journaled by a majority, by three threads; no guard, no "
-        "plan, no lists, nobody told.\n\n" + report.table(["lines in a transaction", "lines/s"], rows)
+        "## The ceiling: the writes of a line with the plain driver\n\n"
+        "Three updates by id and an insert for each line, journaled by a majority, from three threads; without guards, "
+        "plans, lists or delivery of events.\n\n" + report.table(["lines in a transaction", "lines/s"], rows)
     )
 
 

@@ -1,4 +1,4 @@
-"""Lines of text by 32 players, ours and Evennia's in turns: each side's own command handling, with everybody told."""
+"""Lines of text by 32 players, in alternation with Evennia: each side parses commands and delivers events."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ ASK_SECONDS = 900
 
 
 class Evennia:
-    """A child that does what it is told for so many seconds."""
+    """A child process that runs one kind of action for a number of seconds, on request."""
 
     def __init__(self, python: str, folder: Path) -> None:
         command = [python, "-P", "-W", "ignore", str(EVENNIA), str(PLAYERS)]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._child = subprocess.Popen(command, cwd=folder, text=True, **pipes)
-        self.version = self._answer()["version"]
+        self.version = self._result()["version"]
 
     def run(self, what: str, seconds: float) -> Any:
         assert self._child.stdin is not None
         self._child.stdin.write(f"{seconds} {what}\n")
         self._child.stdin.flush()
-        return self._answer()
+        return self._result()
 
-    def _answer(self) -> Any:
+    def _result(self) -> Any:
         assert self._child.stdout is not None
         for line in self._child.stdout:
             if line.startswith("{"):
                 return json.loads(line)
-        raise RuntimeError("Evennia's side has ended")
+        raise RuntimeError("the Evennia process has ended")
 
     def close(self) -> None:
         self._child.kill()
@@ -58,7 +58,7 @@ class Evennia:
 
 @contextmanager
 def evennia(database: str) -> Iterator[Evennia | str]:
-    """Its side, or why it is missing."""
+    """Yield the Evennia process, or the reason why it is missing."""
     packages = {"SQLite": ["evennia"], "PostgreSQL": ["evennia", "psycopg2-binary"]}[database]
     python = _environment("-".join(packages), packages)
     if python is None:
@@ -91,8 +91,8 @@ def _use_postgres(game: Path, socket: Path | None) -> None:
 
 
 @contextmanager
-def told(db: Db, characters: dict[str, str]) -> Iterator[list[int]]:
-    """What the site runs: the follower of events with a socket's queue for each player, and that of rooms."""
+def delivering(db: Db, characters: dict[str, str]) -> Iterator[list[int]]:
+    """Run the site's followers of events and rooms, with a socket queue for each character; yield a message counter."""
     loop, count, live = asyncio.new_event_loop(), [0], Live(db)
 
     async def drain(listener: Listener) -> None:
@@ -126,43 +126,44 @@ def _stop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def players(world: World) -> tuple[list[Callable[[], str]], dict[str, str]]:
-    """Each has two rooms and a lamp, and somebody who stands by."""
-    turns, heard = [], {}
+    """Create for each player two rooms, a lamp and a bystander; return the players' lines, and the room of each
+    character."""
+    turns, rooms = [], {}
     for number in range(PLAYERS):
         hall, yard = f"hall {number}", f"yard {number}"
         world.create_location(hall, name=hall, description="bench", exits={"n": yard})
         world.create_location(yard, name=yard, description="bench", exits={"s": hall})
         world.create_item("lamp", location=hall)
         for name in (f"player {number}", f"bystander {number}"):
-            heard[world.create_character(name, location=hall)["_id"]] = hall
+            rooms[world.create_character(name, location=hall)["_id"]] = hall
         turns.append(_turns(Player(world, f"player {number}")))
-    return turns, heard
+    return turns, rooms
 
 
 def _turns(player: Player) -> Callable[[], str]:
-    place = [0]
+    calls = [0]
 
     def act() -> str:
-        line = SCRIPT[place[0] % len(SCRIPT)]
-        place[0] += 1
+        line = SCRIPT[calls[0] % len(SCRIPT)]
+        calls[0] += 1
         return player.run(line)
 
     return act
 
 
 def measured(db: Db, *, rounds: int, seconds: float) -> str:
-    """The part of the page on Evennia."""
-    turns, heard = players(World(db))
+    """Return the part of the page about lines of text."""
+    turns, rooms = players(World(db))
     title = f"## Lines of text by {PLAYERS} players at once, and Evennia in the same run\n\n"
     parts = [
         title
-        + "Each player takes a lamp, carries it to the next room and back, by the lines "
+        + "Each player takes a lamp, carries it to the next room and back, with the lines "
         + ", ".join(f"`{line}`" for line in SCRIPT)
-        + ". Ours is the terminal client's entry, with the site's followers and a socket's queue for each player and "
-        "bystander in the same process; Evennia's is where its portal hands a line to the server, with a session for "
-        "each. Everybody in the room is told, on both sides."
+        + ". Ours is measured at the terminal client's entry point; the site's followers and a socket queue for each "
+        "player and bystander run in the same process. Evennia is measured where its portal passes a line to the "
+        "server, with a session for each player and bystander. On both sides everybody in the room receives the events."
     ]
-    with told(db, heard) as count:
+    with delivering(db, rooms) as count:
         _run(lambda thread: turns[thread]() and None, PLAYERS, min(1.0, seconds))
         for database in ("SQLite", "PostgreSQL"):
             with evennia(database) as side:
@@ -170,7 +171,7 @@ def measured(db: Db, *, rounds: int, seconds: float) -> str:
                     parts.append(f"Evennia on {database} is missing: {side}.")
                 else:
                     parts.append(_compared(side, database, turns, count, rounds=rounds, seconds=seconds))
-    parts.append(_alone(turns, seconds))
+    parts.append(_single_player(turns, seconds))
     return "\n\n".join(parts)
 
 
@@ -178,14 +179,14 @@ def _compared(
     side: Evennia, database: str, turns: list[Callable[[], str]], count: list[int], *, rounds: int, seconds: float
 ) -> str:
     ours: list[Round] = []
-    theirs, heard = [], [0, 0]
+    theirs, messages = [], [0, 0]
     side.run("commands", min(1.0, seconds))
     for _ in range(rounds):
         before = count[0]
         ours.append(_run(lambda thread: turns[thread]() and None, PLAYERS, seconds))
-        heard[0] += count[0] - before
+        messages[0] += count[0] - before
         theirs.append(side.run("commands", seconds))
-        heard[1] += theirs[-1]["told"]
+        messages[1] += theirs[-1]["messages"]
     ratio = statistics.median(mine.rate / other["rate"] for mine, other in zip(ours, theirs, strict=True))
     latencies = sorted(one for mine in ours for one in mine.latencies)
     rows = [
@@ -193,26 +194,27 @@ def _compared(
             "ours",
             f"{statistics.median(one.rate for one in ours):,.0f}",
             f"{latencies[len(latencies) // 2] * 1000:.1f}",
-            f"{heard[0] / len(latencies):.1f}",
+            f"{messages[0] / len(latencies):.1f}",
             f"{ratio:.1f}x",
         ],
         [
             f"Evennia {side.version} on {database}",
             f"{statistics.median(one['rate'] for one in theirs):,.0f}",
             f"{statistics.median(one['p50'] for one in theirs):.1f}",
-            f"{heard[1] / sum(one['count'] for one in theirs):.1f}",
+            f"{messages[1] / sum(one['count'] for one in theirs):.1f}",
             "1.0x",
         ],
     ]
     bare = [(what, side.run(what, seconds)) for what in ("move", "pick up, drop")]
-    calls = "; ".join(f"{what} {found['rate']:,.0f} a second, p50 {found['p50']:.2f} ms" for what, found in bare)
+    calls = "; ".join(f"{what} {found['rate']:,.0f} per second, p50 {found['p50']:.2f} ms" for what, found in bare)
     return (
-        report.table(["who", "lines/s in all", "p50 ms", "told, per line", "rate"], rows)
-        + f"\n\nEvennia's bare `move_to`, which no player can call (quiet, no command, nobody told): {calls}."
+        report.table(["world", "lines/s of all players", "p50 ms", "messages per line", "rate"], rows)
+        + "\n\nEvennia's own `move_to`, which no player can call (quiet, without a command and without messages): "
+        + f"{calls}."
     )
 
 
-def _alone(turns: list[Callable[[], str]], seconds: float) -> str:
+def _single_player(turns: list[Callable[[], str]], seconds: float) -> str:
     one = _run(lambda thread: turns[0]() and None, 1, seconds)
-    middle = sorted(one.latencies)[len(one.latencies) // 2] * 1000
-    return f"One player alone: {one.rate:,.0f} lines a second, p50 {middle:.1f} ms."
+    median = sorted(one.latencies)[len(one.latencies) // 2] * 1000
+    return f"A single player: {one.rate:,.0f} lines per second, p50 {median:.1f} ms."

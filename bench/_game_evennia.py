@@ -1,8 +1,8 @@
-"""Evennia's side of `bench/game.py`, run by the Python of its own environment, in a folder of `evennia --init`.
+"""Evennia's side of `bench/game.py`, run with the Python of its own environment, in a folder made by `evennia --init`.
 
-It imports nothing of ours. `python _game_evennia.py <players>` in that folder reads lines of how long to do what, and
-answers each with what it did per second, as JSON. Commands go in where the portal hands them to the
-server, and come out where the server hands them to the portal: what the portal and its line cost is not counted.
+It imports nothing of ours. `python _game_evennia.py <players>` in that folder reads lines with a number of seconds and
+a kind of action, and prints the rate of each as JSON. Commands go in where the portal passes them to the server, and
+messages come out where the server passes them to the portal: the cost of the portal and its connection is not counted.
 """
 
 import json
@@ -20,11 +20,11 @@ def set_up():
     import django
     from django.conf import settings
 
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # nobody is to wait for hashes
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # so that logins are fast
     django.setup()
     from django.core.management import call_command
 
-    call_command("migrate", verbosity=0, interactive=False)  # first: its modules ask for a table when they are imported
+    call_command("migrate", verbosity=0, interactive=False)  # first: Evennia's modules query a table on import
     import evennia
 
     evennia._init()
@@ -32,12 +32,12 @@ def set_up():
 
 
 def measured(act, seconds):
-    """How often a second, and in how many milliseconds."""
+    """Call an action for some seconds, and return its rate and latencies in milliseconds."""
     times = []
     until = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < until:
+    while (started := time.perf_counter()) < until:
         act()
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started)
     times.sort()
     return {
         "count": len(times),
@@ -48,15 +48,15 @@ def measured(act, seconds):
 
 
 class Sockets:
-    """Sessions, as the portal opens them, and how many messages were sent to them."""
+    """Opens sessions as the portal does, and counts the messages that are sent to them."""
 
     def __init__(self, evennia):
         self._handler = evennia.SESSION_HANDLER
         self._handler.data_out = self._sent
-        self.told = 0
+        self.messages = 0
 
     def _sent(self, session, **kwargs):
-        self.told += 1
+        self.messages += 1
 
     def open(self, number, account, character):
         from evennia.server.serversession import ServerSession
@@ -76,7 +76,7 @@ def main():
     from evennia import create_account, create_object
     from evennia.utils.utils import get_evennia_version
 
-    for key in ("first", "limbo"):  # a home, which is to be number 2
+    for key in ("first", "limbo"):  # Evennia's default home must have id 2
         create_object("evennia.DefaultRoom", key=key, nohome=True)
     sockets = Sockets(evennia)
 
@@ -94,20 +94,20 @@ def main():
         create_object("evennia.DefaultExit", key="south", location=yard, destination=hall)
         lamp = create_object("evennia.DefaultObject", key="lamp", location=hall)
         session, who = player(2 * number + 1, f"p{number}", hall)
-        player(2 * number + 2, f"b{number}", hall)  # who stands by, and is told
+        player(2 * number + 2, f"b{number}", hall)  # a bystander, who receives the messages
         turns.append(session)
         people.append((who, lamp, hall, yard))
 
-    place = [0]
+    calls = [0]
 
     def command():
-        turn, number = divmod(place[0], PLAYERS)
+        turn, number = divmod(calls[0], PLAYERS)
         session = turns[number]
         session.sessionhandler.data_in(session, text=[[SCRIPT[turn % len(SCRIPT)]], {}])
-        place[0] += 1
+        calls[0] += 1
 
     def check():
-        """One round by itself: the script does what it says."""
+        """Run the script once and check that each line has its effect."""
         who, lamp, hall, yard = people[0]
         expected = [(hall, who), (yard, who), (yard, yard), (yard, who), (hall, who), (hall, hall)]
         for line, (room, holder) in zip(SCRIPT, expected, strict=True):
@@ -127,9 +127,9 @@ def main():
     print(json.dumps({"version": get_evennia_version("short")}), flush=True)
     for line in sys.stdin:
         seconds, _, what = line.strip().partition(" ")
-        told = sockets.told
+        before = sockets.messages
         found = measured(acts[what], float(seconds))
-        print(json.dumps({**found, "told": sockets.told - told}), flush=True)
+        print(json.dumps({**found, "messages": sockets.messages - before}), flush=True)
 
 
 main()

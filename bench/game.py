@@ -1,4 +1,4 @@
-"""Loading a character and acting, spread out and in one crowded room, in both modes; and Evennia in the same run."""
+"""Load a character and run actions, in separate rooms and in a crowded one, in both modes; Evennia in the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from squinney.transactions import Mode, Transactions
 PLAYERS = (1, 8, 32)
 MODES: tuple[Mode, ...] = ("native", "two-phase")
 CROWD = 200
-NOTICED = 50
+DELIVERIES = 50
 
 
 def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> None:
@@ -36,7 +36,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
     spread = {players: compare(_walking(db), threads=players, rounds=rounds, seconds=seconds) for players in PLAYERS}
     kinds = compare(_kinds(world), threads=1, rounds=rounds, seconds=seconds)
     crowded = compare(_crowded(db), threads=8, rounds=rounds, seconds=seconds)
-    noticed = _noticed(db, world)
+    delivery_ms = _delivery_ms(db, world)
     commands = _game_commands.measured(db, rounds=rounds, seconds=seconds)
     ceiling = _game_ceiling.measured(db, rounds=rounds, seconds=seconds)
     version = connection.client.admin.command("buildInfo")["version"]
@@ -47,18 +47,20 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 2.0) -> Non
         "is acknowledged. Only the ratios count."
         f" Load average at the end {os.getloadavg()[0]:.0f}.",
         "## Loading a character",
-        report.table(["how", "per second", "p50 ms", "times `find_one`"], [_load_row(one, loads[0]) for one in loads]),
-        "## Actions by the number of players, each in rooms of their own (move, pick up, drop in turn)",
+        report.table(
+            ["how", "per second", "p50 ms", "rate against `find_one`"], [_load_row(one, loads[0]) for one in loads]
+        ),
+        "## Actions by number of players, each in separate rooms (move, pick up and drop in turn)",
         report.table(
             ["players", "mode", "actions/s", "p50 ms", "p99 ms"],
             [[str(players), *_row(one)] for players, series in spread.items() for one in series],
         ),
         "## Actions by kind, one player, native",
         report.table(["action", "per second", "p50 ms", "p99 ms"], [_row(one) for one in kinds]),
-        f"## One room with {CROWD} in it, 8 of whom pick up and drop without a pause",
+        f"## One room with {CROWD} characters, 8 of whom pick up and drop things without a pause",
         report.table(["mode", "actions/s", "p50 ms", "p99 ms"], [_row(one) for one in crowded]),
-        f"A neighbour hears what is said {noticed:.0f} ms after it was sent, by the change stream (the median of "
-        f"{NOTICED}).",
+        f"The change stream delivers what a character says to a neighbour {delivery_ms:.0f} ms after it was sent "
+        f"(median of {DELIVERIES}).",
         commands,
         ceiling,
     ]
@@ -74,7 +76,7 @@ def _load_row(one: Series, plain: Series) -> list[str]:
 
 
 def _build(world: World) -> None:
-    """For each player two rooms and a lamp; and a square where everybody else stands."""
+    """Create two rooms and a lamp for each player, a square with a crowd, and a shop."""
     for number in range(max(PLAYERS)):
         for mode in MODES:
             name = f"{mode} {number}"
@@ -110,11 +112,11 @@ def _loading(db: Db, world: World) -> list[Contender]:
 
 
 def _in_turn(*acts: Callable[[], object]) -> Callable[[], None]:
-    place = [0]
+    calls = [0]
 
     def act() -> None:
-        acts[place[0] % len(acts)]()
-        place[0] += 1
+        acts[calls[0] % len(acts)]()
+        calls[0] += 1
 
     return act
 
@@ -131,20 +133,20 @@ def _walking(db: Db) -> list[Contender]:
 
 
 def _reset(world: World, who: str, lamp: str) -> None:
-    """Back to the first room, with the lamp on the floor."""
+    """Move a player back to the first room, with the lamp on the floor."""
     if world.item(lamp)["holder"]["kind"] == "character":
         world.drop(who, lamp)
-    place = str(world.item(lamp)["holder"]["id"])
-    if world.character(who)["location"]["id"] != place:
-        world.move(who, "n" if place.startswith("b") else "s")
-    if place.startswith("b"):
+    room_id = str(world.item(lamp)["holder"]["id"])
+    if world.character(who)["location"]["id"] != room_id:
+        world.move(who, "n" if room_id.startswith("b") else "s")
+    if room_id.startswith("b"):
         world.pick_up(who, lamp)
         world.move(who, "s")
         world.drop(who, lamp)
 
 
 def _script_of(world: World, who: str, lamp: str) -> Callable[[], None]:
-    """Take the lamp, carry it over, put it down; and back."""
+    """Return a function that carries the lamp to the other room and back, one action per call."""
     return _in_turn(
         lambda: world.pick_up(who, lamp),
         lambda: world.move(who, "n"),
@@ -192,15 +194,16 @@ def _crowded(db: Db) -> list[Contender]:
     return [contender(mode) for mode in MODES]
 
 
-def _noticed(db: Db, world: World) -> float:
+def _delivery_ms(db: Db, world: World) -> float:
+    """Return the median time from saying something to its arrival in the change stream."""
     feed = Feed(db, [EVENTS])
     waits: list[float] = []
     with feed.read(lambda change: change.kind == "insert") as reader:
-        for number in range(NOTICED):
-            said = time.perf_counter()
+        for number in range(DELIVERIES):
+            sent = time.perf_counter()
             world.say("buyer", f"{number}")
             while (change := reader.next(10.0)) and (change.document or {}).get("text") != f"{number}":
                 pass
-            waits.append(max(0.0, time.perf_counter() - said))
+            waits.append(max(0.0, time.perf_counter() - sent))
     feed.close()
     return sorted(waits)[len(waits) // 2] * 1000

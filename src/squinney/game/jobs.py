@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from squinney.errors import Conflict
+from squinney.errors import Conflict, NotFound
 from squinney.game import queries
 from squinney.game.world import World
 from squinney.mongo.pinned import pinned
@@ -24,10 +24,11 @@ def wander(db: Db) -> dict[str, int]:
     world = World(db)
     moved = 0
     for monster in _random_monsters(db):
-        exits = world.location(monster["location"]["id"])["exits"]
         try:
+            exits = world.location(monster["location"]["id"])["exits"]
             world.move(monster["_id"], random.choice(sorted(exits)))
-        except (Conflict, IndexError):  # the room has no exit, or the chosen one leads to no room
+        # There is no such room or no exit, or the chosen exit leads to no room: the other monsters still move.
+        except (Conflict, IndexError, NotFound):
             continue
         moved += 1
     return {"moved": moved}

@@ -223,49 +223,58 @@ COMMANDS = [
 _PRODUCTS, _ORDERS = "test_products_are_listed_and_shown", "test_orders_are_listed_shown_cancelled_and_settled"
 _CATEGORIES, _ADDED = "test_categories_are_added_shown_and_removed", "test_a_product_is_added_and_changed_by_the_form"
 SHOPKEEPING = [
-    _lists("a category goes with a type alone", "if category is not None and filters:", "if False:", _PRODUCTS),
-    _lists("a category's products are of the type", "(category, type=type_, sort", "(category, sort", _PRODUCTS),
-    _lists("products are of the type", '**({"type": type_} if type_ else {})', "", _PRODUCTS),
-    _lists("products come in the order asked for", "find(sort=sort, **paged", "find(**paged", _PRODUCTS),
-    _lists("products are of the genre", ', "genre": genre}', "}", _PRODUCTS),
-    _lists("orders are the customer's", "if customer is None else", "if True else", _ORDERS),
-    _lists("orders go on at the cursor", '"orders"), {"cursor": cursor, "limit"', '"orders"), {"limit"', _ORDERS),
-    _lists("a category has the slug given", ".add(name, slug, parent)", ".add(name, None, parent)", _CATEGORIES),
-    _lists("a category has the parent given", ".add(name, slug, parent)", ".add(name, slug)", _CATEGORIES),
-    _lists("what is below goes or stays as said", "remove(slug, children=children)", "remove(slug)", _CATEGORIES),
+    _lists(
+        "--category can be combined only with --type", "if category is not None and filters:", "if False:", _PRODUCTS
+    ),
+    _lists(
+        "the products of a category are filtered by type", "(category, type=type_, sort", "(category, sort", _PRODUCTS
+    ),
+    _lists("products are filtered by type", '**({"type": type_} if type_ else {})', "", _PRODUCTS),
+    _lists("products are listed in the requested order", "find(sort=sort, **paged", "find(**paged", _PRODUCTS),
+    _lists("products are filtered by genre", ', "genre": genre}', "}", _PRODUCTS),
+    _lists("orders are filtered by customer", "if customer is None else", "if True else", _ORDERS),
+    _lists("orders continue after the cursor", '"orders"), {"cursor": cursor, "limit"', '"orders"), {"limit"', _ORDERS),
+    _lists("a new category has the given slug", ".add(name, slug, parent)", ".add(name, None, parent)", _CATEGORIES),
+    _lists("a new category has the given parent", ".add(name, slug, parent)", ".add(name, slug)", _CATEGORIES),
+    _lists(
+        "--children selects what happens to the children of a removed category",
+        "remove(slug, children=children)",
+        "remove(slug)",
+        _CATEGORIES,
+    ),
     _admin(
-        "back to a page, and not to where a form was sent",
+        "after a form the user returns to a page, not to the form's target",
         "return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else",
         "return page if path else",
         "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
     ),
     _admin(
-        "a SKU finds its product",
+        "the admin's search finds a product by its SKU",
         "first = [] if cursor else catalog.get_many([words])",
         "first: list[Product] = []",
         "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
     ),
-    _products("a form sent twice adds one", ', key=Key(key, "web"))', ")", _ADDED),
+    _products("a product form that is sent twice adds one product", ', key=Key(key, "web"))', ")", _ADDED),
     _products(
-        "what somebody else changed is not overwritten",
+        "a product that another user changed is not overwritten",
         "expected_version=version)",
         'expected_version=product["version"])',
         "test_a_form_of_a_product_that_somebody_changed_meanwhile_says_so",
     ),
     _form(
-        "what the form does not show stays",
+        "fields that the product form does not show keep their values",
         '        **{name: before[name] for name in ("asin", "shipping") if name in before},\n',
         "",
         f"tests/api/test_shop_pages.py::{_ADDED}",
     ),
     _form(
-        "a line that nobody touched keeps its value",
+        "an unchanged line of the product form keeps its value",
         "before[name] if same else ",
         "",
         "test_a_line_that_nobody_touched_keeps_its_time",
     ),
     _form(
-        "a name is said once",
+        "the lines of the product form have different names",
         "        if name in found:\n",
         "        if False:\n",
         "test_a_line_that_says_nothing_clear_is_refused",

@@ -1,1 +1,1 @@
-"""Commerce for callers: HTTP routes, pages and commands."""
+"""The HTTP routes, pages and commands of commerce."""

@@ -1,4 +1,4 @@
-"""The shop over HTTP."""
+"""The HTTP API of the shop."""
 
 from __future__ import annotations
 
@@ -83,19 +83,19 @@ def find_products(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Any:
-    """Products that match all filters, in the order asked for."""
+    """List the products that match all filters, in the requested order."""
     filters = _with_category_id(shop.categories, filters)
     return signed_page(shop.catalog.find(**filters, sort=sort, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/facets", response_model=Facets, responses=responses(UnknownCategory))
 def count_facets(shop: ShopDep, filters: Filters, by: Annotated[list[Facet], Query(min_length=1, max_length=7)]) -> Any:
-    """How many products match, and how many have each value."""
+    """Count the matching products, in total and for each value of the fields in `by`."""
     return shop.catalog.facets(by=by, **_with_category_id(shop.categories, filters))
 
 
 def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, Any]:
-    """A category is named by its id or by its slug; one that is not there must not look like an empty one."""
+    """Replace the slug of a category by its id; an unknown category is an error, not an empty result."""
     if "category" not in filters:
         return filters
     try:
@@ -109,13 +109,13 @@ def _with_category_id(tree: Categories, filters: dict[str, Any]) -> dict[str, An
     "/products", status_code=201, response_model=ProductModel, responses=responses(AlreadyExists, KeyReused, Busy)
 )
 def add_product(shop: ShopDep, body: NewProduct, key: IdempotencyKey) -> Any:
-    """Add a product; `id` is its SKU. What GET gives of one is taken as it is."""
+    """Add a product; `id` is its SKU. The response of a GET request is accepted unchanged."""
     return shop.catalog.add(body.product(), key=key)
 
 
 @router.get("/products/{sku:path}", response_model=ProductModel, responses=responses(UnknownProduct))
 def get_product(shop: ShopDep, sku: str) -> Any:
-    """One product with its categories."""
+    """Get a product with its categories."""
     return shop.catalog.get_with_categories(sku)
 
 
@@ -131,24 +131,24 @@ def remove_product(shop: ShopDep, sku: str) -> None:
     shop.catalog.remove(sku)
 
 
-# ---- stock: a SKU may have slashes, so what comes behind one is looked for first ----
+# ---- stock: a SKU may contain slashes, so the route with a suffix is declared first ----
 
 
 @router.get("/stock/{sku:path}/movements", response_model=page_of(MovementModel), responses=responses(UnknownProduct))
 def list_movements(shop: ShopDep, sign: SignCursor, sku: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """Why the stock changed, newest first."""
+    """List the changes of a SKU's stock, newest first."""
     return signed_page(shop.inventory.movements(sku, cursor=cursor, limit=limit), sign)
 
 
 @router.get("/stock/{sku:path}", response_model=StockModel, responses=responses(UnknownProduct))
 def get_stock(shop: ShopDep, sku: str) -> Any:
-    """What there is of a SKU."""
+    """Get the stock of a SKU."""
     return shop.inventory.level(sku)
 
 
 @router.post("/stock/{sku:path}/receipts", response_model=StockModel, responses=responses(UnknownProduct, *KEY_ERRORS))
 def receive_stock(shop: ShopDep, sku: str, body: Receipt, key: IdempotencyKey) -> Any:
-    """Add units that arrived."""
+    """Add received units to the stock."""
     return shop.inventory.receive(sku, body.qty, reason=body.reason, key=key)
 
 
@@ -158,7 +158,7 @@ def receive_stock(shop: ShopDep, sku: str, body: Receipt, key: IdempotencyKey) -
     responses=responses(UnknownProduct, InadequateInventory, *KEY_ERRORS),
 )
 def adjust_stock(shop: ShopDep, sku: str, body: Adjustment, key: IdempotencyKey) -> Any:
-    """Correct the count."""
+    """Correct the available quantity: a negative `delta` removes units."""
     return shop.inventory.adjust(sku, body.delta, body.reason, key=key)
 
 
@@ -169,7 +169,7 @@ def adjust_stock(shop: ShopDep, sku: str, body: Adjustment, key: IdempotencyKey)
 def list_categories(
     shop: ShopDep, sign: SignCursor, parent: Text = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
-    """The categories below one, or the roots, in their order."""
+    """List the children of a category, or the roots, in order of position."""
     return signed_page(shop.categories.children(parent, cursor=cursor, limit=limit), sign)
 
 
@@ -186,7 +186,7 @@ def add_category(shop: ShopDep, body: NewCategory, key: IdempotencyKey) -> Any:
 
 @router.get("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory))
 def get_category(shop: ShopDep, slug: str) -> Any:
-    """One category with its ancestors, nearest first."""
+    """Get a category with its ancestors, parent first."""
     return shop.categories.get(slug)
 
 
@@ -200,7 +200,7 @@ def list_subtree(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Any:
-    """The products in a category or anywhere below it."""
+    """List the products in a category and its descendants."""
     return signed_page(shop.catalog.subtree(slug, type=type, sort=sort, cursor=cursor, limit=limit), sign)
 
 
@@ -210,13 +210,13 @@ def list_subtree(
     responses=responses(UnknownCategory, Cycle, DepthLimit, KeyReused, Busy),
 )
 def move_category(shop: ShopDep, slug: str, body: CategoryMove, key: IdempotencyKey) -> Any:
-    """Put a category, with everything below it, elsewhere."""
+    """Move a category and its descendants to another parent."""
     return shop.categories.move(slug, body.parent, body.position, key=key)
 
 
 @router.patch("/categories/{slug}", response_model=CategoryModel, responses=responses(UnknownCategory, SlugTaken, Busy))
 def change_category(shop: ShopDep, slug: str, body: CategoryPatch) -> Any:
-    """Give a category another name, or another slug."""
+    """Change the name or the slug of a category."""
     if body.name is not None:
         return shop.categories.rename(slug, body.name)
     return shop.categories.change_slug(slug, str(body.slug))
@@ -226,7 +226,7 @@ def change_category(shop: ShopDep, slug: str, body: CategoryPatch) -> Any:
     "/categories/{slug}", response_model=Removed, responses=responses(UnknownCategory, CategoryNotEmpty, Busy)
 )
 def remove_category(shop: ShopDep, slug: str, children: Children = "refuse") -> Any:
-    """Remove a category."""
+    """Remove a category; `children` selects what happens to its children."""
     return {"removed": shop.categories.remove(slug, children=children)}
 
 
@@ -239,19 +239,19 @@ LINE_ERRORS: list[type[Any]] = [UnknownCart, UnknownLine, CartClosed, Inadequate
 def list_carts(
     shop: ShopDep, sign: SignCursor, status: CartStatus = "active", cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
-    """Carts in a status, the longest untouched first."""
+    """List the carts with this status, the least recently modified first."""
     return signed_page(shop.carts.all(status, cursor=cursor, limit=limit), sign)
 
 
 @router.post("/carts", status_code=201, response_model=CartModel, responses=responses(*KEY_ERRORS))
 def new_cart(shop: ShopDep, body: NewCart, key: IdempotencyKey) -> Any:
-    """An empty cart."""
+    """Create an empty cart."""
     return shop.carts.new(currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/carts/{cart_id}", response_model=CartModel, responses=responses(UnknownCart))
 def get_cart(shop: ShopDep, cart_id: str) -> Any:
-    """One cart."""
+    """Get a cart."""
     return shop.carts.get(cart_id)
 
 
@@ -267,19 +267,19 @@ def add_item(shop: ShopDep, cart_id: str, body: LineModel, key: IdempotencyKey) 
 
 @router.put("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS))
 def set_quantity(shop: ShopDep, cart_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
-    """Make a line say so many; 0 removes it."""
+    """Set the quantity of a line; 0 removes the line."""
     return shop.carts.set_quantity(cart_id, sku, body.qty, key=key)
 
 
 @router.delete("/carts/{cart_id}/items/{sku:path}", response_model=CartModel, responses=responses(*LINE_ERRORS))
 def remove_item(shop: ShopDep, cart_id: str, sku: str, key: IdempotencyKey) -> Any:
-    """Give a line's goods back."""
+    """Remove a line and return its units to stock."""
     return shop.carts.remove_item(cart_id, sku, key=key)
 
 
 @router.post("/carts/{cart_id}/abandon", response_model=CartModel, responses=responses(UnknownCart, CartClosed, Busy))
 def abandon_cart(shop: ShopDep, cart_id: str) -> Any:
-    """Give everything back and end the cart."""
+    """End the cart and return its goods to stock."""
     return shop.carts.abandon(cart_id)
 
 
@@ -291,7 +291,7 @@ def abandon_cart(shop: ShopDep, cart_id: str) -> Any:
     ),
 )
 def check_out(shop: ShopDep, cart_id: str, idempotency_key: RequiredIdempotencyKey) -> Any:
-    """Charge for the cart and make its order, once per key: the same key again gives the same order."""
+    """Charge for the cart and create its order; a repeat with the same key returns the same order."""
     return shop.carts.checkout(cart_id, key=idempotency_key)
 
 
@@ -301,7 +301,7 @@ def check_out(shop: ShopDep, cart_id: str, idempotency_key: RequiredIdempotencyK
     responses=responses(UnknownPayment, PaymentUnsettled, Busy),
 )
 def settle_payment(shop: ShopDep, payment_id: str) -> Any:
-    """Ask the provider how a payment stands, and act on it; for its webhook, also after a refund there."""
+    """Ask the provider for the state of a payment and apply it. Call this from the provider's webhook."""
     return shop.carts.settle(payment_id)
 
 
@@ -314,7 +314,7 @@ EDIT_ERRORS: list[type[Any]] = [UnknownOrder, OrderFixed, OrderLimit, KeyReused,
 def list_orders(
     shop: ShopDep, sign: SignCursor, customer: Text = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
-    """Orders, newest first: a customer's, or all."""
+    """List the orders of a customer, or all orders, newest first."""
     if customer is None:
         return signed_page(shop.orders.all(cursor=cursor, limit=limit), sign)
     return signed_page(shop.orders.by_customer(customer, cursor=cursor, limit=limit), sign)
@@ -322,20 +322,20 @@ def list_orders(
 
 @router.post("/orders", status_code=201, response_model=OrderModel, responses=responses(OrderLimit, *KEY_ERRORS))
 def place_order(shop: ShopDep, body: NewOrder, key: IdempotencyKey) -> Any:
-    """Make an order without a cart."""
+    """Create an order without a cart."""
     lines = [line.model_dump(exclude_none=True) for line in body.items]
     return shop.orders.place(lines, currency=body.currency, customer=body.customer, key=key)
 
 
 @router.get("/orders/{order_id}", response_model=OrderModel, responses=responses(UnknownOrder))
 def get_order(shop: ShopDep, order_id: str) -> Any:
-    """One order."""
+    """Get an order."""
     return shop.orders.get(order_id)
 
 
 @router.post("/orders/{order_id}/items", response_model=OrderModel, responses=responses(*EDIT_ERRORS, WrongCurrency))
 def add_order_line(shop: ShopDep, order_id: str, body: OrderLineChange, key: IdempotencyKey) -> Any:
-    """Add a line, or to the line that is there."""
+    """Add a line, or add the quantity to the existing line with the same SKU."""
     return shop.orders.add_or_increase(order_id, **body.model_dump(exclude_none=True), key=key)
 
 
@@ -343,7 +343,7 @@ def add_order_line(shop: ShopDep, order_id: str, body: OrderLineChange, key: Ide
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
 def set_order_quantity(shop: ShopDep, order_id: str, sku: str, body: Quantity, key: IdempotencyKey) -> Any:
-    """Make a line of the order say so many."""
+    """Set the quantity of a line."""
     return shop.orders.set_quantity(order_id, sku, body.qty, key=key)
 
 
@@ -351,7 +351,7 @@ def set_order_quantity(shop: ShopDep, order_id: str, sku: str, body: Quantity, k
     "/orders/{order_id}/items/{sku:path}", response_model=OrderModel, responses=responses(*EDIT_ERRORS, UnknownLine)
 )
 def remove_order_line(shop: ShopDep, order_id: str, sku: str, key: IdempotencyKey) -> Any:
-    """Take a line out of the order."""
+    """Remove a line."""
     return shop.orders.remove_item(order_id, sku, key=key)
 
 
@@ -361,11 +361,11 @@ def remove_order_line(shop: ShopDep, order_id: str, sku: str, key: IdempotencyKe
     responses=responses(UnknownOrder, OrderFixed, PaymentUnsettled, Busy),
 )
 def cancel_order(shop: ShopDep, order_id: str) -> Any:
-    """Cancel an order: refund it and restock its goods."""
+    """Cancel an order; a paid order is refunded and its goods are restocked."""
     return shop.orders.cancel(order_id)
 
 
 @router.delete("/orders/{order_id}", status_code=204, responses=responses(UnknownOrder, OrderFixed))
 def delete_order(shop: ShopDep, order_id: str) -> None:
-    """Forget an order that is cancelled, or that nobody paid for."""
+    """Delete an order that is cancelled or unpaid."""
     shop.orders.delete(order_id)

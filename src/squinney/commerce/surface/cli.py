@@ -1,4 +1,4 @@
-"""`squinney commerce`: the shop from the command line."""
+"""`squinney commerce`: commands for imports, stock, the category tree and carts."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ app.add_typer(cli_lists.app)
 @app.command("import")
 def import_products(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="JSON lines, perhaps gzipped; - for standard input.")],
-    existing: Annotated[str, typer.Option(help="A SKU that is there: refuse, skip or replace.")] = "skip",
+    file: Annotated[Path, typer.Argument(help="A file of JSON lines, also gzipped; - for standard input.")],
+    existing: Annotated[str, typer.Option(help="For products that exist: refuse, skip or replace.")] = "skip",
     as_json: Json = False,
 ) -> None:
-    """Import products; bad lines are reported by number and do not stop the others.
+    """Import products. Bad lines are reported by number, and the other lines are imported.
 
-    Ctrl-C stops between two lines; run it again to go on where it was.
+    Ctrl-C stops the import; run it again to continue.
     """
     with open_systems(context) as systems, _lines(file, quiet=as_json) as lines:
         report = service(systems, "catalog").import_products(lines, existing=existing)
@@ -68,7 +68,7 @@ def import_products(
 
 @contextmanager
 def _lines(file: Path, *, quiet: bool) -> Iterator[Iterator[bytes]]:
-    """The file's lines, with a bar that shows how much of it was read and how long the rest will take."""
+    """Yield the lines of the file, and show a progress bar with the remaining time."""
     if str(file) == "-":
         yield iter(sys.stdin.buffer)
         return
@@ -78,7 +78,7 @@ def _lines(file: Path, *, quiet: bool) -> Iterator[Iterator[bytes]]:
         with _bar(quiet) as bar, bar.open(file, "rb", description="importing") as raw:
             yield iter(gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw)
     except (OSError, EOFError, zlib.error) as error:
-        raise Invalid(f"{file} cannot be read to its end: {error}", field="file") from error
+        raise Invalid(f"{file} cannot be read completely: {error}", field="file") from error
 
 
 def _bar(quiet: bool) -> Progress:
@@ -93,15 +93,15 @@ def _bar(quiet: bool) -> Progress:
 def stock(
     context: typer.Context,
     sku: str,
-    receive: Annotated[int, typer.Option(help="Units that arrived.", min=0)] = 0,
-    adjust: Annotated[int, typer.Option(help="Units found, or lost when negative.")] = 0,
-    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
+    receive: Annotated[int, typer.Option(help="The number of units received.", min=0)] = 0,
+    adjust: Annotated[int, typer.Option(help="The number of units found; negative for units lost.")] = 0,
+    reason: Annotated[str, typer.Option(help="The reason, for the history.")] = "",
     key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show a SKU's stock and history, after receiving or adjusting it."""
+    """Show the stock of a SKU and its history; first receive or adjust units if requested."""
     if receive and adjust:
-        raise Invalid("give --receive or --adjust, not both", field="adjust")
+        raise Invalid("use --receive or --adjust, not both", field="adjust")
     with open_systems(context) as systems:
         inventory = service(systems, "inventory")
         if receive:
@@ -112,8 +112,8 @@ def stock(
     if as_json:
         print_json({"stock": level, "movements": history})
         return
-    figures = ("received", "adjusted", "qty", "carted", "sold")
-    print_line(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in figures))
+    counts = ("received", "adjusted", "qty", "carted", "sold")
+    print_line(f"{sku}: " + ", ".join(f"{name} {level[name]}" for name in counts))
     table = Table("at", "kind", Column("units", justify="right"), "reason")
     for move in history:
         table.add_row(f"{move['at']:%Y-%m-%d %H:%M:%S}", move["kind"], str(move["qty"]), move["reason"])
@@ -131,24 +131,24 @@ def tree(context: typer.Context, as_json: Json = False) -> None:
     if as_json:
         print_json(roots)
         return
-    drawn = Tree("categories", hide_root=True)
-    below = [(drawn, root) for root in reversed(roots)]
-    while below:
-        parent, node = below.pop()
+    drawing = Tree("categories", hide_root=True)
+    remaining = [(drawing, root) for root in reversed(roots)]
+    while remaining:
+        parent, node = remaining.pop()
         branch = parent.add(Text.assemble(node["name"], "  ", (node["slug"], "dim")))
-        below += [(branch, child) for child in reversed(node["children"])]
-    console.print(drawn)
+        remaining += [(branch, child) for child in reversed(node["children"])]
+    console.print(drawing)
 
 
 @app.command()
 def move(
     context: typer.Context,
     slug: str,
-    parent: Annotated[str, typer.Argument(help="The new parent's slug; / for the root.")],
-    position: Annotated[int | None, typer.Option(help="Its place among its siblings, from 0; last without.")] = None,
+    parent: Annotated[str, typer.Argument(help="The slug of the new parent; / for the root.")],
+    position: Annotated[int | None, typer.Option(help="The position among its siblings, from 0; default last.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Move a category with everything below it."""
+    """Move a category and its descendants."""
     with open_systems(context) as systems:
         moved = service(systems, "categories").move(slug, None if parent == "/" else parent, position)
     print_result(moved, trail(moved), as_json)
@@ -156,7 +156,7 @@ def move(
 
 @app.command()
 def rename(context: typer.Context, slug: str, name: str, as_json: Json = False) -> None:
-    """Rename a category, in every breadcrumb."""
+    """Rename a category, also in the breadcrumbs of its descendants."""
     with open_systems(context) as systems:
         renamed = service(systems, "categories").rename(slug, name)
     print_result(renamed, trail(renamed), as_json)
@@ -173,10 +173,10 @@ def carts(
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """List carts in a status, the longest untouched first."""
+    """List the carts with a status, the least recently modified first."""
     with open_systems(context) as systems:
         page = service(systems, "carts").all(status, cursor=cursor, limit=limit)
-    columns = Column("id", no_wrap=True), "last modified", "lines", Column("worth", justify="right")
+    columns = Column("id", no_wrap=True), "last modified", "lines", Column("total", justify="right")
     print_page(page, as_json, columns, _cart_row)
 
 
@@ -188,15 +188,15 @@ def _cart_row(cart: Cart) -> list[str]:
 @app.command()
 def expire(
     context: typer.Context,
-    seconds: Annotated[float, typer.Option(help="How long a cart may lie untouched.", min=0)] = CART_SECONDS,
+    seconds: Annotated[float, typer.Option(help="Expire carts idle for longer than this.", min=0)] = CART_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """End idle carts, return orphaned reservations and settle stalled payments; the background jobs do this too."""
+    """Expire idle carts, return orphaned reservations and settle stalled payments; background jobs do this too."""
     with open_systems(context) as systems:
-        services = service(systems, "carts")
+        shop_carts = service(systems, "carts")
         counts = {
-            "expired": services.expire_carts(seconds)["expired"],
-            "orphans returned": services.return_orphans(seconds)["returned"],
-            "payments": dict(services.settle_payments(STALLED_SECONDS)),
+            "expired": shop_carts.expire_carts(seconds)["expired"],
+            "orphans returned": shop_carts.return_orphans(seconds)["returned"],
+            "payments": dict(shop_carts.settle_payments(STALLED_SECONDS)),
         }
     print_result(counts, format_counts({**counts, "payments": format_counts(counts["payments"])}), as_json)

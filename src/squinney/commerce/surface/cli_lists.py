@@ -1,4 +1,4 @@
-"""`squinney commerce`: products and orders listed and shown, categories added and removed, payments settled."""
+"""`squinney commerce`: commands for products, orders, payments and single categories."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Slug = Annotated[str, typer.Argument(help="The category's slug.")]
 
 
 def service(systems: Assembled, name: str) -> Any:
-    """One of the shop's objects: `catalog`, `categories`, `inventory`, `carts` or `orders`."""
+    """Return one of the shop's services: `catalog`, `categories`, `inventory`, `carts` or `orders`."""
     return systems.services["commerce"][name]
 
 
 def trail(category: Any) -> str:
-    """The way from the root to a category: `Music > Jazz`."""
+    """Format the path from the root to a category: `Music > Jazz`."""
     return " > ".join(crumb["name"] for crumb in breadcrumbs(category))
 
 
@@ -36,21 +36,23 @@ def trail(category: Any) -> str:
 @app.command()
 def products(
     context: typer.Context,
-    words: Annotated[str | None, typer.Option(help="Words to search for; the best come first.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="How the title begins.")] = None,
-    type_: Annotated[str | None, typer.Option("--type", help="Only of this type.")] = None,
-    category: Annotated[str | None, typer.Option(help="A category's slug; what is below it counts too.")] = None,
-    genre: Annotated[str | None, typer.Option(help="Only of this genre.")] = None,
+    words: Annotated[str | None, typer.Option(help="Search for these words; best matches first.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="Only titles that begin with this text.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="Only products of this type.")] = None,
+    category: Annotated[
+        str | None, typer.Option(help="Only products in the category with this slug or in its descendants.")
+    ] = None,
+    genre: Annotated[str | None, typer.Option(help="Only products of this genre.")] = None,
     sort: Annotated[str | None, typer.Option(help="title, price, discount, newest, oldest, -title or -price.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """List products with their prices and what is available."""
+    """List products with their prices and available quantities."""
     given = {"words": words, "title_prefix": prefix, "genre": genre}
     filters = {name: value for name, value in given.items() if value is not None}
     if category is not None and filters:
-        raise Invalid("--category goes with --type alone: give the one or the others", field="category")
+        raise Invalid("--category can be combined only with --type", field="category")
     with open_systems(context) as systems:
         catalog, paged = service(systems, "catalog"), {"cursor": cursor, "limit": limit}
         if category is not None:
@@ -105,12 +107,12 @@ def product(context: typer.Context, sku: str, as_json: Json = False) -> None:
 @app.command()
 def orders(
     context: typer.Context,
-    customer: Annotated[str | None, typer.Option(help="Only this customer's.")] = None,
+    customer: Annotated[str | None, typer.Option(help="Only the orders of this customer.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
-    """List orders, the newest first."""
+    """List orders, newest first."""
     with open_systems(context) as systems:
         found, paged = service(systems, "orders"), {"cursor": cursor, "limit": limit}
         page = found.all(**paged) if customer is None else found.by_customer(customer, **paged)
@@ -133,7 +135,7 @@ def order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
 
 @app.command()
 def cancel_order(context: typer.Context, order_id: str, as_json: Json = False) -> None:
-    """Cancel an order: what was paid is given back, and its goods are available again."""
+    """Cancel an order; a paid order is refunded and its goods are restocked."""
     with open_systems(context) as systems:
         found = service(systems, "orders").cancel(order_id)
     _show_order(found, as_json)
@@ -151,10 +153,13 @@ def _show_order(found: Any, as_json: bool) -> None:
 @app.command()
 def settle(
     context: typer.Context,
-    payment_id: Annotated[str, typer.Argument(help="A payment attempt: the cart's id, a colon, and its number.")],
+    payment_id: Annotated[str, typer.Argument(help="The cart's id, a colon, and the number of the attempt.")],
     as_json: Json = False,
 ) -> None:
-    """Ask the provider how a payment stands, and act on it: make the order, reopen the cart, or cancel and restock."""
+    """Ask the provider for the state of a payment and apply it.
+
+    This creates the order, reopens the cart, or cancels the order and restocks its goods.
+    """
     with open_systems(context) as systems:
         payment = service(systems, "carts").settle(payment_id)
     print_result(payment, f"{payment['_id']}: {payment['state']}", as_json)
@@ -167,13 +172,11 @@ def settle(
 def add_category(
     context: typer.Context,
     name: str,
-    slug: Annotated[str | None, typer.Option(help="Its name in addresses; made of the name without.")] = None,
-    parent: Annotated[
-        str | None, typer.Option(help="The slug of the category it is below; at the top without.")
-    ] = None,
+    slug: Annotated[str | None, typer.Option(help="The name in URLs; default made from the name.")] = None,
+    parent: Annotated[str | None, typer.Option(help="The slug of the parent; default none, which adds a root.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Add a category as the last one below its parent."""
+    """Add a category as the last child of its parent."""
     with open_systems(context) as systems:
         added = service(systems, "categories").add(name, slug, parent)
     print_result(added, f"{added['slug']}: {added['name']}", as_json)
@@ -181,15 +184,15 @@ def add_category(
 
 @app.command()
 def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
-    """Show a category: where it is, and what is directly below it."""
+    """Show a category with its ancestors and children."""
     with open_systems(context) as systems:
         tree = service(systems, "categories")
-        found, below = tree.get(slug), tree.children(slug, limit=200).items
+        found, children = tree.get(slug), tree.children(slug, limit=200).items
     if as_json:
-        print_json({**found, "children": below})
+        print_json({**found, "children": children})
         return
     print_line(f"{trail(found)} (id {found['_id']})")
-    for child in below:
+    for child in children:
         print_line(f"  {child['slug']}: {child['name']}")
 
 
@@ -197,7 +200,7 @@ def category(context: typer.Context, slug: Slug, as_json: Json = False) -> None:
 def remove_category(
     context: typer.Context,
     slug: Slug,
-    children: Annotated[str, typer.Option(help="What is below it: refuse, lift or cascade.")] = "refuse",
+    children: Annotated[str, typer.Option(help="For its children: refuse, lift or cascade.")] = "refuse",
     as_json: Json = False,
 ) -> None:
     """Remove a category."""

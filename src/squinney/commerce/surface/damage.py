@@ -1,4 +1,4 @@
-"""Stored documents that are not what they should be: lists show the rest, and a page of one says so."""
+"""Finds damaged stored documents, so that lists leave them out and pages of a single one report an error."""
 
 from __future__ import annotations
 
@@ -17,39 +17,43 @@ CATEGORY: Shape = {"slug": str, "name": str, "ancestors": list}
 MOVEMENT: Shape = {"at": datetime, "qty": int, "kind": str, "reason": str}
 
 
-def is_product(product: Any) -> bool:
-    """Whether it can be shown."""
+def is_valid_product(product: Any) -> bool:
+    """Return whether the stored product can be shown."""
     return damage_of(product) is None
 
 
-def is_order(order: Any) -> bool:
-    """Whether it can be shown."""
-    return fits(order, {**ORDER, "total": int}) and _has_lines(order)
+def is_valid_order(order: Any) -> bool:
+    """Return whether the stored order can be shown."""
+    return fits(order, {**ORDER, "total": int}) and _has_valid_lines(order)
 
 
-def is_cart(cart: Any) -> bool:
-    """Whether it can be shown."""
-    return fits(cart, CART) and _has_lines(cart)
+def is_valid_cart(cart: Any) -> bool:
+    """Return whether the stored cart can be shown."""
+    return fits(cart, CART) and _has_valid_lines(cart)
 
 
-def _has_lines(document: Any) -> bool:
+def _has_valid_lines(document: Any) -> bool:
     return all(fits(line, LINE) for line in document["items"])
 
 
-def is_category(category: Any) -> bool:
-    """Whether it can be shown, with the way to it."""
+def is_valid_category(category: Any) -> bool:
+    """Return whether the stored category and its breadcrumbs can be shown."""
     return fits(category, CATEGORY)
 
 
-IS_WHOLE: Mapping[str, Callable[[Any], bool]] = {"product": is_product, "order": is_order, "cart": is_cart}
+VALIDATORS: Mapping[str, Callable[[Any], bool]] = {
+    "product": is_valid_product,
+    "order": is_valid_order,
+    "cart": is_valid_cart,
+}
 
 
-def require_whole(what: Literal["product", "order", "cart"], document: Any) -> None:
-    """Raises: `Conflict` where it cannot be shown."""
-    if not IS_WHOLE[what](document):
-        raise Conflict(f"{what} {document.get('_id')} is damaged: `squinney doctor` tells more")
+def require_valid(what: Literal["product", "order", "cart"], document: Any) -> None:
+    """Raises: `Conflict` if the stored document cannot be shown."""
+    if not VALIDATORS[what](document):
+        raise Conflict(f"{what} {document.get('_id')} is damaged; run `squinney doctor` for details")
 
 
-def whole_levels(inventory: Inventory, skus: list[str]) -> dict[str, Stock]:
-    """The stock of several SKUs, without what cannot be read."""
+def valid_levels(inventory: Inventory, skus: list[str]) -> dict[str, Stock]:
+    """Return the stock of several SKUs, by SKU, without damaged documents."""
     return {sku: level for sku, level in inventory.levels(skus).items() if fits(level, STOCK)}

@@ -1,4 +1,4 @@
-"""The shop's objects, as its routes and pages ask for them."""
+"""The FastAPI dependency that gives routes and pages the shop's services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.http.dependencies import services
 
 @dataclass(frozen=True)
 class Shop:
-    """What `system.py` builds, once per process."""
+    """The services that `system.py` builds, once per process."""
 
     catalog: Catalog
     facets: FacetCache

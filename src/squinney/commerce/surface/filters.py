@@ -1,4 +1,4 @@
-"""What to look for in the catalog, as a query string says it."""
+"""The catalog's search filters as query parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Property = Annotated[
     list[str],
     Query(
         max_length=5,
-        description="`name:value`, all of which must hold; numbers, `true` and `false` are such unless double-quoted",
+        description="`name:value`; a product must have all of them. Numbers, `true` and `false` are not text unless "
+        "they are in double quotes",
     ),
 ]
 
@@ -46,12 +47,12 @@ def _filters(
 
 
 def _value(text: str) -> Any:
-    """Properties have numbers and truths too, which a query string cannot tell from words."""
+    """Parse a property's value: a number, a boolean or a quoted string in JSON, else the text itself."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return found if isinstance(found, str | int | float) else text
+    return value if isinstance(value, str | int | float) else text
 
 
 Filters = Annotated[dict[str, Any], Depends(_filters)]

@@ -1,4 +1,4 @@
-"""The shop's shapes as callers see them."""
+"""The request and response models of the shop's API."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Name = Annotated[str, Field(min_length=1, max_length=200, examples=["Jazz"])]
 
 
 class ProductPatch(Body):
-    """Some fields of a product; null removes one."""
+    """Changes of some fields of a product; null removes a field."""
 
     changes: dict[str, Any] = Field(examples=[{"title": "A better title"}])
     expected_version: int | None = Field(None, ge=1)
 
 
 class NewProduct(IgnoresReadOnlyFields, Common):
-    """A product. What varies by type is in `details`; `id` is its SKU."""
+    """A new product. `id` is its SKU, and `details` has the fields of its type."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=False)
     READ_ONLY = frozenset({"version", "categories", "score"})
@@ -39,33 +39,33 @@ class NewProduct(IgnoresReadOnlyFields, Common):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
-        """The library's own `_id` will do too."""
+        """Accept `_id`, the name in the library, as well as `id`."""
         if not isinstance(given, dict):
             return given
         return {"id" if name == "_id" else name: value for name, value in given.items()}
 
     def product(self) -> dict[str, Any]:
-        """As the catalog takes it."""
+        """Return the product in the form that `Catalog.add` takes."""
         given = self.model_dump(exclude_unset=True, exclude={"sku"})
         return {"_id": self.sku, **{name: value for name, value in given.items() if value is not None}}
 
 
 class Receipt(Body):
-    """Units that arrived."""
+    """Received units of a product."""
 
     qty: int = Field(ge=1, le=MOST_STOCK)
     reason: str = Field("", max_length=500)
 
 
 class Adjustment(Body):
-    """Units found, or lost when negative."""
+    """A correction of the stock: units found, or units lost if `delta` is negative."""
 
     delta: int = Field(ge=-MOST_STOCK, le=MOST_STOCK)
     reason: str = Field(min_length=1, max_length=500)
 
 
 class NewCategory(IgnoresReadOnlyFields, Body):
-    """What adding a category takes; without a slug one is made of the name."""
+    """A new category; without a slug, the slug is made from the name."""
 
     READ_ONLY = frozenset({"id", "parent_id", "ancestors", "position", "version"})
     name: Name
@@ -74,14 +74,14 @@ class NewCategory(IgnoresReadOnlyFields, Body):
 
 
 class CategoryMove(Body):
-    """Where to; without a parent, to the root."""
+    """The new parent and position of a category; without a parent, it becomes a root."""
 
     parent: Slug | None = None
     position: int | None = Field(None, ge=0, le=10**9)
 
 
 class CategoryPatch(Body):
-    """A name or a slug, one of the two."""
+    """The new name or the new slug of a category; exactly one of them is given."""
 
     name: Name | None = None
     slug: Slug | None = None
@@ -89,32 +89,32 @@ class CategoryPatch(Body):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.name is None) == (self.slug is None):
-            raise ValueError("give a name or a slug, one of the two")
+            raise ValueError("give either a name or a slug")
         return self
 
 
 class NewCart(Body):
-    """What a new cart takes."""
+    """A new cart."""
 
     currency: Currency | None = None
     customer: str | None = Field(None, min_length=1, max_length=200)
 
 
 class LineModel(Body):
-    """So many of a product."""
+    """A product and the number of units to add."""
 
     sku: Sku
     qty: Units = 1
 
 
 class Quantity(Body):
-    """So many."""
+    """The new quantity of a line."""
 
     qty: int = Field(ge=0, le=MOST_QTY)
 
 
 class OrderLineModel(Body):
-    """One line of an order."""
+    """A line of an order."""
 
     sku: Sku
     price: int = Field(ge=0, le=MOST_PRICE, examples=[1099])
@@ -123,13 +123,13 @@ class OrderLineModel(Body):
 
 
 class OrderLineChange(OrderLineModel):
-    """A line to add, in the order's currency."""
+    """A line to add to an order; `currency` must be the currency of the order."""
 
     currency: Currency | None = None
 
 
 class NewOrder(IgnoresReadOnlyFields, Body):
-    """What an order without a cart takes."""
+    """A new order without a cart."""
 
     READ_ONLY = frozenset({"id", "total", "status", "placed_at", "version", "payment_id"})
     items: list[OrderLineModel] = Field(min_length=1, max_length=MOST_LINES)
@@ -138,7 +138,7 @@ class NewOrder(IgnoresReadOnlyFields, Body):
 
 
 class ProductModel(BaseModel):
-    """A product. What varies by type is in `details`."""
+    """A product. `details` has the fields of its type."""
 
     model_config = ConfigDict(extra="ignore")
     id: str = Field(validation_alias="_id")
@@ -161,7 +161,7 @@ AncestorModel = model_of(Ancestor, model_name="AncestorModel")
 
 
 class CategoryModel(BaseModel):
-    """A category with its ancestors, nearest first; `parent` is the slug of the nearest."""
+    """A category with its ancestors, parent first. `parent` is the slug of the parent."""
 
     id: str = Field(validation_alias="_id")
     slug: str
@@ -187,18 +187,18 @@ PaymentModel = model_of(Payment, without=["attempt", "items", "refunding_at", "i
 
 
 class FacetRow(BaseModel):
-    """One value and how many products have it."""
+    """A value and the number of products that have it."""
 
     value: Any
     count: int
 
 
 _COUNTS: dict[str, Any] = dict.fromkeys(FACETS, (list[FacetRow] | None, None))
-Facets = create_model("Facets", __doc__="Counts by value, for each field asked for.", total=(int, ...), **_COUNTS)
+Facets = create_model("Facets", __doc__="Counts by value, for each requested field.", total=(int, ...), **_COUNTS)
 
 
 class Removed(BaseModel):
-    """How many categories went."""
+    """The number of removed categories."""
 
     removed: int
 

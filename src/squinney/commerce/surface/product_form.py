@@ -1,6 +1,6 @@
-"""A product as a form has it: prices as people write them, categories by slug, details and properties a line each.
+"""Converts products to form fields and back: prices as decimals, categories as slugs, details and properties as lines.
 
-A line is `name: value`. A value is text, unless it is JSON: `genre: ["Jazz", "Bop"]`, `year: 1961`, `"a:b": "1961"`.
+A line is `name: value`. A value is text unless it is JSON: `genre: ["Jazz", "Bop"]`, `year: 1961`, `"a:b": "1961"`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Long = Annotated[str, Field(max_length=200_000)]
 
 
 class ProductForm(BaseModel):
-    """What a person has typed."""
+    """The fields of the form as the user typed them."""
 
     model_config = ConfigDict(str_strip_whitespace=True)
     sku: Text = ""
@@ -37,7 +37,7 @@ class ProductForm(BaseModel):
 
 
 def form_for(product: Mapping[str, Any]) -> ProductForm:
-    """The form's fields for a product that has its `categories` with it."""
+    """Return the form fields of a product that includes its `categories`."""
     pricing = product["pricing"]
     amounts = {name: money.formatted(pricing[name], pricing["currency"]).split()[0] for name in ("list", "retail")}
     return ProductForm.model_construct(
@@ -56,12 +56,12 @@ def form_for(product: Mapping[str, Any]) -> ProductForm:
 
 
 def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The product to store. What the form does not show, and each line that nobody touched, stays as it was.
+    """Return the product to store. Fields that the form does not show, and unchanged lines, keep their stored values.
 
     Raises: `Invalid` naming the field.
     """
     retail = money.parsed(form.price, form.currency, "price")
-    full = money.parsed(form.list_price, form.currency, "list price") if form.list_price else retail
+    list_price = money.parsed(form.list_price, form.currency, "list price") if form.list_price else retail
     properties = attributes.mapping(before.get("properties", []))
     return {
         **{name: before[name] for name in ("asin", "shipping") if name in before},
@@ -70,7 +70,7 @@ def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, 
         "type": form.type,
         "title": form.title,
         "description": form.description,
-        "pricing": {"list": full, "retail": retail, "currency": form.currency},
+        "pricing": {"list": list_price, "retail": retail, "currency": form.currency},
         "category_ids": category_ids,
         "details": from_lines(form.details, before.get("details", {}), "details"),
         "properties": from_lines(form.properties, properties, "properties"),
@@ -78,19 +78,19 @@ def product_of(form: ProductForm, category_ids: list[str], before: Mapping[str, 
 
 
 def as_lines(values: Mapping[str, Any]) -> str:
-    """One line a name; what is None is left out."""
+    """Format a mapping as lines `name: value`; None values are left out."""
     shown = {name: value for name, value in values.items() if value is not None}
     return "\n".join(f"{_plain_or_json(name, ':')}: {_value_text(value)}" for name, value in shown.items())
 
 
 def from_lines(text: str, before: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """What lines say; a line that is as it was keeps its value, times among them.
+    """Parse lines `name: value`. A line whose text did not change keeps its stored value, which may be a time.
 
     Raises: `Invalid` naming the line.
     """
     found: dict[str, Any] = {}
     for line in filter(str.strip, text.split("\n")):
-        name, value = _parted(line.strip(), field)
+        name, value = _split_line(line.strip(), field)
         if name in found:
             raise Invalid(f"{field}: there are two lines for {name[:50]}", field=field)
         same = name in before and _value_text(before[name]) == value
@@ -98,7 +98,7 @@ def from_lines(text: str, before: Mapping[str, Any], field: str) -> dict[str, An
     return found
 
 
-def _parted(line: str, field: str) -> tuple[str, str]:
+def _split_line(line: str, field: str) -> tuple[str, str]:
     try:
         name, end = json.JSONDecoder().raw_decode(line) if line.startswith('"') else (None, 0)
     except ValueError:
@@ -118,7 +118,7 @@ def _value_text(value: Any) -> str:
 
 
 def _plain_or_json(text: str, never: str = "\n") -> str:
-    """Text as it is, or in double quotes where it would be read as something else."""
+    """Return the text unchanged, or as a JSON string if the parser would read it as something else."""
     is_plain = text and text == text.strip() and not {"\n", "\r", never} & set(text) and text[0] != '"'
     return text if is_plain and _json_or_text(text) == text else json.dumps(text, ensure_ascii=False)
 

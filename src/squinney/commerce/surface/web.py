@@ -1,4 +1,4 @@
-"""The shop's pages: browsing, the cart, checkout and orders. `/shop/admin` is in `web_admin.py`."""
+"""The shop's pages: products, the cart, checkout and orders. `web_admin.py` has `/shop/admin`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from squinney.commerce.carts.documents import Cart
 from squinney.commerce.carts.rules import total
 from squinney.commerce.catalog.search import SORTS
 from squinney.commerce.surface import web_admin
-from squinney.commerce.surface.damage import is_category, is_order, is_product, require_whole, whole_levels
+from squinney.commerce.surface.damage import (
+    is_valid_category,
+    is_valid_order,
+    is_valid_product,
+    require_valid,
+    valid_levels,
+)
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.wording import labelled, readable
 from squinney.errors import Invalid, SquinneyError
@@ -37,9 +43,9 @@ Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 CART_COOKIE = "squinney-cart"
 CART_SECONDS = 7 * 86_400
-LIVING = ("active", "pending")
+OPEN_STATUSES = ("active", "pending")
 MOST_CHILDREN = 1_000
-ORDERS = {
+SORT_LABELS = {
     "title": "Title",
     "price": "Price, lowest first",
     "-price": "Price, highest first",
@@ -63,47 +69,48 @@ def browse(
     sort: Word = "",
     cursor: Cursor = None,
 ) -> Response:
-    """The tree, a search, facets, and a page of products."""
+    """Show categories, a search form, facets and a page of products."""
     chosen = {"category": category, "type": type, "genre": genre, "words": words}
     chosen = {name: value for name, value in chosen.items() if value}
-    inside = shop.categories.get(category) if category else None
+    current = shop.categories.get(category) if category else None
     listing: dict[str, Any] = {"page": None, "damaged": 0, "facets": {}, "error": None, "levels": {}}
     try:
-        listing = _listing(shop, inside, chosen, sort, cursor)
+        listing = _listing(shop, current, chosen, sort, cursor)
     except SquinneyError as error:
         listing["error"] = error
+    children = shop.categories.children(category or None, limit=MOST_CHILDREN)
     return render(
         request,
         "commerce/index.html",
-        inside=inside,
-        crumbs=breadcrumbs(inside) if inside else [],
-        children=without_damaged(shop.categories.children(category or None, limit=MOST_CHILDREN), is_category)[0].items,
+        current=current,
+        crumbs=breadcrumbs(current) if current else [],
+        children=without_damaged(children, is_valid_category)[0].items,
         chosen=chosen,
         sort=sort,
-        sorts=ORDERS,
-        link=_linker(chosen, sort),
+        sorts=SORT_LABELS,
+        link=_link_builder(chosen, sort),
         **listing,
     )
 
 
-def _listing(shop: Shop, inside: Any, chosen: dict[str, str], sort: str, cursor: str | None) -> dict[str, Any]:
-    """The products, then what is counted beside them: they are shown also where that cannot be had."""
-    if inside and chosen.keys() <= {"category", "type"}:
+def _listing(shop: Shop, current: Any, chosen: dict[str, str], sort: str, cursor: str | None) -> dict[str, Any]:
+    """Return the template values for a page of products, its facets and its stock; facets may be missing."""
+    if current and chosen.keys() <= {"category", "type"}:
         kind, wanted = chosen.get("type"), sort if sort in SORTS else "title"
-        page = shop.catalog.subtree(inside["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
-        facets = shop.facets.subtree_facets(inside["slug"], by=["type"], most=12, type=kind)
+        page = shop.catalog.subtree(current["slug"], type=kind, sort=wanted, cursor=cursor, limit=24)
+        facets = shop.facets.subtree_facets(current["slug"], by=["type"], most=12, type=kind)
     else:
-        filters = {**chosen, "category": inside["_id"]} if inside else chosen
+        filters = {**chosen, "category": current["_id"]} if current else chosen
         order = sort if sort in SORTS and "words" not in chosen else None
         page = shop.catalog.find(**filters, sort=order, cursor=cursor, limit=24)
         facets = shop.facets.facets(by=["type", "genre"], most=12, **filters)
-    page, damaged = without_damaged(page, is_product)
-    levels = whole_levels(shop.inventory, [product["_id"] for product in page.items])
+    page, damaged = without_damaged(page, is_valid_product)
+    levels = valid_levels(shop.inventory, [product["_id"] for product in page.items])
     return {"page": page, "damaged": damaged, "facets": facets or {}, "levels": levels, "error": None}
 
 
-def _linker(chosen: dict[str, str], sort: str) -> Any:
-    """Makes links to the same list with something changed; an empty value leaves it out."""
+def _link_builder(chosen: dict[str, str], sort: str) -> Any:
+    """Return a function that builds a URL of this list with some parameters changed; an empty value removes one."""
 
     def link(**changes: str) -> str:
         wanted = {**chosen, "sort": sort, **changes}
@@ -114,23 +121,23 @@ def _linker(chosen: dict[str, str], sort: str) -> Any:
 
 @router.get("/products/{sku:path}", response_class=HTMLResponse)
 def show_product(request: Request, shop: ShopDep, sku: str) -> Response:
-    """One product, as its type has it."""
-    return _product(request, shop, sku)
+    """Show a product with its details, stock and a form to add it to the cart."""
+    return _render_product(request, shop, sku)
 
 
-def _product(request: Request, shop: Shop, sku: str, *, error: SquinneyError | None = None) -> Response:
-    require_whole("product", shop.catalog.get(sku))  # before what is stored in it is looked up
+def _render_product(request: Request, shop: Shop, sku: str, *, error: SquinneyError | None = None) -> Response:
+    require_valid("product", shop.catalog.get(sku))  # first, because a damaged product may have no valid category ids
     product = shop.catalog.get_with_categories(sku)
-    stock = whole_levels(shop.inventory, [sku]).get(sku)
-    cart = _cart(request, shop.carts)
-    trails = [breadcrumbs(category) for category in product["categories"] if is_category(category)]
+    stock = valid_levels(shop.inventory, [sku]).get(sku)
+    cart = _open_cart(request, shop.carts)
+    trails = [breadcrumbs(category) for category in product["categories"] if is_valid_category(category)]
     return render(
         request,
         "commerce/product.html",
         product=product,
         labelled=labelled(product.get("details", {})),
         available=stock["qty"] if stock else 0,
-        other_currency=cart["currency"] if cart and not _takes(cart, product["pricing"]["currency"]) else None,
+        other_currency=cart["currency"] if cart and not _accepts(cart, product["pricing"]["currency"]) else None,
         readable=readable,
         trails=trails,
         key=new_id(),
@@ -140,27 +147,27 @@ def _product(request: Request, shop: Shop, sku: str, *, error: SquinneyError | N
 
 @router.get("/stock")
 def live_stock(shop: ShopDep, sku: Annotated[list[str], Query(max_length=200)]) -> Response:
-    """What is available of each SKU; the pages ask every few seconds."""
-    levels = whole_levels(shop.inventory, sku)
-    available = {one: levels[one]["qty"] if one in levels else 0 for one in sku}
+    """Return the available quantity of each SKU as JSON; the pages poll this every few seconds."""
+    levels = valid_levels(shop.inventory, sku)
+    available = {name: levels[name]["qty"] if name in levels else 0 for name in sku}
     return JSONResponse(available, headers={"Cache-Control": "no-store"})
 
 
 # ---- the cart ----
 
 
-def _cart(request: Request, carts: Carts) -> Cart | None:
-    """The visitor's cart, while it is theirs to change or to look at."""
-    cart = _cart_of_browser(request, carts)
-    return cart if cart and cart["status"] in LIVING else None
+def _open_cart(request: Request, carts: Carts) -> Cart | None:
+    """Return the visitor's cart if it is active or pending."""
+    cart = _cart_from_cookie(request, carts)
+    return cart if cart and cart["status"] in OPEN_STATUSES else None
 
 
-def _cart_of_browser(request: Request, carts: Carts) -> Cart | None:
-    """The cart, whatever became of it, unless it belongs to somebody else who was signed in here."""
-    cart = _found(carts, request.cookies.get(CART_COOKIE, ""))
+def _cart_from_cookie(request: Request, carts: Carts) -> Cart | None:
+    """Return the cart in any status, unless it belongs to another user who was signed in with this browser."""
+    cart = _find_cart(carts, request.cookies.get(CART_COOKIE, ""))
     if not cart or cart.get("customer") not in (None, _customer(request)):
         return None
-    require_whole("cart", cart)
+    require_valid("cart", cart)
     return cart
 
 
@@ -169,36 +176,38 @@ def _customer(request: Request) -> str | None:
     return person["_id"] if person else None
 
 
-def _found(carts: Carts, cart_id: str) -> Cart | None:
+def _find_cart(carts: Carts, cart_id: str) -> Cart | None:
     try:
         return carts.get(cart_id or "none")
     except (UnknownCart, Invalid):
         return None
 
 
-def _takes(cart: Cart, currency: str) -> bool:
-    """Whether what is sold in this currency may go into the cart; in the place of an empty one there can be another."""
+def _accepts(cart: Cart, currency: str) -> bool:
+    """Return whether a product in this currency can be added. An empty cart is replaced by one in its currency."""
     return cart["currency"] == currency or not cart["items"]
 
 
-def _own_cart(request: Request, carts: Carts, currency: str, key: str) -> Cart:
-    """The visitor's cart, or a new one in the currency that is needed: the same for a form that is sent twice before
-    its answer brings the cookie."""
-    cart = _cart(request, carts)
+def _open_or_new_cart(request: Request, carts: Carts, currency: str, key: str) -> Cart:
+    """Return the visitor's open cart, or a new cart in this currency.
+
+    A form that is sent twice before the first response sets the cookie gets the same new cart, because of the key.
+    """
+    cart = _open_cart(request, carts)
     if cart is not None and (cart["items"] or cart["currency"] == currency):
-        return _claimed(request, carts, cart)
+        return _claim(request, carts, cart)
     wanted: dict[str, Any] = {"customer": _customer(request), "currency": currency}
-    first = _found(carts, carts.new(**wanted, key=Key(key, f"web:{visitor_of(request).csrf}"))["_id"])
-    return first if first and first["status"] in LIVING else carts.new(**wanted)
+    first = _find_cart(carts, carts.new(**wanted, key=Key(key, f"web:{visitor_of(request).csrf}"))["_id"])
+    return first if first and first["status"] in OPEN_STATUSES else carts.new(**wanted)
 
 
-def _claimed(request: Request, carts: Carts, cart: Cart) -> Cart:
-    """The cart, which is the visitor's own once they have signed in: they find its order again then."""
+def _claim(request: Request, carts: Carts, cart: Cart) -> Cart:
+    """Assign a guest's cart to the visitor if they are signed in, so that its order appears in their list."""
     customer = _customer(request)
     return carts.claim(cart["_id"], customer) if customer and "customer" not in cart else cart
 
 
-def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
+def _set_cart_cookie(request: Request, response: Response, cart_id: str) -> Response:
     secure = request.url.scheme == "https"
     response.set_cookie(CART_COOKIE, cart_id, max_age=CART_SECONDS, httponly=True, samesite="lax", secure=secure)
     return response
@@ -206,15 +215,15 @@ def _keep_cart(request: Request, response: Response, cart_id: str) -> Response:
 
 @router.post("/cart/items", response_class=HTMLResponse)
 def add_item(request: Request, shop: ShopDep, sku: Text, key: Text, qty: Text = "1") -> Response:
-    """Reserve a product, and show the cart; a form sent twice adds once."""
+    """Add a product to the cart and show the cart; a form that is sent twice adds once."""
     try:
         product = shop.catalog.get(sku)
-        require_whole("product", product)
-        cart = _own_cart(request, shop.carts, product["pricing"]["currency"], key)
+        require_valid("product", product)
+        cart = _open_or_new_cart(request, shop.carts, product["pricing"]["currency"], key)
         shop.carts.add_item(cart["_id"], sku, _quantity(qty), key=Key(key, f"web:{cart['_id']}"))
     except SquinneyError as error:
-        return _product(request, shop, sku, error=error)
-    return _keep_cart(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
+        return _render_product(request, shop, sku, error=error)
+    return _set_cart_cookie(request, RedirectResponse("/shop/cart", status_code=303), cart["_id"])
 
 
 def _quantity(text: str) -> int:
@@ -222,28 +231,28 @@ def _quantity(text: str) -> int:
 
 
 def _cart_id(request: Request, carts: Carts) -> str:
-    """The cart's id, whatever became of it: a checkout that is sent again finds its order by it."""
-    if cart := _cart_of_browser(request, carts):
-        return _claimed(request, carts, cart)["_id"]
-    raise CartClosed("the cart is empty, or was given up")
+    """Return the id of the visitor's cart in any status, so that a repeated checkout finds its order."""
+    if cart := _cart_from_cookie(request, carts):
+        return _claim(request, carts, cart)["_id"]
+    raise CartClosed("there is no open cart")
 
 
 @router.get("/cart", response_class=HTMLResponse)
 def show_cart(request: Request, shop: ShopDep) -> Response:
-    """The cart with live stock, or the order that was made of it after the visitor had stopped waiting."""
-    cart = _cart_of_browser(request, shop.carts)
-    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _show_cart(request, shop)
+    """Show the cart with live stock, or its order if the payment was settled after the visitor's checkout."""
+    cart = _cart_from_cookie(request, shop.carts)
+    return _to_order(cart["_id"]) if cart and cart["status"] == "complete" else _render_cart(request, shop)
 
 
-def _show_cart(request: Request, shop: Shop, *, error: SquinneyError | None = None) -> Response:
-    cart = _cart(request, shop.carts)
+def _render_cart(request: Request, shop: Shop, *, error: SquinneyError | None = None) -> Response:
+    cart = _open_cart(request, shop.carts)
     lines = cart["items"] if cart else []
     return render(
         request,
         "commerce/cart.html",
         cart=cart,
         total=total(lines),
-        levels=whole_levels(shop.inventory, [line["sku"] for line in lines]),
+        levels=valid_levels(shop.inventory, [line["sku"] for line in lines]),
         key=new_id(),
         for_testing=isinstance(shop.carts.payments, TestGateway),
         error=error,
@@ -252,11 +261,11 @@ def _show_cart(request: Request, shop: Shop, *, error: SquinneyError | None = No
 
 @router.post("/cart/quantity", response_class=HTMLResponse)
 def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Response:
-    """Change a line; 0 removes it."""
+    """Set the quantity of a line; 0 removes the line."""
     try:
         shop.carts.set_quantity(_cart_id(request, shop.carts), sku, _quantity(qty))
     except SquinneyError as error:
-        return _show_cart(request, shop, error=error)
+        return _render_cart(request, shop, error=error)
     return RedirectResponse("/shop/cart", status_code=303)
 
 
@@ -264,11 +273,11 @@ def set_quantity(request: Request, shop: ShopDep, sku: Text, qty: Text) -> Respo
 def check_out(
     request: Request, systems: Annotated[Assembled, Depends(assembled)], shop: ShopDep, key: Text, card: Text = ""
 ) -> Response:
-    """Pay, and show the order; with the test gateway one may choose to be declined."""
+    """Check out the cart and show the order; with the test gateway, the visitor may choose a declined card."""
     try:
-        order = _payer(systems, shop.carts, card).checkout(_cart_id(request, shop.carts), key=key)
+        order = _carts_for(systems, shop.carts, card).checkout(_cart_id(request, shop.carts), key=key)
     except SquinneyError as error:
-        return _show_cart(request, shop, error=error)
+        return _render_cart(request, shop, error=error)
     return _to_order(order["_id"])
 
 
@@ -278,7 +287,7 @@ def _to_order(order_id: str) -> Response:
     return response
 
 
-def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
+def _carts_for(systems: Assembled, carts: Carts, card: str) -> Carts:
     if card != "declined" or not isinstance(carts.payments, TestGateway):
         return carts
     return Carts(systems.db, payments=TestGateway(systems.db, "decline"), transactions=systems.transactions)
@@ -289,19 +298,18 @@ def _payer(systems: Assembled, carts: Carts, card: str) -> Carts:
 
 @router.get("/orders", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_orders(request: Request, shop: ShopDep, cursor: Cursor = None) -> Response:
-    """The visitor's own orders."""
-    page, damaged = without_damaged(
-        shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25), is_order
-    )
+    """List the visitor's orders."""
+    found = shop.orders.by_customer(signed_in(request)["_id"], cursor=cursor, limit=25)
+    page, damaged = without_damaged(found, is_valid_order)
     return render(request, "commerce/orders.html", page=page, damaged=damaged, find=None)
 
 
 @router.get("/orders/{order_id}", response_class=HTMLResponse)
 def show_order(request: Request, shop: ShopDep, order_id: str) -> Response:
-    """An order. Whoever knows a guest's order id may look: it is as long as a password."""
+    """Show an order. A guest's order is shown to every visitor who knows its id, which is as long as a password."""
     order = shop.orders.get(order_id)
-    strangers = order.get("customer") not in (None, _customer(request))
-    if strangers and not may_act_as(visitor_of(request).role, "editor"):
+    own = order.get("customer") in (None, _customer(request))
+    if not own and not may_act_as(visitor_of(request).role, "editor"):
         raise UnknownOrder(f"there is no order {order_id}", order_id=order_id)
-    require_whole("order", order)
-    return render(request, "commerce/order.html", order=order, own=not strangers)
+    require_valid("order", order)
+    return render(request, "commerce/order.html", order=order, own=own)

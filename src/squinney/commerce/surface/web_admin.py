@@ -1,4 +1,4 @@
-"""`/shop/admin`: stock, the category tree, and orders. Products are in `web_admin_products.py`."""
+"""`/shop/admin`: stock, the category tree and orders. `web_admin_products.py` has the products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from squinney.commerce import Catalog, UnknownOrder
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.surface import web_admin_products
-from squinney.commerce.surface.damage import is_order, is_product, whole_levels
+from squinney.commerce.surface.damage import is_valid_order, is_valid_product, valid_levels
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.errors import Invalid, SquinneyError
 from squinney.http.pages import render, return_path, without_damaged
@@ -31,38 +31,38 @@ Text = Annotated[str, Form(max_length=500)]
 Word = Annotated[str, Query(max_length=200)]
 Cursor = Annotated[str | None, Query(max_length=20_000)]
 MOST_SHOWN = 500
-# Pages with forms on them: back there, and to the place in their lists.
+# Pages with forms: after a form is sent, the user returns to the same page with the same query.
 FORMS_ON = ("/shop/admin", "/shop/admin/products/edit")
 FORMS_BELOW = "/shop/orders/"
 
 
 @router.get("", response_class=HTMLResponse)
 def show_admin(request: Request, shop: ShopDep, words: Word = "", cursor: Cursor = None) -> Response:
-    """Stock by title, or of what was searched for by words or SKU; the tree, and the newest orders."""
-    return _admin(request, shop, words=words.strip(), cursor=cursor)
+    """Show the stock of products, found by words or SKU, the category tree and the newest orders."""
+    return _render_admin(request, shop, words=words.strip(), cursor=cursor)
 
 
-def _admin(
+def _render_admin(
     request: Request, shop: Shop, *, words: str = "", cursor: str | None = None, error: SquinneyError | None = None
 ) -> Response:
-    page, damaged = without_damaged(_found(shop.catalog, words, cursor), is_product)
-    newest, damaged_orders = without_damaged(shop.orders.all(limit=10), is_order)
+    page, damaged = without_damaged(_find_products(shop.catalog, words, cursor), is_valid_product)
+    newest, damaged_orders = without_damaged(shop.orders.all(limit=10), is_valid_order)
     return render(
         request,
         "commerce/admin.html",
         page=page,
         damaged=damaged + damaged_orders,
-        levels=whole_levels(shop.inventory, [product["_id"] for product in page.items]),
+        levels=valid_levels(shop.inventory, [product["_id"] for product in page.items]),
         words=words,
-        **_upper(shop.categories.tree()),
+        **_top_of_tree(shop.categories.tree()),
         orders=newest.items,
         key=new_id(),
         error=error,
     )
 
 
-def _found(catalog: Catalog, words: str, cursor: str | None) -> Page[Product]:
-    """Products by title; or the one whose SKU was typed, and those that have the words."""
+def _find_products(catalog: Catalog, words: str, cursor: str | None) -> Page[Product]:
+    """Return all products by title, or the product with this SKU and the products with these words."""
     if not words:
         return catalog.find(sort="title", cursor=cursor, limit=50)
     page = catalog.find(words=words, cursor=cursor, limit=50)
@@ -70,24 +70,24 @@ def _found(catalog: Catalog, words: str, cursor: str | None) -> Page[Product]:
     return Page([*first, *(product for product in page.items if product["_id"] != words)], page.next)
 
 
-def _upper(roots: list[Any]) -> dict[str, Any]:
-    """The first `MOST_SHOWN` categories of the tree, level by level, and how many that leaves out."""
+def _top_of_tree(roots: list[Any]) -> dict[str, Any]:
+    """Return the first `MOST_SHOWN` categories, level by level, and the number of the others."""
     nodes = list(roots)
-    for node in nodes:  # it grows on the way
+    for node in nodes:  # the list grows while it is read: breadth first
         nodes.extend(node["children"])
     kept = {node["_id"] for node in nodes[:MOST_SHOWN]}
-    return {"tree": _only(roots, kept), "left_out": len(nodes) - len(kept)}
+    return {"tree": _pruned(roots, kept), "left_out": len(nodes) - len(kept)}
 
 
-def _only(nodes: list[Any], kept: set[str]) -> list[Any]:
-    return [{**node, "children": _only(node["children"], kept)} for node in nodes if node["_id"] in kept]
+def _pruned(nodes: list[Any], kept: set[str]) -> list[Any]:
+    return [{**node, "children": _pruned(node["children"], kept)} for node in nodes if node["_id"] in kept]
 
 
 def _done_or_error(request: Request, shop: Shop, change: Callable[[], object], done: str) -> Response:
     try:
         change()
     except SquinneyError as error:
-        return _admin(request, shop, error=error)
+        return _render_admin(request, shop, error=error)
     visitor_of(request).flash(done)
     return RedirectResponse(_sent_from(request), status_code=303)
 
@@ -100,7 +100,7 @@ def _sent_from(request: Request) -> str:
 
 @router.post("/stock", response_class=HTMLResponse)
 def change_stock(request: Request, shop: ShopDep, sku: Text, units: Text, key: Text, reason: Text = "") -> Response:
-    """Receive units; with a minus sign, and a reason, write some off."""
+    """Receive units, or write units off if `units` is negative."""
 
     def change() -> None:
         if not units.removeprefix("-").isascii() or not units.removeprefix("-").isdigit() or len(units) > 13:
@@ -110,52 +110,52 @@ def change_stock(request: Request, shop: ShopDep, sku: Text, units: Text, key: T
         else:
             shop.inventory.adjust(sku, int(units), reason or "written off", key=Key(key, "web"))
 
-    return _done_or_error(request, shop, change, f"{units} of {sku} booked.")
+    return _done_or_error(request, shop, change, f"The stock of {sku} changed by {units}.")
 
 
 @router.post("/categories", response_class=HTMLResponse)
 def add_category(request: Request, shop: ShopDep, name: Text, key: Text, parent: Text = "") -> Response:
-    """Add a category; a form sent twice adds one."""
+    """Add a category; a form that is sent twice adds one category."""
     add = partial(shop.categories.add, name, parent=parent or None, key=Key(key, "web"))
-    return _done_or_error(request, shop, add, f"“{name}” is added.")
+    return _done_or_error(request, shop, add, f"“{name}” was added.")
 
 
 @router.post("/categories/move", response_class=HTMLResponse)
 def move_category(request: Request, shop: ShopDep, slug: Text, parent: Text = "", position: Text = "") -> Response:
-    """Move a category: by the form, or dragged."""
+    """Move a category; the page sends this form also after drag and drop."""
     number = int(position) if position.isascii() and position.isdigit() and len(position) < 9 else None
     move = partial(shop.categories.move, slug, parent or None, number)
-    return _done_or_error(request, shop, move, f"“{slug}” is moved.")
+    return _done_or_error(request, shop, move, f"“{slug}” was moved.")
 
 
 @router.post("/categories/rename", response_class=HTMLResponse)
 def rename_category(request: Request, shop: ShopDep, slug: Text, name: Text) -> Response:
     """Rename a category."""
     rename = partial(shop.categories.rename, slug, name)
-    return _done_or_error(request, shop, rename, f"“{slug}” is called “{name}” now.")
+    return _done_or_error(request, shop, rename, f"“{slug}” was renamed to “{name}”.")
 
 
 @router.post("/categories/remove", response_class=HTMLResponse)
 def remove_category(request: Request, shop: ShopDep, slug: Text, children: Text = "refuse") -> Response:
-    """Remove a category."""
+    """Remove a category; `children` selects what happens to its children."""
     remove = partial(shop.categories.remove, slug, children=children)  # type: ignore[arg-type]
-    return _done_or_error(request, shop, remove, f"“{slug}” is removed.")
+    return _done_or_error(request, shop, remove, f"“{slug}” was removed.")
 
 
 @router.get("/orders", response_class=HTMLResponse)
 def find_orders(request: Request, shop: ShopDep, find: Word = "", cursor: Cursor = None) -> Response:
-    """All orders, the newest first; or the one of an id, or those of a customer."""
+    """List all orders, newest first, or the orders of a customer; redirect to the order if `find` is its id."""
     wanted = find.strip()
     try:
         return RedirectResponse(f"/shop/orders/{quote(shop.orders.get(wanted)['_id'])}", status_code=303)
     except (UnknownOrder, Invalid):
         paged: dict[str, Any] = {"cursor": cursor, "limit": 50}
         page = shop.orders.by_customer(wanted, **paged) if wanted else shop.orders.all(**paged)
-    page, damaged = without_damaged(page, is_order)
+    page, damaged = without_damaged(page, is_valid_order)
     return render(request, "commerce/orders.html", page=page, damaged=damaged, find=wanted)
 
 
 @router.post("/orders/cancel", response_class=HTMLResponse)
 def cancel_order(request: Request, shop: ShopDep, order_id: Text) -> Response:
-    """Cancel an order: refund and restock."""
-    return _done_or_error(request, shop, partial(shop.orders.cancel, order_id), "The order is cancelled.")
+    """Cancel an order; a paid order is refunded and its goods are restocked."""
+    return _done_or_error(request, shop, partial(shop.orders.cancel, order_id), "The order was cancelled.")

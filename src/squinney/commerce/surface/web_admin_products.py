@@ -1,4 +1,4 @@
-"""`/shop/admin/products`: products added, changed and removed by a form."""
+"""`/shop/admin/products`: forms that add, change and remove products."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from squinney.commerce.catalog.documents import Product
 from squinney.commerce.catalog.products import TYPES
-from squinney.commerce.surface.damage import MOVEMENT, require_whole, whole_levels
+from squinney.commerce.surface.damage import MOVEMENT, require_valid, valid_levels
 from squinney.commerce.surface.dependencies import Shop, ShopDep
 from squinney.commerce.surface.product_form import ProductForm, form_for, product_of
 from squinney.errors import Conflict, SquinneyError
@@ -31,44 +31,44 @@ MOST_MOVEMENTS = 20
 
 @router.get("/new", response_class=HTMLResponse)
 def show_new(request: Request) -> Response:
-    """An empty form."""
-    return _form(request, ProductForm())
+    """Show an empty form."""
+    return _render_form(request, ProductForm())
 
 
 @router.post("/new", response_class=HTMLResponse)
 def add(request: Request, shop: ShopDep, typed: Typed, key: Text) -> Response:
-    """Add a product; a form sent twice adds one."""
+    """Add a product; a form that is sent twice adds one product."""
     try:
         product = shop.catalog.add(product_of(typed, _category_ids(shop, typed), {}), key=Key(key, "web"))
     except SquinneyError as error:
-        return _form(request, typed, error=error)
-    visitor_of(request).flash(f"“{product['title']}” is added. Receive some, and it can be sold.")
+        return _render_form(request, typed, error=error)
+    visitor_of(request).flash(f"“{product['title']}” was added. Add stock to sell it.")
     return _to_product(product["_id"])
 
 
 @router.get("/edit", response_class=HTMLResponse)
 def show_edit(request: Request, shop: ShopDep, sku: Sku) -> Response:
-    """A product's form, with its stock and why that changed."""
+    """Show the form of a product, with its stock and the latest movements."""
     product = _product(shop, sku)
-    return _form(request, form_for(product), product, shop)
+    return _render_form(request, form_for(product), product, shop)
 
 
 @router.post("/edit", response_class=HTMLResponse)
 def change(
     request: Request, shop: ShopDep, typed: Typed, sku: Sku, version: Annotated[int, Form(ge=1, le=10**12)]
 ) -> Response:
-    """Change a product, unless somebody else did meanwhile."""
+    """Change a product, unless another user changed it after the form was loaded."""
     product = _product(shop, sku)
     typed.sku = sku
     try:
         changed = product_of(typed, _category_ids(shop, typed), product)
         shop.catalog.replace(sku, changed, expected_version=version)
     except Stale:
-        told = Conflict("somebody else has changed it meanwhile; saving again puts yours in its place")
-        return _form(request, typed, product, shop, error=told)
+        conflict = Conflict("another user has changed this product; save again to overwrite their changes")
+        return _render_form(request, typed, product, shop, error=conflict)
     except SquinneyError as error:
-        return _form(request, typed, product, shop, error=error)
-    visitor_of(request).flash(f"“{changed['title']}” is saved.")
+        return _render_form(request, typed, product, shop, error=error)
+    visitor_of(request).flash(f"“{changed['title']}” was saved.")
     return _to_product(sku)
 
 
@@ -79,13 +79,13 @@ def remove(request: Request, shop: ShopDep, sku: Text) -> Response:
     try:
         shop.catalog.remove(sku)
     except SquinneyError as error:
-        return _form(request, form_for(product), product, shop, error=error)
-    visitor_of(request).flash(f"“{product['title']}” is removed.")
+        return _render_form(request, form_for(product), product, shop, error=error)
+    visitor_of(request).flash(f"“{product['title']}” was removed.")
     return RedirectResponse("/shop/admin", status_code=303)
 
 
 def _product(shop: Shop, sku: str) -> Product:
-    require_whole("product", shop.catalog.get(sku))  # before what is stored in it is looked up
+    require_valid("product", shop.catalog.get(sku))  # first, because a damaged product may have no valid category ids
     return shop.catalog.get_with_categories(sku)
 
 
@@ -97,7 +97,7 @@ def _to_product(sku: str) -> Response:
     return RedirectResponse(f"/shop/admin/products/edit?sku={quote(sku, safe='')}", status_code=303)
 
 
-def _form(
+def _render_form(
     request: Request,
     typed: ProductForm,
     product: Product | None = None,
@@ -105,7 +105,7 @@ def _form(
     *,
     error: SquinneyError | None = None,
 ) -> Response:
-    stock = whole_levels(shop.inventory, [typed.sku]).get(typed.sku) if shop else None
+    stock = valid_levels(shop.inventory, [typed.sku]).get(typed.sku) if shop else None
     movements = shop.inventory.movements(typed.sku, limit=MOST_MOVEMENTS).items if shop else []
     return render(
         request,

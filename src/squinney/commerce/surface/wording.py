@@ -1,4 +1,4 @@
-"""What is stored, as people read it."""
+"""Formats stored details and values for people."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-ELSEWHERE = ("genre", "issue_date")  # the page has places of their own for these
+SHOWN_SEPARATELY = ("genre", "issue_date")
 
 
 def labelled(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The details of a type that the page does not know, as labels and texts; what says nothing is left out."""
-    shown = [(label(name), readable(value)) for name, value in details.items() if name not in ELSEWHERE]
+    """Return the details of a product as labels and texts; empty values are left out."""
+    shown = [(label(name), readable(value)) for name, value in details.items() if name not in SHOWN_SEPARATELY]
     return [(name, text) for name, text in shown if text]
 
 
 def label(name: str) -> str:
-    """A field's name: `Screen size` for `screen_size`."""
+    """Format the name of a field: `Screen size` for `screen_size`."""
     words = name.replace("_", " ").strip()
     return words[:1].upper() + words[1:]
 
 
 def readable(value: Any) -> str:
-    """A value in words: lists with commas, objects with their labels, yes and no, dates without midnight."""
+    """Format a value: lists with commas, objects with labels, booleans as yes or no, dates without a time of 0:00."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,11 +1,11 @@
-// What is available changes while one looks: ask every few seconds, for what this page shows.
-const shown = [...document.querySelectorAll("[data-stock]")];
+// Polls the available quantities of the products on this page every few seconds.
+const labels = [...document.querySelectorAll("[data-stock]")];
 
 function show(levels) {
-  for (const place of shown) {
-    const left = levels[place.dataset.stock] ?? 0;
-    place.textContent = left ? `${left.toLocaleString("en")} available` : (place.dataset.none ?? "Out of stock");
-    place.classList.toggle("none", !left && !place.dataset.none);
+  for (const label of labels) {
+    const available = levels[label.dataset.stock] ?? 0;
+    label.textContent = available ? `${available.toLocaleString("en")} available` : (label.dataset.none ?? "Out of stock");
+    label.classList.toggle("none", !available && !label.dataset.none);
   }
   for (const button of document.querySelectorAll("[data-needs]")) {
     button.disabled = !levels[button.dataset.needs];
@@ -14,14 +14,14 @@ function show(levels) {
 
 async function refresh() {
   if (document.hidden) return;
-  const skus = [...new Set(shown.map((place) => place.dataset.stock))];
-  const answer = await fetch(`/shop/stock?${skus.map((sku) => `sku=${encodeURIComponent(sku)}`).join("&")}`);
-  if (answer.ok) show(await answer.json());
+  const skus = [...new Set(labels.map((label) => label.dataset.stock))];
+  const response = await fetch(`/shop/stock?${skus.map((sku) => `sku=${encodeURIComponent(sku)}`).join("&")}`);
+  if (response.ok) show(await response.json());
 }
 
-if (shown.length) setInterval(() => refresh().catch(() => {}), 3000);
+if (labels.length) setInterval(() => refresh().catch(() => {}), 3000);
 
-// A category dragged onto another one is moved there by the same form that works without dragging.
+// Dragging a category onto another one fills in and sends the form that moves categories.
 const form = document.querySelector("#move");
 for (const item of form ? document.querySelectorAll("[data-slug]") : []) {
   item.addEventListener("dragstart", (event) => {

@@ -50,10 +50,7 @@ def circle_names(edge: Document) -> list[str]:
 
 
 def resized(circles: Sequence[Document], name: str, change: int) -> list[Document]:
-    """Return a member's circles with the size of one changed. An empty circle is removed; a new one is added.
-
-    Raises: `SocialLimit`.
-    """
+    """Return a member's circles with the size of one changed. An empty circle is removed; a new one is added."""
     if change > 0 and all(one["name"] != name for one in circles):
         rules.check_limit(len(circles), rules.MOST_CIRCLES, "circles")
         return [*circles, {"name": name, "count": 1}]
@@ -91,10 +88,7 @@ class Pair:
 
 
 def circle(db: Db, me: str, other: str, name: str, clock: Clock, session: ClientSession) -> None:
-    """Put `other` into a circle of `me`, and notify `other` if this is the first such circle.
-
-    Raises: `UnknownUser`, `Blocked`, `SocialLimit`, `TooFast`.
-    """
+    """Put `other` into a circle of `me`, and notify `other` if this is the first such circle."""
     user, theirs = get_member(db, me, session), get_member(db, other, session)
     pair = Pair(db, me, other, session)
     if pair.is_blocked:
@@ -120,10 +114,7 @@ def circle(db: Db, me: str, other: str, name: str, clock: Clock, session: Client
 
 
 def uncircle(db: Db, me: str, other: str, name: str, session: ClientSession) -> None:
-    """Take `other` out of a circle of `me`. If it was the last one, delete the notice about the first.
-
-    Raises: `UnknownUser`.
-    """
+    """Take `other` out of a circle of `me`. If it was the last one, delete the notice about the first."""
     user = get_member(db, me, session)
     pair = Pair(db, me, other, session)
     if name not in circle_names(pair.edge):
@@ -144,10 +135,7 @@ def uncircle(db: Db, me: str, other: str, name: str, session: ClientSession) -> 
 
 
 def block(db: Db, me: str, other: str, now: datetime, session: ClientSession) -> None:
-    """Hide both members from each other. Their circles stay, because a block can be lifted.
-
-    Raises: `UnknownUser`, `SocialLimit`.
-    """
+    """Hide both members from each other. Their circles stay, because a block can be lifted."""
     user = get_member(db, me, session)
     get_member(db, other, session)
     pair = Pair(db, me, other, session)
@@ -159,10 +147,7 @@ def block(db: Db, me: str, other: str, now: datetime, session: ClientSession) ->
 
 
 def unblock(db: Db, me: str, other: str, session: ClientSession) -> None:
-    """Lift the block of `other` by `me`. A block of `me` by `other` stays.
-
-    Raises: `UnknownUser`.
-    """
+    """Lift the block of `other` by `me`. A block of `me` by `other` stays."""
     get_member(db, me, session)
     pair = Pair(db, me, other, session)
     if "blocked_at" not in pair.edge:

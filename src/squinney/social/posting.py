@@ -37,10 +37,7 @@ def write_post(
     clock: Clock,
     session: ClientSession,
 ) -> Document:
-    """Insert a post, count it, notify the addressee and the mentioned members, and queue its delivery.
-
-    Raises: `Invalid`, `UnknownUser`, `Blocked`, `TooFast`.
-    """
+    """Insert a post, count it, notify the addressee and the mentioned members, and queue its delivery."""
     user = get_member(db, me, session)
     rules.check_own_circles(circles, user)
     if to is not None:
@@ -80,10 +77,7 @@ def count_action(db: Db, user: Document, kind: str, now: datetime, session: Clie
 
 
 def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: ClientSession) -> Document:
-    """Insert a comment on a post that `me` may see, update the post, and notify its author and the mentioned members.
-
-    Raises: `UnknownUser`, `UnknownPost`, `TooFast`.
-    """
+    """Insert a comment on a post that `me` may see, update the post, and notify its author and mentioned members."""
     user = get_member(db, me, session)
     found = visible_post(db, me, post, session)
     now = clock()
@@ -107,10 +101,7 @@ def write_comment(db: Db, me: str, post: str, text: str, clock: Clock, session: 
 
 
 def delete_post(db: Db, queue: Queue, me: str, post: str, session: ClientSession) -> None:
-    """Delete a post by `me` or addressed to `me`, and queue the removal of its comments.
-
-    Raises: `UnknownUser`, `UnknownPost`.
-    """
+    """Delete a post by `me` or addressed to `me`, and queue the removal of its comments."""
     get_member(db, me, session)
     found = db["social.posts"].find_one(queries.POST(post=post), session=session)
     if found is None or me not in (found["by"], found["to"]):
@@ -126,10 +117,7 @@ def remove_post(db: Db, queue: Queue, found: Document, session: ClientSession) -
 
 
 def delete_comment(db: Db, me: str, comment: str, session: ClientSession) -> None:
-    """Delete a comment by `me` or on a post by `me`.
-
-    Raises: `UnknownUser`, `UnknownPost`.
-    """
+    """Delete a comment by `me` or on a post by `me`."""
     get_member(db, me, session)
     found = db["social.comments"].find_one(queries.COMMENT(comment=comment), session=session)
     post = found and db["social.posts"].find_one(queries.POST(post=found["post_id"]), session=session)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
 
-from squinney.mongo.queries import Pipeline, Query
+from squinney.mongo.queries import Pipeline, Query, declared
 from squinney.mongo.schema import Document
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -360,38 +360,4 @@ PEOPLE = Pipeline(
     reason="the people on one screen",
 )
 
-
-QUERIES: list[Query | Pipeline] = [
-    USER,
-    SOME_USERS,
-    MEMBERS,
-    HANDLE,
-    SOME_HANDLES,
-    EDGE,
-    EDGES_OF,
-    EDGES_TO,
-    SOME_EDGES,
-    CIRCLED,
-    FOLLOWERS,
-    BLOCKED,
-    *READERS.values(),
-    *READERS_OF_SOME.values(),
-    POST,
-    SOME_POSTS,
-    WALL,
-    INCOMING,
-    POSTS_BY,
-    PHOTO_POSTS,
-    COMMENT,
-    COMMENTS,
-    LATEST_COMMENTS,
-    COMMENTS_BY,
-    NOTICES,
-    NOTICES_AT,
-    NEWS_OF,
-    *ENTRIES_AFTER.values(),
-    SWEEP,
-    NEWS,
-    NOTICES_WITH_POSTS,
-    PEOPLE,
-]
+QUERIES = [*declared(globals()), *READERS.values(), *READERS_OF_SOME.values(), *ENTRIES_AFTER.values()]

@@ -114,10 +114,7 @@ def _owner_posts(
 
 
 def get_post(db: Db, viewer: str | None, post: str) -> Post:
-    """Return one post that the viewer may see.
-
-    Raises: `UnknownPost`, `UnknownUser`.
-    """
+    """Return one post that the viewer may see."""
     found = visible_post(db, viewer, post)
     return _as_post(found, viewer, relations(db, viewer, _people_of([found])))
 
@@ -200,10 +197,7 @@ def position_of(cursor: str | None) -> Position | None:
 
 
 def check_page_size(limit: Any) -> int:
-    """Return `limit` if it is an integer from 1 to `MOST_ITEMS`.
-
-    Raises: `Invalid`.
-    """
+    """Return `limit`, or raise `Invalid` unless it is an integer from 1 to `MOST_ITEMS`."""
     return checks.integer(limit, "limit", least=1, most=MOST_ITEMS)
 
 

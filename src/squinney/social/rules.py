@@ -172,10 +172,7 @@ def check_audience(value: Any) -> list[str]:
 
 
 def check_own_circles(wanted: Iterable[str], user: Mapping[str, Any]) -> None:
-    """Check that the author has each circle that a post is addressed to.
-
-    Raises: `Invalid`.
-    """
+    """Raise `Invalid` unless the author has each circle that a post is addressed to."""
     mine = {PUBLIC, CIRCLES, *(one["name"] for one in user["circles"])}
     for one in wanted:
         if one not in mine:
@@ -218,7 +215,7 @@ def _fields(value: Any, field: str, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _check_web_address(value: str, field: str) -> None:
-    """Check that the value is safe as a link: `http` or `https`, never `javascript` or another scheme."""
+    """Raise `Invalid` unless the value is safe as a link: `http` or `https`, never `javascript` or another scheme."""
     try:
         parts = urlsplit(value)
     except ValueError:
@@ -258,9 +255,6 @@ def rate_update(user: Mapping[str, Any], kind: str, now: datetime) -> Document:
 
 
 def check_limit(count: int, limit: int, what: str) -> None:
-    """Check that one more is allowed when there are `count` already.
-
-    Raises: `SocialLimit`.
-    """
+    """Raise `SocialLimit` if `count` has reached the limit."""
     if count >= limit:
         raise SocialLimit(f"at most {limit} {what}", limit=limit)

@@ -25,8 +25,6 @@ def load(db: Db, pairs: Sequence[Ends], circle: str, now: datetime, session: Cli
     """Put the second user of each pair into a circle of the first, and return the number of new edges.
 
     Users who are not members yet become members.
-
-    Raises: `SocialLimit`.
     """
     users = _members(db, set(chain.from_iterable(pairs)), session)
     edges = _edges(db, [pair for pair in pairs if users.keys() >= set(pair)], session)
@@ -51,10 +49,6 @@ def load(db: Db, pairs: Sequence[Ends], circle: str, now: datetime, session: Cli
 
 
 def _count(user: Document, other: Document, circle: str, *, is_first: bool) -> None:
-    """Count one more member in a circle of the user.
-
-    Raises: `SocialLimit`.
-    """
     if is_first:
         rules.check_limit(user["circled"], rules.MOST_CIRCLED, "people in circles")
     user["circles"] = resized(user["circles"], circle, 1)
@@ -118,10 +112,7 @@ def _set_counts(db: Db, users: list[Document], session: ClientSession) -> None:
 
 
 def parse_pair(line: str, number: int) -> Ends | None:
-    """Return the pair of ids on a line of an edge list, or None for an empty line or a comment.
-
-    Raises: `Invalid`.
-    """
+    """Return the pair of ids on a line of an edge list, or None for an empty line or a comment."""
     words = line.split()
     if not words or words[0].startswith("#"):
         return None

@@ -25,10 +25,7 @@ def change_member(db: Db, me: str, change: Document) -> User:
 
 
 def check_two_members(me: str, other: str, field: str = "other") -> None:
-    """Check that both values are valid ids, and differ.
-
-    Raises: `Invalid`.
-    """
+    """Raise `Invalid` unless both values are valid ids and differ."""
     checks.identifier(me, "me")
     checks.identifier(other, field)
     if me == other:
@@ -36,9 +33,6 @@ def check_two_members(me: str, other: str, field: str = "other") -> None:
 
 
 def check_viewer(viewer: str | None) -> None:
-    """Check that the viewer is a valid id, or None for a visitor.
-
-    Raises: `Invalid`.
-    """
+    """Raise `Invalid` unless the viewer is a valid id, or None for a visitor."""
     if viewer is not None:
         checks.identifier(viewer, "viewer")

@@ -65,10 +65,7 @@ def redirect_to_join() -> Response:
 
 
 def signed_in_id(request: Request) -> str:
-    """Return the id of the signed-in person.
-
-    Raises: `SignInNeeded`.
-    """
+    """Return the id of the signed-in person, or raise `SignInNeeded`."""
     person = person_id(request)
     if person is None:
         raise SignInNeeded("sign in first")

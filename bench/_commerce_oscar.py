@@ -1,7 +1,7 @@
-"""django-oscar's side of `bench/commerce_carts.py`: products into baskets, each in a transaction of its own.
+"""Adds products to django-oscar baskets for `bench/commerce_carts.py`, each in its own transaction.
 
-Run by the Python of the peers' environment: `python _commerce_oscar.py <socket folder>`; each line on stdin is
-`<threads> <seconds> <products>`, the answer is additions per second. Oscar reserves nothing when a basket is filled.
+Run by the Python of the peers' environment: `python _commerce_oscar.py <socket folder>`. Each line on stdin is
+`<threads> <seconds> <products>`, and the response is the additions per second. Oscar reserves nothing at this point.
 """
 
 import json
@@ -13,7 +13,7 @@ import time
 SOCKET = sys.argv[1]
 DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": "oscar", "USER": "postgres", "HOST": SOCKET}
 PRODUCTS = 1_000
-A_BASKET = 10
+PER_BASKET = 10
 
 
 def set_up():
@@ -89,7 +89,7 @@ def add_for(threads, seconds, made):
         chance = random.Random(number)
         basket_id = None
         while time.perf_counter() < until:
-            if counts[number] % A_BASKET == 0:
+            if counts[number] % PER_BASKET == 0:
                 basket_id = Basket.objects.create().pk
             basket = Basket.objects.get(pk=basket_id)
             basket.strategy = Default()
@@ -98,12 +98,12 @@ def add_for(threads, seconds, made):
             counts[number] += 1
         connection.close()
 
-    crew = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     began = time.perf_counter()
-    for one in crew:
-        one.start()
-    for one in crew:
-        one.join()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     return sum(counts) / (time.perf_counter() - began)
 
 

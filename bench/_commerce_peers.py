@@ -1,7 +1,7 @@
-"""The peers' side of `bench/commerce_tree.py`, run by the Python of their own environment: a line in, a line out.
+"""Moves subtrees in PostgreSQL for `bench/commerce_tree.py`, run by the Python of the peers' own environment.
 
-It imports nothing of ours. `python _commerce_peers.py <socket folder> <file of paths>`; each line on stdin names
-what to do once, and the answer is how many seconds it took, or `missing: why`; `version` asks for versions.
+It imports nothing of squinney. `python _commerce_peers.py <socket folder> <file of paths>`: each line on stdin names a
+tree to move once, and the response is the time in seconds, or the reason why it is missing; `version` returns versions.
 """
 
 import json
@@ -25,7 +25,7 @@ def set_up():
 
 
 def nodes():
-    """(id, parent id, depth) in depth-first order, from a file of paths of names."""
+    """Return (id, parent id, depth, names) in depth-first order, from a file of paths of names."""
     with open(PATHS, encoding="utf-8") as lines:
         paths = sorted({tuple(path[:length]) for path in map(json.loads, lines) for length in range(1, len(path) + 1)})
     ids = {path: number for number, path in enumerate(paths, start=1)}
@@ -84,8 +84,8 @@ class Treebeard:
         if kind == "MP":
             paths = {}
             for node_id, parent, depth, names in found:
-                place = children[parent].index(node_id) + 1
-                paths[node_id] = paths.get(parent, "") + self._step(place)
+                position = children[parent].index(node_id) + 1
+                paths[node_id] = paths.get(parent, "") + self._step(position)
                 yield self.model(
                     path=paths[node_id], depth=depth, numchild=len(children.get(node_id, [])), name=names[-1]
                 )

@@ -1,4 +1,4 @@
-"""The shop's peers as processes, in an environment of their own that `SQUINNEY_PEERS` names; a line in, a line out."""
+"""Runs the products we compare with as processes, with the Python that `SQUINNEY_PEERS` names; one line in, one out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def fresh(connection: Connection) -> Db:
-    """An empty database with the shop's collections."""
+    """Return an empty database with the shop's collections."""
     db = connection.client["bench_commerce"]
     connection.client.drop_database(db.name)
     schema.apply(db, [*assembly.CORE_COLLECTIONS, *commerce.COLLECTIONS])
@@ -29,14 +29,14 @@ def fresh(connection: Connection) -> Db:
 
 
 class Peer:
-    """A process that answers questions, or the reason why there is none."""
+    """A process that runs requests, or the reason why it is missing."""
 
     def __init__(self, process: subprocess.Popen[str] | None, missing: str = "") -> None:
         self._process = process
         self._missing = missing
 
     def ask(self, line: str) -> dict[str, Any]:
-        """What it says; `missing` and why, where it says nothing."""
+        """Send a line and return the response; `missing` has the reason if there is none."""
         if self._process is None:
             return {"missing": self._missing}
         try:
@@ -51,7 +51,7 @@ class Peer:
 
 @contextmanager
 def peer(script: str, *arguments: str) -> Iterator[Peer]:
-    """The script beside this file, with a private PostgreSQL's socket folder as its first argument."""
+    """Start a script of this folder; its first argument is the socket folder of a private PostgreSQL."""
     python = os.environ.get(PEERS, "")
     with ExitStack() as stack:
         socket = stack.enter_context(private_postgres())

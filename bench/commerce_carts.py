@@ -1,4 +1,4 @@
-"""Additions to carts, spread and on one hot SKU, beside a transaction by hand, the book's way and django-oscar."""
+"""Additions to carts, on many SKUs and on one, compared with the plain driver, the book's array and django-oscar."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SPREAD = 1_000
 SKUS = [f"s{number}" for number in range(SPREAD)]
 OPEN_CARTS = 50_000
 BOOK_SIZES = (0, 10_000, 50_000)
-A_CART = 10  # additions to a cart before the next one is made, by every contender
+PER_CART = 10  # every contender creates a new cart after this many additions
 LEAST_RATE, MOST_TIME = 0.85, 1.2
-HEAD = ["on", "threads", "how", "additions/s", "p50 ms", "p99 ms", "rate against by hand"]
+HEAD = ["products", "threads", "contender", "additions/s", "p50 ms", "p99 ms", "rate relative to plain driver"]
 
 
 def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.2) -> None:
-    """Measure and write the page."""
+    """Run the benchmark and write its page."""
     db = fresh(connection)
     _stock(db, SKUS)
     rows, missed, version = [], [], ""
@@ -49,20 +49,20 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.2) -> Non
                 row, version = _oscar_row(oscar, label, len(skus), threads, rounds, seconds)
                 rows.append(row)
     parts = [
-        "By hand is the same writes (cart line, stock, reservation) in one driver transaction, the product read first. "
-        f"Everybody makes a new cart after {A_CART} additions. django-oscar reserves nothing when a basket is filled: "
-        "it reads the basket and writes a line.",
+        "The plain driver reads the product, then makes the same writes (cart line, stock, reservation) in one "
+        f"transaction. Every contender creates a new cart after {PER_CART} additions. django-oscar reserves nothing "
+        "when a product is added: it reads the basket and writes a line.",
         report.table(HEAD, rows),
-        f"Aim: native at least {LEAST_RATE}x of by hand. "
+        f"Goal: native mode reaches at least {LEAST_RATE}x the rate of the plain driver. "
         + (f"Missed: {'; '.join(missed)}." if missed else "Met in every row."),
         *_with_open_carts(db, rounds, seconds),
-        "## The book's way",
-        "An array of reservations in the product, one conditional update, one thread; the cart's own write is left "
-        "out, to its advantage.",
+        "## The book's array of reservations",
+        "The product contains an array of reservations, and one conditional update adds to it; one thread. The write "
+        "to the cart is left out, which favours this design.",
         report.table(["entries in the array", "additions/s"], [[f"{n:,}", f"{r:,.0f}"] for n, r in _book(db, seconds)]),
-        f"{rounds} rounds of {seconds:g} s for each contender, in turns (django-oscar after each group); rates are "
-        "medians, ratios are medians of the rounds' ratios. All writes are acknowledged by a majority with the journal "
-        "flushed; PostgreSQL with `fsync` on. "
+        f"{rounds} rounds of {seconds:g} s for each contender, alternating (django-oscar after each group). Rates are "
+        "medians, and ratios are medians of the rounds' ratios. All writes are acknowledged by a majority with the "
+        "journal flushed; PostgreSQL has `fsync` on. "
         f"{report.machine(connection.client.admin.command('buildInfo')['version'])} {version}".strip(),
     ]
     connection.client.drop_database(db.name)
@@ -85,8 +85,8 @@ def _adders(db: Db, skus: list[str]) -> list[Contender]:
         own: dict[int, tuple[str, int]] = {}
 
         def work(thread: int) -> None:
-            cart_id, added = own.get(thread, ("", A_CART))
-            if added >= A_CART:
+            cart_id, added = own.get(thread, ("", PER_CART))
+            if added >= PER_CART:
                 cart_id, added = new(), 0
             add(cart_id, chance[thread].choice(skus))
             own[thread] = (cart_id, added + 1)
@@ -97,14 +97,14 @@ def _adders(db: Db, skus: list[str]) -> list[Contender]:
     two_phase = Carts(db, payments=TestGateway(db), transactions=Transactions(db, "two-phase"))
     new = lambda: native.new()["_id"]  # noqa: E731
     return [
-        Contender("by hand", adder(lambda cart_id, sku: by_hand(db, cart_id, sku), new)),
+        Contender("plain driver", adder(lambda cart_id, sku: add_with_driver(db, cart_id, sku), new)),
         Contender("native", adder(lambda cart_id, sku: native.add_item(cart_id, sku), new)),
         Contender("two-phase", adder(lambda cart_id, sku: two_phase.add_item(cart_id, sku), new)),
     ]
 
 
-def by_hand(db: Db, cart_id: str, sku: str) -> None:
-    """What an engineer would write: read the product, then one driver transaction, checks included."""
+def add_with_driver(db: Db, cart_id: str, sku: str) -> None:
+    """Add a product as an engineer would with PyMongo: read it, then check and write in one transaction."""
     product = db["products"].find_one({"_id": sku}, {"title": 1, "pricing": 1}) or {}
     now = datetime.now(UTC)
 
@@ -128,21 +128,21 @@ def by_hand(db: Db, cart_id: str, sku: str) -> None:
         session.with_transaction(work, read_concern=ReadConcern("snapshot"), write_concern=WriteConcern("majority"))
 
 
-def _row(label: str, threads: int, one: Series, hand: Series) -> list[str]:
+def _row(label: str, threads: int, one: Series, driver: Series) -> list[str]:
     figures = [f"{one.rate:,.0f}", f"{one.percentile(0.5):.1f}", f"{one.percentile(0.99):.1f}"]
-    return [label, str(threads), one.name, *figures, f"{one.ratio_to(hand):.2f}x"]
+    return [label, str(threads), one.name, *figures, f"{one.ratio_to(driver):.2f}x"]
 
 
 def _oscar_row(oscar: Peer, label: str, skus: int, threads: int, rounds: int, seconds: float) -> tuple[list[str], str]:
-    said = [oscar.ask(f"{threads} {seconds} {skus}") for _ in range(rounds)]
+    results = [oscar.ask(f"{threads} {seconds} {skus}") for _ in range(rounds)]
     row = [label, str(threads), "django-oscar"]
-    if missing := next((one["missing"] for one in said if "missing" in one), ""):
+    if missing := next((result["missing"] for result in results if "missing" in result), ""):
         return [*row, f"missing: {missing}", "", "", ""], ""
-    return [*row, f"{statistics.median(one['rate'] for one in said):,.0f}", "", "", ""], said[0]["version"]
+    return [*row, f"{statistics.median(result['rate'] for result in results):,.0f}", "", "", ""], results[0]["version"]
 
 
 def _with_open_carts(db: Db, rounds: int, seconds: float) -> list[str]:
-    """Additions of a SKU that nobody holds, beside additions of one that 50,000 carts hold, in turns."""
+    """Compare additions of a SKU that no cart holds with additions of a SKU that 50,000 carts hold."""
     _stock(db, ["free", "held"])
     _hold(db, "held")
     none = replace(_adders(db, ["free"])[1], name="none")
@@ -155,9 +155,9 @@ def _with_open_carts(db: Db, rounds: int, seconds: float) -> list[str]:
     met = "met" if ratio <= MOST_TIME else "missed"
     return [
         f"## With {OPEN_CARTS:,} open carts",
-        f"An addition of a SKU that {OPEN_CARTS:,} open carts hold takes {ratio:.2f}x the time of one that nobody "
-        f"holds ({without.rate:,.0f} a second without them, {with_them.rate:,.0f} with them; one thread, {rounds} "
-        f"rounds in turns). Aim: at most {MOST_TIME}x: {met}.",
+        f"Adding a SKU that {OPEN_CARTS:,} open carts hold takes {ratio:.2f}x the time of adding a SKU that no cart "
+        f"holds ({without.rate:,.0f} a second without these carts, {with_them.rate:,.0f} with them; one thread, "
+        f"{rounds} alternating rounds). Goal: at most {MOST_TIME}x: {met}.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Visitors who come to `/shop` all at once, in a catalog of a hundred thousand products: each of them is served."""
+"""25 visitors who open `/shop` at the same moment, in a shop with 100,000 products: all of them must be served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VIEWED = ["/shop", "/shop?genre=genre+3", "/shop?words=777+7777", "/shop?type=Fi
 
 @dataclass(frozen=True)
 class View:
-    """One page as a visitor got it."""
+    """One page that a visitor received."""
 
     path: str
     status: int
@@ -38,7 +38,7 @@ class View:
 
 
 def run(connection: Connection, *, products: int = PRODUCTS) -> None:
-    """Fill a shop, let everybody in at once, and write the page; it fails where anybody was refused."""
+    """Fill a shop, send all visitors at once, and write the page; fail if a visitor was refused."""
     uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
     db = connection.client[NAME]
     connection.client.drop_database(NAME)
@@ -63,8 +63,8 @@ def _fill(db: Db, count: int) -> None:
 
 
 def _visit(url: str) -> list[View]:
-    """Everybody begins at the same moment, with the shop's first page, of which nothing is kept yet."""
-    _view(url, "/healthz")  # answered once the process has started: what comes earlier waits for that
+    """Let all visitors begin at the same moment with the shop's first page, whose facets are not cached yet."""
+    _view(url, "/healthz")  # wait until the process has started
     together = Barrier(VISITORS)
 
     def visitor(number: int) -> list[View]:
@@ -81,9 +81,9 @@ def _view(url: str, path: str) -> View:
     began = time.perf_counter()
     try:
         connection.request("GET", path, headers={"Accept": "text/html"})
-        answer = connection.getresponse()
-        body = answer.read()
-        return View(path, answer.status, time.perf_counter() - began, b"/shop/products/" in body)
+        response = connection.getresponse()
+        body = response.read()
+        return View(path, response.status, time.perf_counter() - began, b"/shop/products/" in body)
     finally:
         connection.close()
 
@@ -91,18 +91,18 @@ def _view(url: str, path: str) -> View:
 def _write(views: list[View], products: int, version: str) -> None:
     rows = []
     for path in VIEWED:
-        taken = sorted(view.seconds for view in views if view.path == path)
+        times = sorted(view.seconds for view in views if view.path == path)
         statuses = Counter(view.status for view in views if view.path == path)
-        told = ", ".join(f"{count} x {status}" for status, count in statuses.items())
-        rows.append([f"`{path}`", told, f"{taken[len(taken) // 2]:.2f}", f"{taken[-1]:.2f}"])
+        responses = ", ".join(f"{count} x {status}" for status, count in statuses.items())
+        rows.append([f"`{path}`", responses, f"{times[len(times) // 2]:.2f}", f"{times[-1]:.2f}"])
     parts = [
-        f"{VISITORS} visitors who come at the same moment to a shop of {products:,} products in {len(GENRES)} genres "
-        f"that was just started, each for {len(VIEWED)} pages, one after another. One process of `squinney serve`; the "
-        "visitors run on the same machine.",
-        report.table(["page", "answers", "median s", "slowest s"], rows),
-        "Every page has its products. Facets are counted by one visitor for all, and no more than 10,000 products of "
-        "a view.",
+        f"{VISITORS} visitors open a shop that has just started, all at the same moment. The shop has {products:,} "
+        f"products in {len(GENRES)} genres. Each visitor opens {len(VIEWED)} pages, one after another. One process of "
+        "`squinney serve` responds; the visitors run on the same machine.",
+        report.table(["page", "responses", "median s", "slowest s"], rows),
+        "Every page contains its products. One request counts the facets of a page for all visitors, and it counts at "
+        "most 10,000 products.",
         report.machine(version),
     ]
-    report.write_page("shop_visitors", "The shop: visitors all at once", parts)
+    report.write_page("shop_visitors", "The shop: 25 visitors at once", parts)
     print("\n\n".join(parts))

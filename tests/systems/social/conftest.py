@@ -1,4 +1,4 @@
-"""A network with a clock that goes on at every look, so that nothing happens at the same moment by chance."""
+"""Fixtures: a network whose clock advances at every call, so that no two events have the same time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from squinney.mongo.schema import Db
 from squinney.patterns import queue
 from squinney.social import COLLECTIONS, Network
 
-SETS = [*transactions.COLLECTIONS, *queue.COLLECTIONS, *COLLECTIONS]
+ALL_COLLECTIONS = [*transactions.COLLECTIONS, *queue.COLLECTIONS, *COLLECTIONS]
 
 
 class Ticking:
-    """A clock that is a second later each time, across a month's end."""
+    """A clock that is one second later at each call, and passes the end of a year."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 12, 31, 23, 59, 50, tzinfo=UTC)
@@ -34,8 +34,8 @@ def clock() -> Ticking:
 
 @pytest.fixture
 def social_db(prepared: Prepared) -> Db:
-    """A database with the network's collections."""
-    return prepared(SETS)
+    """Return a database with the network's collections."""
+    return prepared(ALL_COLLECTIONS)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def network(social_db: Db, clock: Ticking) -> Network:
 
 @pytest.fixture
 def people(network: Network) -> Callable[..., list[str]]:
-    """`ann, bob = people("ann", "bob")` lets them join under these ids."""
+    """Return a function that creates members: `ann, bob = people("ann", "bob")`."""
 
     def join(*names: str) -> list[str]:
         return [network.join(name.title(), user=name)["id"] for name in names]

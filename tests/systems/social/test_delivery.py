@@ -1,4 +1,4 @@
-"""The worker: nothing lost, nothing doubled, nobody kept waiting, and both ways of delivery alike."""
+"""The worker: no delivery is lost, duplicated or delayed, and merged posts look like delivered ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLIC = ["*public*"]
 
 
 def crowd(network: Network, size: int) -> list[str]:
-    """So many readers, who all follow `ann`."""
+    """Create `ann` and this many followers of `ann`, and return the followers."""
     network.join("Ann", user="ann")
     readers = [f"r{number:06}" for number in range(size)]
     for _ in network.load((reader, "ann") for reader in readers):
@@ -33,31 +33,31 @@ def crowd(network: Network, size: int) -> list[str]:
     return readers
 
 
-def says(network: Network, me: str, circles: list[str] = PUBLIC) -> str:
+def write_status(network: Network, me: str, circles: list[str] = PUBLIC) -> str:
     return network.post(me, "status", {"text": "hello"}, circles)["id"]
 
 
 @heavy
 @pytest.mark.timeout(900)
 def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedded) -> None:
-    """Two at once, each ended by SIGKILL, again and again."""
+    """Two workers run at once and are ended by SIGKILL, several times."""
     size, batch, kills = (100_000, 2_000, 10) if IN_FULL else (1_000, 50, 1)
     began = time.monotonic()
     readers = crowd(Network(social_db), size)
-    post = says(Network(social_db), "ann")
+    post = write_status(Network(social_db), "ann")
     news = social_db["social.news"]
     for turn in range(1, kills + 1):
         workers = [_worker(mongod, social_db, batch) for _ in range(2)]
         try:
             while news.estimated_document_count() < size * turn // (kills + 2):
-                assert None in [worker.poll() for worker in workers], "they ended by themselves"
+                assert None in [worker.poll() for worker in workers], "the workers ended by themselves"
                 time.sleep(0.01)
         finally:
             for worker in workers:
                 worker.kill()
                 worker.wait()
     before = social_db["tasks"].find_one({"queue": "social"}) or {}
-    assert 0 < before["body"]["delivered"] < size, "it went on where it was, and was killed in the middle"
+    assert 0 < before["body"]["delivered"] < size, "the workers were killed in the middle of the delivery"
     until = time.monotonic() + 600
     while social_db["tasks"].count_documents({"body.do": "deliver"}) and time.monotonic() < until:
         at_once(2, lambda _: Network(social_db, visibility_seconds=1).deliver())
@@ -68,7 +68,7 @@ def test_killed_workers_lose_and_duplicate_nothing(social_db: Db, mongod: Embedd
 
 
 def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:
-    """A process that delivers for ever."""
+    """Start a process that delivers without end."""
     code = (
         "import sys; from pymongo import MongoClient; from squinney.social import Network; "
         "from squinney.social.tasks import delivery; delivery.BATCH = int(sys.argv[3]); "
@@ -81,7 +81,7 @@ def _worker(mongod: Embedded, db: Db, batch: int) -> subprocess.Popen[bytes]:
 def test_a_repeated_delivery_inserts_nothing_twice(social_db: Db) -> None:
     network = Network(social_db)
     crowd(network, 3)
-    post = says(network, "ann")
+    post = write_status(network, "ann")
     network.deliver()
     social_db["social.news"].delete_one({})
     network._queue.put({"do": "deliver", "post": post})
@@ -94,23 +94,23 @@ def test_a_large_delivery_does_not_delay_small_ones(social_db: Db) -> None:
     readers = crowd(network, 40)
     network.join("Bob", user="bob")
     network.circle(readers[0], "bob", "friends")
-    big, small = says(network, "ann"), says(network, "bob")
-    turns: list[set[str]] = []
+    big, small = write_status(network, "ann"), write_status(network, "bob")
+    inserts: list[set[str]] = []
 
-    def noting(db: Db, collection: str, entries: Any, real: Any = delivery.insert_new) -> None:
-        turns.append({entry["_id"]["p"] for entry in entries})
+    def recording(db: Db, collection: str, entries: Any, real: Any = delivery.insert_new) -> None:
+        inserts.append({entry["_id"]["p"] for entry in entries})
         real(db, collection, entries)
 
-    with patch.object(delivery, "BATCH", 10), patch.object(delivery, "insert_new", noting):
+    with patch.object(delivery, "BATCH", 10), patch.object(delivery, "insert_new", recording):
         network.deliver()
-    assert small in set().union(*turns[:2]), "after one turn of the large one, or in it"
-    assert sum(big in turn for turn in turns) >= 4
+    assert small in set().union(*inserts[:2]), "after the first chunk of the large post, or together with it"
+    assert sum(big in posts for posts in inserts) >= 4
 
 
 def test_many_posts_are_delivered_with_one_insert_and_one_aggregate(social_db: Db, mongod: Embedded) -> None:
     network = Network(social_db, clock=Ticking())
     list(network.load([(f"r{number}", f"a{number % 4}") for number in range(12)]))
-    posts = {author: says(network, author) for author in ("a0", "a1", "a2", "a3", "r0")}
+    posts = {author: write_status(network, author) for author in ("a0", "a1", "a2", "a3", "r0")}
     with watched(mongod.uri, social_db.name) as (db, commands):
         assert Network(db).deliver() == {"done": 5}
         assert [commands.names.count(name) for name in ("insert", "aggregate")] == [1, 1]
@@ -120,7 +120,7 @@ def test_many_posts_are_delivered_with_one_insert_and_one_aggregate(social_db: D
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 8, 100])
 def test_posts_of_every_audience_reach_the_right_readers(social_db: Db, batch: int) -> None:
-    """Authors with more and with fewer than a batch of receivers, some of whom came after the post."""
+    """Authors have more or fewer readers than a batch, and some readers follow them after the post."""
     network = Network(social_db, clock=Ticking())
     for one in ("a", "b", "c", "d", *(f"r{number}" for number in range(6))):
         network.join(one, user=one)
@@ -129,8 +129,8 @@ def test_posts_of_every_audience_reach_the_right_readers(social_db: Db, batch: i
             network.circle(f"r{number}", author, "following")
             network.circle(author, f"r{number}", "even" if number % 2 == 0 else "odd")
     audiences = (["*public*"], ["*circles*"], ["even"], ["even", "odd"])
-    posts = {says(network, author, circles): (author, circles) for author in "ac" for circles in audiences}
-    posts |= {says(network, author): (author, ["*public*"]) for author in "bd"}
+    posts = {write_status(network, author, circles): (author, circles) for author in "ac" for circles in audiences}
+    posts |= {write_status(network, author): (author, ["*public*"]) for author in "bd"}
     network.join("late", user="late")
     network.circle("late", "a", "following")
     with patch.object(delivery, "BATCH", batch):
@@ -150,7 +150,7 @@ def test_a_post_that_cannot_be_delivered_does_not_delay_others(social_db: Db) ->
     readers = crowd(network, 2)
     network.join("Bob", user="bob")
     network.circle(readers[0], "bob", "friends")
-    broken, post = says(network, "bob"), says(network, "ann")
+    broken, post = write_status(network, "bob"), write_status(network, "ann")
     social_db["social.posts"].update_one({"_id": broken}, {"$unset": {"circles": 1}})
     assert network.deliver() == {"failed": 1, "done": 1}
     assert [one["_id"]["p"] for one in social_db["social.news"].find()] == [post, post]
@@ -161,19 +161,19 @@ def test_merged_posts_appear_in_news_like_delivered_ones(social_db: Db) -> None:
     readers = crowd(network, 4)
     network.join("Bob", user="bob")
     network.circle(readers[0], "bob", "friends")
-    first = says(network, "ann")
+    first = write_status(network, "ann")
     network.deliver()
     before = social_db["social.news"].count_documents({})
-    between, merged = says(network, "bob"), says(network, "ann")
+    between, merged = write_status(network, "bob"), write_status(network, "ann")
     network.deliver()
-    assert social_db["social.news"].count_documents({}) == before + 1, "only bob's was delivered"
+    assert social_db["social.news"].count_documents({}) == before + 1, "only the post by bob was delivered"
     assert [one["id"] for one in network.news(readers[0], limit=2).items] == [merged, between]
     page = network.news(readers[0], limit=2)
     assert [one["id"] for one in network.news(readers[0], limit=2, cursor=page.next).items] == [first]
     late = network.join("Late")["id"]
     network.circle(late, "ann", "friends")
-    assert network.news(late).items == [], "made before they followed"
-    newest = says(network, "ann")
+    assert network.news(late).items == [], "the posts are older than the follow"
+    newest = write_status(network, "ann")
     assert [one["id"] for one in network.news(late).items] == [newest]
     network.uncircle(late, "ann", "friends")
     assert network.news(late).items == []
@@ -184,10 +184,10 @@ def test_merged_posts_appear_in_news_like_delivered_ones(social_db: Db) -> None:
 def test_an_imported_follower_of_a_merged_author_sees_their_posts(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking(), merge_above=2, settle_seconds=0)
     crowd(network, 3)
-    says(network, "ann")
+    write_status(network, "ann")
     network.deliver()
     list(network.load([("late", "ann")]))
-    merged = says(network, "ann")
+    merged = write_status(network, "ann")
     assert [one["id"] for one in network.news("late").items] == [merged]
 
 
@@ -201,7 +201,7 @@ def test_ids_that_would_have_the_same_handle_are_loaded(social_db: Db) -> None:
 
 
 def test_news_with_many_long_merged_posts_can_be_read(social_db: Db) -> None:
-    """All of their newest posts together would be more than a document can hold."""
+    """All newest posts of these authors together would not fit into one document."""
     network = Network(social_db, clock=Ticking())
     authors = [f"a{number}" for number in range(40)]
     list(network.load([("reader", author) for author in authors]))
@@ -223,7 +223,7 @@ def test_news_with_many_long_merged_posts_can_be_read(social_db: Db) -> None:
 def test_news_stay_in_order_across_midnight_and_the_end_of_a_year(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking())
     (reader,) = crowd(network, 1)
-    posts = [says(network, "ann") for _ in range(25)]
+    posts = [write_status(network, "ann") for _ in range(25)]
     network.deliver()
     seen, cursor = [], None
     while True:
@@ -235,10 +235,10 @@ def test_news_stay_in_order_across_midnight_and_the_end_of_a_year(social_db: Db)
     assert {one["_id"]["t"].year for one in social_db["social.news"].find()} == {2026, 2027}
 
 
-def test_the_sweep_removes_what_nobody_can_see_and_nothing_else(social_db: Db) -> None:
+def test_the_sweep_removes_only_entries_that_can_never_be_shown(social_db: Db) -> None:
     network = Network(social_db, clock=Ticking())
     one, two, three = crowd(network, 3)
-    gone, kept = says(network, "ann"), says(network, "ann")
+    gone, kept = write_status(network, "ann"), write_status(network, "ann")
     network.deliver()
     network.delete_post("ann", gone)
     network.uncircle(one, "ann", "following")
@@ -249,7 +249,7 @@ def test_the_sweep_removes_what_nobody_can_see_and_nothing_else(social_db: Db) -
 
 
 def test_no_document_comes_near_a_megabyte(social_db: Db) -> None:
-    """A member with everything that he may have at once."""
+    """A member who has reached every limit at once."""
     network = Network(social_db)
     network.join("Ann", user="ann")
     many = [f"{number:026}" for number in range(5_000)]
@@ -260,7 +260,7 @@ def test_no_document_comes_near_a_megabyte(social_db: Db) -> None:
     assert network.news("ann").items == []
 
 
-def test_a_graph_is_loaded_once_and_both_ways(social_db: Db) -> None:
+def test_loading_a_graph_again_changes_nothing(social_db: Db) -> None:
     network = Network(social_db)
     pairs = [("1", "2"), ("2", "1"), ("1", "3"), ("1", "2"), ("3", "3")]
     assert sum(network.load(pairs)) == 3

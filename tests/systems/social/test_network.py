@@ -1,4 +1,4 @@
-"""What members do, and what the others see of it."""
+"""The operations of `Network`, and what other members see of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ People = Callable[..., list[str]]
 PUBLIC = ["*public*"]
 
 
-def says(network: Network, me: str, text: str = "hello", circles: list[str] = PUBLIC, to: str | None = None) -> str:
+def write_status(
+    network: Network, me: str, text: str = "hello", circles: list[str] = PUBLIC, to: str | None = None
+) -> str:
     return network.post(me, "status", {"text": text}, circles, to)["id"]
 
 
@@ -44,8 +46,8 @@ def ids(page: object) -> list[str]:
     return [item["id"] for item in page.items]  # type: ignore[attr-defined]
 
 
-def work_off(network: Network, db: Db) -> None:
-    """Also what waits until others are done."""
+def finish_tasks(network: Network, db: Db) -> None:
+    """Process all tasks, including those with a delay."""
     network.deliver()
     db["tasks"].update_many({}, {"$set": {"due_at": datetime(2000, 1, 1, tzinfo=UTC)}})
     network.deliver()
@@ -80,8 +82,8 @@ def test_a_name_that_cannot_be_shown_is_refused(network: Network, people: People
 def test_special_characters_in_circle_names_are_safe(network: Network, people: People, name: str) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
     assert network.circle(ann, bob, name) == [name]
-    post = says(network, ann, circles=[name])
-    assert network.get_post(bob, post)["circles"] == [], "circles' names are their owner's"
+    post = write_status(network, ann, circles=[name])
+    assert network.get_post(bob, post)["circles"] == [], "only the owner sees the names of circles"
     assert network.get_post(ann, post)["circles"] == [name]
     with pytest.raises(UnknownPost):
         network.get_post(cid, post)
@@ -92,7 +94,7 @@ def test_special_characters_in_circle_names_are_safe(network: Network, people: P
 def test_a_new_name_is_seen_everywhere_at_once(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")
-    post = says(network, ann)
+    post = write_status(network, ann)
     network.comment(ann, post, "and more")
     network.deliver()
     network.rename(ann, "Anne")
@@ -136,9 +138,9 @@ def test_late_tasks_do_not_touch_a_user_who_joined_again(social_db: Db) -> None:
     network.join("Ann", user="ann")
     network.circle("ann", "bob", "friends")
     network.circle("bob", "ann", "friends")
-    post = says(network, "ann", to="bob")
+    post = write_status(network, "ann", to="bob")
     social_db["tasks"].update_many({}, {"$set": {"due_at": datetime(2020, 1, 1, tzinfo=UTC)}})
-    network._queue.put({"do": "erase", "user": "ann"})  # as a worker would go on that had stood still
+    network._queue.put({"do": "erase", "user": "ann"})  # as a delayed worker would do
     network.deliver()
     assert [one["id"] for one in network.circles("ann").items] == ["bob"]
     assert [one["id"] for one in network.wall("bob", "ann").items] == [post]
@@ -150,7 +152,7 @@ def test_late_tasks_do_not_touch_a_user_who_joined_again(social_db: Db) -> None:
 def test_a_member_circled_while_leaving_is_not_counted(
     network: Network, people: People, social_db: Db, way: str
 ) -> None:
-    """The one who circles has seen them here, and comes last."""
+    """The circling transaction began before the member left, and commits after the worker has finished."""
     ann, bob = people("ann", "bob")
     member = social_db["social.users"].find_one({"_id": bob})
     getattr(network, way)(bob)
@@ -162,8 +164,10 @@ def test_a_member_circled_while_leaving_is_not_counted(
     if left:
         social_db["social.users"].insert_one(left)
     Network(social_db).deliver()
-    assert network.get(ann)["circles"] == [{"name": "friends", "count": 1}], "not before others are done"
-    work_off(network, social_db)
+    assert network.get(ann)["circles"] == [{"name": "friends", "count": 1}], (
+        "the second pass runs after `settle_seconds` only"
+    )
+    finish_tasks(network, social_db)
     assert network.get(ann)["circles"] == []
 
 
@@ -181,7 +185,7 @@ def test_a_members_data_can_be_exported_and_erased(network: Network, people: Peo
     network.circle(ann, bob, "friends")
     network.circle(bob, ann, "friends")
     network.mute(bob, ann)
-    hers, his = says(network, ann, "hers"), says(network, bob, "his")
+    hers, his = write_status(network, ann, "hers"), write_status(network, bob, "his")
     network.comment(ann, his, "by ann")
     network.comment(bob, hers, "by bob")
     network.deliver()
@@ -191,7 +195,7 @@ def test_a_members_data_can_be_exported_and_erased(network: Network, people: Peo
     with pytest.raises(UnknownUser):
         network.news(ann)
     assert network.get_post(bob, his)["comments"] == []
-    work_off(network, social_db)
+    finish_tasks(network, social_db)
     sweep_entries(social_db)
     for name in social_db.list_collection_names():
         assert "ann" not in str(list(social_db[name].find({}))), name
@@ -204,15 +208,15 @@ def test_an_export_has_no_secrets_of_other_members(network: Network, people: Peo
     ann, bob, cid, dot = people("ann", "bob", "cid", "dot")
     network.circle(ann, bob, "friends")
     network.circle(cid, ann, "fools")
-    secret = says(network, ann, "between us", circles=["friends"])
+    secret = write_status(network, ann, "between us", circles=["friends"])
     network.comment(bob, secret, "never tell @cid")
     network.block(dot, cid)
-    network.comment(bob, says(network, cid), "for cid")
+    network.comment(bob, write_status(network, cid), "for cid")
     network.block(cid, bob)
     taken = list(network.export(cid))
     assert [one["_id"]["other"] for one in taken if one["what"] == "person"] == [ann, bob]
-    assert "never tell" not in str(taken), "told of a comment on a post that he may not see"
-    assert "for cid" not in str(taken), "by somebody whom he has blocked"
+    assert "never tell" not in str(taken), "a notice about a comment on a post that cid may not see"
+    assert "for cid" not in str(taken), "a comment by a member whom cid has blocked"
     assert "fools" not in str(list(network.export(ann)))
 
 
@@ -222,7 +226,7 @@ def test_an_export_has_no_secrets_of_other_members(network: Network, people: Peo
 def test_uncircling_a_reader_hides_posts_at_once(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(ann, bob, "friends")
-    post = says(network, ann, circles=["friends"])
+    post = write_status(network, ann, circles=["friends"])
     network.deliver()
     assert ids(network.news(bob)) == [post]
     network.uncircle(ann, bob, "friends")
@@ -230,7 +234,7 @@ def test_uncircling_a_reader_hides_posts_at_once(network: Network, people: Peopl
     with pytest.raises(UnknownPost):
         network.comments(bob, post)
     network.circle(ann, bob, "friends")
-    assert network.news(bob).items == [], "news are made since the present relation"
+    assert network.news(bob).items == [], "news contain posts since the current relation only"
     assert network.get_post(bob, post)["id"] == post
 
 
@@ -238,7 +242,7 @@ def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network,
     ann, bob, cid = people("ann", "bob", "cid")
     for me, other in ((ann, bob), (bob, ann), (bob, cid), (cid, ann)):
         network.circle(me, other, "friends")
-    post, open_post = says(network, ann), says(network, cid)
+    post, open_post = write_status(network, ann), write_status(network, cid)
     network.comment(ann, open_post, "from ann")
     network.deliver()
     network.block(bob, ann)
@@ -263,7 +267,7 @@ def test_a_block_hides_both_from_each_other_until_it_is_lifted(network: Network,
 def test_a_muted_author_is_in_no_news_and_notices_but_can_be_read(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")
-    post = says(network, ann, "@bob look")
+    post = write_status(network, ann, "@bob look")
     network.deliver()
     assert network.unseen(bob) == 1
     network.mute(bob, ann)
@@ -294,9 +298,9 @@ def test_a_flood_is_bounded(social_db: Db, monkeypatch: pytest.MonkeyPatch, kind
     network = Network(social_db, clock=lambda: moment)
     for one in ("ann", "bob"):
         network.join(one, user=one)
-    post = says(network, "bob")
+    post = write_status(network, "bob")
     flood = {
-        "posts": lambda number: says(network, "ann"),
+        "posts": lambda number: write_status(network, "ann"),
         "photos": lambda number: network.count_photo("ann"),
         "comments": lambda number: network.comment("ann", post, "more"),
         "circles": lambda number: network.circle("ann", "bob", f"c{number}"),
@@ -335,7 +339,11 @@ def test_concurrent_circles_and_blocks_keep_both_sides_equal(social_db: Db) -> N
 def test_posts_by_strangers_are_in_incoming_and_not_on_the_own_wall(network: Network, people: People) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
     network.circle(ann, bob, "friends")
-    own, friend, stranger = says(network, ann), says(network, bob, to=ann), says(network, cid, to=ann)
+    own, friend, stranger = (
+        write_status(network, ann),
+        write_status(network, bob, to=ann),
+        write_status(network, cid, to=ann),
+    )
     assert ids(network.wall(ann, ann)) == [friend, own]
     assert ids(network.incoming(ann)) == [stranger, friend]
     assert ids(network.wall(bob, ann)) == [stranger, friend, own]
@@ -346,7 +354,7 @@ def test_a_post_for_all_circles_is_for_nobody_else(network: Network, people: Peo
     ann, bob, cid = people("ann", "bob", "cid")
     network.circle(ann, bob, "friends")
     network.circle(cid, ann, "friends")
-    post = says(network, ann, "@cid is not meant", circles=["*circles*"])
+    post = write_status(network, ann, "@cid is not meant", circles=["*circles*"])
     assert network.get_post(bob, post)["audience"] == "circles"
     for viewer in (cid, None):
         with pytest.raises(UnknownPost):
@@ -357,7 +365,7 @@ def test_a_post_for_all_circles_is_for_nobody_else(network: Network, people: Peo
 
 def test_only_its_writer_and_the_posts_author_delete_a_comment(network: Network, people: People) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
-    post = says(network, ann)
+    post = write_status(network, ann)
     mine, other = network.comment(bob, post, "one"), network.comment(bob, post, "two")
     with pytest.raises(UnknownPost):
         network.delete_comment(cid, mine)
@@ -369,7 +377,7 @@ def test_only_its_writer_and_the_posts_author_delete_a_comment(network: Network,
 def test_a_mention_notifies_members_who_may_see_the_post(network: Network, people: People) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
     network.circle(ann, bob, "friends")
-    says(network, ann, "for @bob and @cid, not for x@bob or @nobody", circles=["friends"])
+    write_status(network, ann, "for @bob and @cid, not for x@bob or @nobody", circles=["friends"])
     assert [one["kind"] for one in network.notices(bob).items] == ["mention", "circled"]
     assert network.notices(cid).items == []
     network.uncircle(ann, bob, "friends")
@@ -381,47 +389,47 @@ def test_a_notice_about_an_ended_follow_is_not_shown(network: Network, people: P
     network.circle(ann, bob, "friends")
     (notice,) = social_db["social.notices"].find()
     network.uncircle(ann, bob, "friends")
-    social_db["social.notices"].insert_one(notice)  # as if it had been left
+    social_db["social.notices"].insert_one(notice)  # as if it had not been deleted
     assert network.notices(bob).items == []
 
 
 def test_notices_that_cannot_be_shown_are_not_stored(network: Network, people: People, social_db: Db) -> None:
-    """By mentions where they may not look, or by one whom they have set apart, or by following them again and again."""
+    """Mentions in hidden posts, posts by muted or blocked members, and repeated follows leave no notices."""
     ann, bob, eve = people("ann", "bob", "eve")
     network.circle(eve, ann, "own")
-    hidden = says(network, eve, "psst @bob", circles=["own"])
+    hidden = write_status(network, eve, "psst @bob", circles=["own"])
     network.comment(eve, hidden, "again, @bob")
     for _ in range(3):
         network.circle(eve, bob, "fans")
         network.uncircle(eve, bob, "fans")
-    for set_apart, undo in ((network.mute, network.unmute), (network.block, network.unblock)):
-        set_apart(bob, eve)
-        says(network, eve, "hey @bob")
-        network.comment(eve, says(network, ann), "hey @bob")
+    for hide, undo in ((network.mute, network.unmute), (network.block, network.unblock)):
+        hide(bob, eve)
+        write_status(network, eve, "hey @bob")
+        network.comment(eve, write_status(network, ann), "hey @bob")
         undo(bob, eve)
     assert list(social_db["social.notices"].find({"_id.u": bob})) == []
 
 
-@pytest.mark.parametrize("how", ["muted", "blocked", "blocked by them", "let go"])
+@pytest.mark.parametrize("how", ["muted", "blocked", "blocked by the author", "uncircled"])
 def test_hidden_authors_cannot_push_posts_off_the_news(
     network: Network, people: People, clock: Ticking, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Their posts are still delivered, for a block may be lifted, and are passed over when the news are read."""
+    """Their posts are still delivered, because a block can be lifted, but skipped when the news are read."""
     monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
     network.circle(ann, bob, "friends")
     network.circle(eve, bob, "victims")
-    wanted = says(network, ann, "before the flood", circles=["friends"])
+    wanted = write_status(network, ann, "before the flood", circles=["friends"])
     for number in range(12):
-        says(network, eve, f"flood {number}", circles=["victims"])
+        write_status(network, eve, f"flood {number}", circles=["victims"])
     network.deliver()
-    set_apart: dict[str, Callable[[], object]] = {
+    actions: dict[str, Callable[[], object]] = {
         "muted": lambda: network.mute(bob, eve),
         "blocked": lambda: network.block(bob, eve),
-        "blocked by them": lambda: network.block(eve, bob),
-        "let go": lambda: network.uncircle(eve, bob, "victims"),
+        "blocked by the author": lambda: network.block(eve, bob),
+        "uncircled": lambda: network.uncircle(eve, bob, "victims"),
     }
-    set_apart[how]()
+    actions[how]()
     assert [post["id"] for post in network.news(bob, limit=5).items] == [wanted]
 
 
@@ -431,17 +439,17 @@ def test_hidden_posts_cannot_push_posts_off_a_wall(
     monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, cid, eve = people("ann", "bob", "cid", "eve")
     network.circle(bob, ann, "friends")
-    mine, anns = says(network, bob), says(network, ann, to=bob)
+    mine, anns = write_status(network, bob), write_status(network, ann, to=bob)
     network.circle(eve, ann, "few")
     for _ in range(12):
-        says(network, eve, circles=["few"], to=bob)
-    eves = says(network, eve, to=bob)
+        write_status(network, eve, circles=["few"], to=bob)
+    eves = write_status(network, eve, to=bob)
 
     def first(read: Callable[..., Any], *who: str) -> list[str]:
         return [post["id"] for post in read(*who, limit=5).items]
 
-    assert first(network.wall, bob, bob) == [anns, mine], "strangers' posts are incoming"
-    assert first(network.wall, cid, bob) == [eves, anns, mine], "what is for few is passed over, and no more"
+    assert first(network.wall, bob, bob) == [anns, mine], "posts by strangers are in `incoming`"
+    assert first(network.wall, cid, bob) == [eves, anns, mine], "only the limited posts are skipped"
     network.block(bob, eve)
     assert first(network.incoming, bob) == [anns]
 
@@ -449,9 +457,9 @@ def test_hidden_posts_cannot_push_posts_off_a_wall(
 def test_an_addressee_sees_a_limited_post_among_hidden_ones(network: Network, people: People) -> None:
     ann, bob, cid = people("ann", "bob", "cid")
     network.circle(ann, cid, "few")
-    wanted = says(network, ann, circles=["few"], to=bob)
+    wanted = write_status(network, ann, circles=["few"], to=bob)
     for _ in range(3):
-        says(network, ann, circles=["few"])
+        write_status(network, ann, circles=["few"])
     assert [post["id"] for post in network.wall(bob, ann, limit=2).items] == [wanted]
 
 
@@ -460,7 +468,7 @@ def test_blocked_members_cannot_push_comments_and_notices_off_the_page(
 ) -> None:
     monkeypatch.setattr(paging, "MOST_READS", 2)
     ann, bob, eve = people("ann", "bob", "eve")
-    post = says(network, bob)
+    post = write_status(network, bob)
     network.circle(ann, bob, "friends")
     for _ in range(12):
         network.comment(eve, post, "flood")
@@ -482,7 +490,7 @@ def test_an_addressee_may_delete_a_post_from_their_wall(network: Network, people
 def test_notices_are_counted_until_they_are_seen(network: Network, people: People) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")
-    comment = network.comment(bob, says(network, ann), "nice, @ann")
+    comment = network.comment(bob, write_status(network, ann), "nice, @ann")
     assert network.unseen(ann) == 2
     network.see_notices(ann)
     assert (network.unseen(ann), [one["seen"] for one in network.notices(ann).items]) == (0, [True, True])
@@ -492,13 +500,13 @@ def test_notices_are_counted_until_they_are_seen(network: Network, people: Peopl
 
 @heavy
 @pytest.mark.timeout(300)
-def test_fifty_commenters_at_once_are_counted_and_shown_in_every_feed(social_db: Db) -> None:
+def test_fifty_concurrent_comments_are_counted_and_shown_in_every_feed(social_db: Db) -> None:
     network = Network(social_db)
     network.join("Ann", user="ann")
     readers = [f"r{number}" for number in range(1_000 if IN_FULL else 50)]
     for _ in network.load((reader, "ann") for reader in readers):
         pass
-    post = says(network, "ann")
+    post = write_status(network, "ann")
     network.deliver()
     size = 50 if IN_FULL else 12
     at_once(size, lambda number: network.comment(readers[number], post, f"comment {number}"))
@@ -507,20 +515,20 @@ def test_fifty_commenters_at_once_are_counted_and_shown_in_every_feed(social_db:
         (seen,) = network.news(reader).items
         assert (seen["comment_count"], [one["id"] for one in seen["comments"]]) == (size, latest)
     assert list(find_problems(social_db)) == []
-    print(f"{size} commenters at once, seen alike in {len(readers):,} feeds")
+    print(f"{size} concurrent comments, equal in {len(readers):,} feeds")
 
 
 def test_deleting_a_post_deletes_its_comments(network: Network, people: People, social_db: Db) -> None:
     ann, bob = people("ann", "bob")
     network.circle(bob, ann, "friends")
-    post = says(network, ann)
+    post = write_status(network, ann)
     network.comment(bob, post, "oh")
     network.deliver()
     with pytest.raises(UnknownPost):
         network.delete_post(bob, post)
     network.delete_post(ann, post)
     assert (network.news(bob).items, network.wall(bob, ann).items) == ([], [])
-    assert list(find_problems(social_db)) == [], "a task is about to remove the comments"
+    assert list(find_problems(social_db)) == [], "a queued task will delete the comments"
     network.deliver()
     sweep_entries(social_db)
     assert [social_db[f"social.{name}"].count_documents({}) for name in ("comments", "news")] == [0, 0]
@@ -532,13 +540,13 @@ def test_a_post_is_returned_even_if_its_author_leaves_meanwhile(
     people("ann")
     committed = in_transaction
 
-    def and_leave(*arguments: Any, **options: Any) -> Any:
+    def commit_and_leave(*arguments: Any, **options: Any) -> Any:
         result = committed(*arguments, **options)
         Network(social_db).leave("ann")
         return result
 
-    monkeypatch.setattr("squinney.transactions.keyed.in_transaction", and_leave)
-    made = says(network, "ann", "and out")
+    monkeypatch.setattr("squinney.transactions.keyed.in_transaction", commit_and_leave)
+    made = write_status(network, "ann", "and out")
     assert social_db["social.posts"].count_documents({"_id": made}) == 1
 
 
@@ -591,7 +599,7 @@ def test_a_first_screen_is_two_round_trips(network: Network, people: People, soc
     for other in (ann, cid):
         network.circle(bob, other, "friends")
     for number in range(12):
-        post = says(network, (ann, cid)[number % 2], to=bob)
+        post = write_status(network, (ann, cid)[number % 2], to=bob)
         network.comment(bob, post, "yes")
     network.deliver()
     with watched(mongod.uri, social_db.name) as (db, commands):
@@ -610,21 +618,21 @@ def test_a_first_screen_is_two_round_trips(network: Network, people: People, soc
 # ---- repair ----
 
 
-def _tear(db: Db, what: str) -> str:
-    """The code of what is then wrong."""
+def _corrupt(db: Db, what: str) -> str:
+    """Corrupt the data, and return the code of the problem that must be found."""
     first, second = {"owner": "ann", "other": "bob"}, {"owner": "bob", "other": "ann"}
-    if what == "first side gone":
+    if what == "first side missing":
         db["social.edges"].delete_one({"_id": first})
         db["social.users"].update_one({"_id": "ann"}, {"$set": {"circles": [], "circled": 0}})
         return "one-sided-edge"
-    if what == "second side gone":
+    if what == "second side missing":
         db["social.edges"].delete_one({"_id": second})
         return "one-sided-edge"
     if what == "sides differ":
         db["social.edges"].update_one({"_id": second}, {"$set": {"in_circles.0.name": "foes"}})
         return "one-sided-edge"
     if what == "count":
-        db["social.users"].update_one({"_id": "eve"}, {"$set": {"circled": 7}})  # in the last part
+        db["social.users"].update_one({"_id": "eve"}, {"$set": {"circled": 7}})  # in the last range
         return "wrong-circle-count"
     if what == "comments":
         db["social.posts"].update_one({"by": "ann"}, {"$set": {"comments": [], "comment_count": 5}})
@@ -634,20 +642,20 @@ def _tear(db: Db, what: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "what", ["first side gone", "second side gone", "sides differ", "count", "comments", "post gone"]
+    "what", ["first side missing", "second side missing", "sides differ", "count", "comments", "post missing"]
 )
 def test_inconsistent_social_data_is_found_and_repaired(
     network: Network, people: People, social_db: Db, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(problem_queries, "AT_ONCE", 2)  # so that there are several parts
+    monkeypatch.setattr(problem_queries, "AT_ONCE", 2)  # so that there are several ranges
     ann, bob, *others = people("ann", "bob", "cid", "dan", "eve")
     network.circle(ann, bob, "friends")
-    network.comment(bob, says(network, ann), "oh")
+    network.comment(bob, write_status(network, ann), "oh")
     for other in others:
         network.circle(other, bob, "friends")
-        network.comment(bob, says(network, other), "oh")
+        network.comment(bob, write_status(network, other), "oh")
     assert list(find_problems(social_db)) == []
-    code = _tear(social_db, what)
+    code = _corrupt(social_db, what)
     assert [problem.code for problem in find_problems(social_db)] == [code]
     assert sum(repair(social_db).values()) >= 1
     assert list(find_problems(social_db)) == []

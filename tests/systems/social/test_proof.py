@@ -1,4 +1,4 @@
-"""`squinney prove social`, at a size for every run."""
+"""`squinney prove social`, with a size that suits every test run."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ MOST_QTY = 10**6
 MOST_PRICE = 10**12
 MOST_TOTAL = 10**15  # far below int64, so that no sum of lines can overflow it
 MOST_STOCK = 10**12
+LIMITS = f"{MOST_LINES} lines, {MOST_QTY} units in a line and a total of {MOST_TOTAL}"
 
 INTEGER = {"bsonType": ["int", "long"]}
 NOT_NEGATIVE = {**INTEGER, "minimum": 0}

@@ -31,11 +31,10 @@ from squinney.commerce.errors import (
     PaymentUnsettled,
     UnknownCart,
     UnknownOrder,
-    UnknownPayment,
 )
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.orders import Orders
-from squinney.commerce.orders.payments import Charge, PaymentGateway
+from squinney.commerce.orders.payments import Charge, PaymentGateway, find_payment
 from squinney.commerce.orders.rules import attempt_of, order_for
 from squinney.errors import SquinneyError
 from squinney.mongo.connect import operation
@@ -53,10 +52,7 @@ class _AlreadySettled(Exception):
 
 
 class Checkout:
-    """Charges for carts and settles payment attempts.
-
-    The time limits of database operations do not include calls to the provider.
-    """
+    """Charges for carts and settles attempts. The time limits of database operations exclude calls to the provider."""
 
     def __init__(
         self, db: Db, gateway: PaymentGateway, orders: Orders, transactions: Transactions, clock: Clock
@@ -119,14 +115,7 @@ class Checkout:
             if cart["status"] == "pending":
                 raise StillRunning("another checkout of this cart is running", cart_id=cart["_id"])
             raise rules.cart_closed(cart)
-        return self._payment(f"{cart['_id']}:{cart['attempt']}")
-
-    @operation(reads_only=True)
-    def _payment(self, payment_id: str) -> Payment:
-        payment = self._db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
-        if payment is None:
-            raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
-        return cast(Payment, payment)
+        return find_payment(self._db, f"{cart['_id']}:{cart['attempt']}")
 
     # ---- the provider ----
 
@@ -140,7 +129,7 @@ class Checkout:
         try:
             charge = self._gateway.capture(payment["_id"], payment["amount"], payment["currency"], note=note)
         except _AlreadySettled:
-            return self._payment(payment["_id"])
+            return find_payment(self._db, payment["_id"])
         except Exception as error:
             log.warning("the payment provider failed for attempt %s: %r", payment["_id"], error)
             raise self._unsettled(payment) from error
@@ -182,7 +171,7 @@ class Checkout:
 
     def settle(self, payment_id: str, *, cancel: bool) -> Payment:
         """Ask the provider for the state of an attempt and apply it; `cancel` first cancels an open charge there."""
-        payment = self._payment(payment_id)
+        payment = find_payment(self._db, payment_id)
         if payment["state"] == "refunding":
             return self._refund(payment)
         if not payment["amount"]:
@@ -204,14 +193,14 @@ class Checkout:
             self._reopen(payment, charge)
         if charge.state == "refunded" and payment["state"] == "captured":
             self._orders.record_refund(payment)
-        return self._payment(payment["_id"])
+        return find_payment(self._db, payment["_id"])
 
     @operation()
     def _reopen(self, payment: Payment, charge: Charge) -> None:
         """Make the cart active again, after the attempt failed or was refunded at the provider."""
 
         def plan() -> Plan:
-            found, cart = self._payment(payment["_id"]), self._find_cart(payment["cart_id"])
+            found, cart = find_payment(self._db, payment["_id"]), self._find_cart(payment["cart_id"])
             if found["state"] != "started":
                 return Plan([])
             steps = [rules.payment_step(found, _outcome(charge))]
@@ -224,7 +213,7 @@ class Checkout:
 
     def _complete_or_refund(self, payment: Payment, charge: Charge) -> Payment:
         self._complete(payment, charge)
-        payment = self._payment(payment["_id"])
+        payment = find_payment(self._db, payment["_id"])
         return self._refund(payment) if payment["state"] == "refunding" else payment
 
     @operation()
@@ -232,7 +221,7 @@ class Checkout:
         """Create the order of a captured payment, or record that the payment must be refunded."""
 
         def plan() -> Plan:
-            found, cart = self._payment(payment["_id"]), self._find_cart(payment["cart_id"])
+            found, cart = find_payment(self._db, payment["_id"]), self._find_cart(payment["cart_id"])
             if found["state"] in ("captured", "refunding", "refunded"):
                 return Plan([])
             if cart and (_is_pending_for(cart, found) or _holds_paid_items(cart, found)):
@@ -271,7 +260,7 @@ class Checkout:
     def _refund(self, payment: Payment) -> Payment:
         # The gateway that took the money returns it: `orders` may have no gateway.
         self._orders.refund(payment, payments=self._gateway)
-        return self._payment(payment["_id"])
+        return find_payment(self._db, payment["_id"])
 
     # ---- the result ----
 

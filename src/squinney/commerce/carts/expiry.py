@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
 from squinney.commerce.carts import queries, rules
 from squinney.commerce.carts.documents import Cart
@@ -74,7 +74,9 @@ def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, a
     counts: Counter[str] = Counter()
     old = queries.OLD_RESERVATIONS.find(db, before=at - timedelta(seconds=timeout_seconds))
     for batch in _batches(old):
-        statuses = _statuses(db, [held["_id"]["cart"] for held in batch])
+        cart_ids = [held["_id"]["cart"] for held in batch]
+        carts = queries.CARTS_BY_ID.find(db, cart_ids=cart_ids, projection={"status": 1})
+        statuses = {cart["_id"]: cart["status"] for cart in carts}
         for held in batch:
             if statuses.get(held["_id"]["cart"], "missing") in ("missing", "expired"):
                 counts[_return(transactions, held, at)] += 1
@@ -84,11 +86,6 @@ def return_orphans(db: Db, transactions: Transactions, timeout_seconds: float, a
 def _batches(found: Iterator[Document]) -> Iterator[list[Document]]:
     while batch := list(islice(found, BATCH)):
         yield batch
-
-
-def _statuses(db: Db, cart_ids: list[Any]) -> dict[Any, str]:
-    carts = queries.CARTS_BY_ID.find(db, cart_ids=cart_ids, projection={"status": 1})
-    return {cart["_id"]: cart["status"] for cart in carts}
 
 
 def _return(transactions: Transactions, held: Document, at: datetime) -> str:

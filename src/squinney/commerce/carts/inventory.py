@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, cast
 
 from squinney import checks
@@ -125,7 +124,10 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
     if stock["qty"] + qty > MOST_STOCK:
         raise Invalid(f"qty: the stock of a SKU must be at most {MOST_STOCK} units", field="qty", limit=MOST_STOCK)
     if qty > 0:
-        return _increase_step(sku, kind, qty, stock.get("removed_at"))
+        guard = {"removed_at": stock.get("removed_at")}
+        stale = Stale("the product was removed or added again")
+        increase = {"$inc": {kind: qty, "qty": qty}}
+        return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=lambda _: stale)
     return Step(
         STOCK,
         sku,
@@ -135,15 +137,6 @@ def _stock_step(sku: str, kind: str, qty: int, stock: Mapping[str, Any] | None) 
         give={"$inc": {kind: qty}},
         refused=rules.shortage(sku, -qty),
     )
-
-
-def _increase_step(sku: str, kind: str, qty: int, removed_at: datetime | None) -> Step:
-    increase = {"$inc": {kind: qty, "qty": qty}}
-    if kind == "adjusted":
-        return Step(STOCK, sku, give=increase, shared=True, refused=UnknownProduct)
-    guard = {"removed_at": removed_at}
-    stale = Stale("the product was removed or added again")
-    return Step(STOCK, sku, guard=guard, give=increase, shared=True, refused=lambda _: stale)
 
 
 def _never_received(sku: str) -> UnknownProduct:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from squinney.commerce.carts.documents import STOCK, Cart, Line, Movement, Payment
-from squinney.commerce.documents import MOST_LINES, MOST_QTY, MOST_TOTAL
+from squinney.commerce.documents import LIMITS, MOST_LINES, MOST_QTY, MOST_TOTAL
 from squinney.commerce.errors import (
     CartClosed,
     CartLimit,
@@ -79,8 +79,7 @@ def with_quantity(items: Sequence[Line], changed: Line, qty: int) -> list[Line]:
         replaced.append(line)
     lines = [line for line in replaced if line["qty"]]
     if len(lines) > MOST_LINES or qty > MOST_QTY or total(lines) > MOST_TOTAL:
-        limits = f"{MOST_LINES} lines, {MOST_QTY} units in a line and a total of {MOST_TOTAL}"
-        raise CartLimit(f"a cart has at most {limits}")
+        raise CartLimit(f"a cart has at most {LIMITS}")
     return lines
 
 

@@ -91,8 +91,6 @@ class Catalog:
     def replace(self, sku: str, product: Mapping[str, Any], *, expected_version: int) -> Product:
         """Replace the product if it still has the expected version.
 
-        Atomic: one update; the guard on the version decides.
-        After a crash: the change is complete or did not happen.
         Raises: `Invalid`, `UnknownProduct`, `Stale` if the product has another version, `Busy`.
         """
         checks.identifier(sku, "sku")

@@ -81,9 +81,7 @@ def _browse_query(name: str, where: Document, sort: str, hint: str = "") -> Quer
 
 
 def after_cursor(query: Query, cursor: str | None) -> Query:
-    """Return the query for the products after a cursor.
-
-    The filter is repeated in each branch of the `$or`, so that each branch can use the index.
+    """Return the query for the products after a cursor. Each branch repeats the filter, so that it uses the index.
 
     Raises: `Invalid` for an unknown cursor.
     """
@@ -289,9 +287,9 @@ def _sorted_combinations(names: list[str]) -> Iterator[tuple[Filters, str]]:
 
 
 def in_categories(category_ids: Sequence[str], sort: str, more: Mapping[str, Any] = {}) -> Query:
-    """Return the query for products in any of these categories.
+    """Return the query for products in any of these categories, with a hint.
 
-    A hint names the index, because the server would sort in memory if it expects few products.
+    Without the hint, the server sorts in memory if it expects few products.
     """
     where = {"category_ids": {"$in": category_ids}, **more}
     return _browse_query("categories", where, sort, _index("category", SORTS[sort][0]).name)

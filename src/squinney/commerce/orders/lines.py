@@ -9,7 +9,7 @@ from typing import Any
 from squinney import checks
 from squinney.commerce.carts import rules
 from squinney.commerce.catalog.products import addressable_sku
-from squinney.commerce.documents import CURRENCY, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
+from squinney.commerce.documents import CURRENCY, LIMITS, MOST_LINES, MOST_PRICE, MOST_QTY, MOST_TOTAL
 from squinney.commerce.errors import OrderFixed, OrderLimit, UnknownLine, WrongCurrency
 from squinney.commerce.orders.documents import Order, OrderLine
 from squinney.errors import Invalid, SquinneyError
@@ -80,12 +80,10 @@ class Edit:
             return order_fixed(order)
         currency, sku = self.guard.get("currency"), self.guard.get("items.sku")
         if currency and order["currency"] != currency:
-            message = f"the order's currency is {order['currency']}, not {currency}"
-            return WrongCurrency(message, order_id=order["_id"])
+            return WrongCurrency(f"the order's currency is {order['currency']}, not {currency}", order_id=order["_id"])
         if sku and all(line["sku"] != sku for line in order["items"]):
             return UnknownLine(f"the order has no line with SKU {sku}", sku=sku)
-        limits = f"{MOST_LINES} lines, {MOST_QTY} units in a line and a total of {MOST_TOTAL}"
-        return OrderLimit(f"an order has at most {limits}")
+        return OrderLimit(f"an order has at most {LIMITS}")
 
 
 def edit_to_add(item: Mapping[str, Any], currency: str | None) -> Edit:

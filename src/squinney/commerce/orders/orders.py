@@ -14,12 +14,12 @@ from squinney.commerce.carts import queries as cart_queries
 from squinney.commerce.carts import rules as cart_rules
 from squinney.commerce.carts.documents import Cart, Payment
 from squinney.commerce.documents import CURRENCY
-from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder, UnknownPayment
+from squinney.commerce.errors import OrderFixed, PaymentUnsettled, UnknownOrder
 from squinney.commerce.orders import lines as order_lines
 from squinney.commerce.orders import queries, rules
 from squinney.commerce.orders.documents import Order
 from squinney.commerce.orders.lines import EDITABLE, Edit, checked_lines, order_fixed
-from squinney.commerce.orders.payments import PaymentGateway
+from squinney.commerce.orders.payments import PaymentGateway, find_payment
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
@@ -235,7 +235,7 @@ class Orders:
         if self._gateway is None:
             raise OrderFixed("cancelling a paid order needs a payment gateway: give `Orders` its `payments`")
         self._transactions.run("cancel order", lambda: self._cancel_plan(order_id, payment_id))
-        return self._payment(payment_id)
+        return find_payment(self._db, payment_id)
 
     def _cancelled(self, order: Order) -> Order:
         """Return the current order; if it was deleted in the meantime, return the earlier one as cancelled."""
@@ -246,19 +246,13 @@ class Orders:
 
     def _cancel_plan(self, order_id: str, payment_id: str) -> Plan:
         # The payment is read first: if it is no longer captured, the order that is read after it shows why.
-        payment, order = self._payment(payment_id), self.get(order_id)
+        payment, order = find_payment(self._db, payment_id), self.get(order_id)
         if order["status"] != "placed":
             return Plan([])
         if payment["state"] != "captured":
             raise order_fixed(order)
         refund_due = {"state": "refunding", "refunding_at": self._clock()}
         return Plan([order_step(order, {"status": "cancelling"}), cart_rules.payment_step(payment, refund_due)])
-
-    def _payment(self, payment_id: str) -> Payment:
-        payment = self._db["payments"].find_one(cart_queries.PAYMENT(payment_id=payment_id))
-        if payment is None:
-            raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
-        return cast(Payment, payment)
 
     def refund(self, payment: Payment, *, payments: PaymentGateway | None = None) -> None:
         """Refund a payment in state `refunding`, and restock its order, if there is one.
@@ -277,7 +271,7 @@ class Orders:
 
     @operation(reads_only=True)
     def _refundable(self, payment_id: str) -> Payment:
-        payment = self._payment(payment_id)
+        payment = find_payment(self._db, payment_id)
         if payment["state"] not in ("refunding", "refunded"):
             raise OrderFixed(f"the payment is {payment['state']}, so no refund is due", payment_id=payment_id)
         return payment
@@ -301,7 +295,7 @@ class Orders:
         """
 
         def plan() -> Plan:
-            found = self._payment(payment["_id"])
+            found = find_payment(self._db, payment["_id"])
             order = self._db["orders"].find_one(queries.ORDER(order_id=payment["cart_id"]))
             if found["state"] not in ORDER_STATUS:
                 return Plan([])

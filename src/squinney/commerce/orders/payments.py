@@ -1,4 +1,4 @@
-"""The interface to payment providers, and a provider for tests."""
+"""Stored payment attempts, the interface to payment providers, and a provider for tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
+from squinney.commerce.carts import queries
+from squinney.commerce.carts.documents import Payment
+from squinney.commerce.errors import UnknownPayment
+from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
@@ -38,10 +42,7 @@ class PaymentGateway(Protocol):
     """
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
-        """Charge the customer.
-
-        Call `note` with the provider's id before money can move. If `note` raises, nothing may be charged.
-        """
+        """Charge. Call `note` with the provider's id before money can move; if `note` raises, charge nothing."""
         ...
 
     def status(self, attempt: Attempt) -> Charge:
@@ -58,6 +59,18 @@ class PaymentGateway(Protocol):
     def refund(self, attempt: Attempt) -> Charge:
         """Refund the whole amount."""
         ...
+
+
+@operation(reads_only=True)
+def find_payment(db: Db, payment_id: str) -> Payment:
+    """Return the stored payment attempt.
+
+    Raises: `UnknownPayment`.
+    """
+    payment = db["payments"].find_one(queries.PAYMENT(payment_id=payment_id))
+    if payment is None:
+        raise UnknownPayment(f"there is no payment attempt {payment_id}", payment_id=payment_id)
+    return cast(Payment, payment)
 
 
 Behaviour = Literal["capture", "decline", "timeout", "capture-then-timeout"]
@@ -80,10 +93,7 @@ class TestGateway:
         self._charges = pinned(db)["test_charges"]
 
     def capture(self, key: str, amount: int, currency: str, *, note: Callable[[str], None]) -> Charge:
-        """Charge the customer, or fail, as `behaviour` says.
-
-        Atomic: the first state of a key is final, except that a captured charge can be refunded.
-        """
+        """Charge, or fail, as `behaviour` says. The first state of a key is final, except that it can be refunded."""
         note(f"test-{key}")
         behaviour = self.behaviour
         if behaviour == "timeout":
@@ -108,10 +118,7 @@ class TestGateway:
         return self.status(attempt)
 
     def _settle(self, key: str, state: ChargeState, *, amount: int) -> Charge:
-        """Return the first state that the key got.
-
-        If two upserts by `_id` collide, the server retries one of them itself.
-        """
+        """Return the first state that the key got. If two upserts by `_id` collide, the server retries one itself."""
         first = {"$setOnInsert": {"state": state, "amount": amount}}
         found = self._charges.find_one_and_update({"_id": key}, first, upsert=True, return_document=True)
         return _charge(cast(Mapping[str, Any], found))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -41,11 +40,7 @@ def is_valid_category(category: Any) -> bool:
     return fits(category, CATEGORY)
 
 
-VALIDATORS: Mapping[str, Callable[[Any], bool]] = {
-    "product": is_valid_product,
-    "order": is_valid_order,
-    "cart": is_valid_cart,
-}
+VALIDATORS = {"product": is_valid_product, "order": is_valid_order, "cart": is_valid_cart}
 
 
 def require_valid(what: Literal["product", "order", "cart"], document: Any) -> None:

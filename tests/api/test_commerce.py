@@ -1,4 +1,4 @@
-"""The shop over HTTP."""
+"""Tests of the shop's HTTP API."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def shop(site: TestClient) -> TestClient:
 
 
 def ok(response: Any, status: int = 200) -> Any:
-    """The answer's body."""
+    """Return the body of a successful response."""
     assert response.status_code == status, response.text
     return response.json()
 
 
 def refused(response: Any) -> tuple[int, str]:
-    """The status and the code of a problem."""
+    """Return the status and the code of a problem response."""
     return response.status_code, response.json()["code"]
 
 
@@ -128,7 +128,7 @@ def test_a_slash_that_is_part_of_a_sku_is_not_one_of_the_address(site: TestClien
     assert refused(site.post(f"{API}/stock/nothing/receipts", json={"qty": 1})) == (404, "unknown-product")
 
 
-def test_a_refund_at_the_provider_is_told(shop: TestClient, systems: Assembled) -> None:
+def test_a_refund_at_the_provider_is_reported(shop: TestClient, systems: Assembled) -> None:
     cart = ok(shop.post(f"{API}/carts", json={}), 201)["id"]
     ok(shop.post(f"{API}/carts/{cart}/items", json={"sku": "a", "qty": 2}))
     ok(shop.post(f"{API}/carts/{cart}/checkout", headers=ONCE))
@@ -165,7 +165,7 @@ def test_a_program_edits_the_tree(shop: TestClient) -> None:
 
 
 def test_the_longest_titles_are_paged(site: TestClient) -> None:
-    """The cursor behind one has to fit into a URL, with its SKU."""
+    """A cursor with such a title and its SKU must fit into a URL."""
     for number in range(3):
         film = {"_id": "\U0001f43f" * 199 + str(number), "type": "Film", "title": "\U0001f43f" * 1_000}
         ok(site.post(f"{API}/products", json={**film, "pricing": PRICING}), 201)
@@ -175,7 +175,7 @@ def test_the_longest_titles_are_paged(site: TestClient) -> None:
     assert ok(site.get(f"{API}/products", params=asked))["next"] is None
 
 
-def test_what_would_hurt_twice_happens_once_per_key(shop: TestClient) -> None:
+def test_requests_with_the_same_key_take_effect_once(shop: TestClient) -> None:
     film = {"_id": "new", "type": "Film", "title": "New", "pricing": PRICING}
     line = {"sku": "x", "price": 10, "qty": 2}
     order = ok(shop.post(f"{API}/orders", json={"items": [line]}), 201)["id"]

@@ -1,4 +1,4 @@
-"""The shop's pages without a browser: what their forms do when they are sent twice."""
+"""Tests of the shop's pages without a browser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def carted(systems: assembly.Assembled) -> int:
 
 
 def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.Assembled) -> None:
-    """The second is sent before the first one's answer has brought the cookie."""
+    """The second form is sent before the first response sets the cookie."""
     first = add(shop)
     shop.cookies.delete("squinney-cart")
     second = add(shop)
@@ -42,8 +42,8 @@ def test_a_first_addition_sent_twice_is_one(shop: TestClient, systems: assembly.
     assert first.cookies["squinney-cart"] == second.cookies["squinney-cart"]
 
 
-def test_the_same_page_serves_for_another_cart(shop: TestClient, systems: assembly.Assembled) -> None:
-    """Once the first has come to its end."""
+def test_a_product_page_can_be_used_for_a_second_cart(shop: TestClient, systems: assembly.Assembled) -> None:
+    """After the first cart has expired."""
     first = add(shop).cookies["squinney-cart"]
     systems.services["commerce"]["carts"].abandon(first)
     second = add(shop)
@@ -68,7 +68,7 @@ def test_an_order_that_was_settled_later_is_shown(shop: TestClient, systems: ass
 
 
 def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> None:
-    """From now on the browser is signed in as somebody."""
+    """Sign the browser in as this person."""
     token = SIGNED_IN + systems.services["identity"]["sessions"].start(
         systems.db["people"].find_one({"_id": person_id})
     )
@@ -76,8 +76,8 @@ def become(shop: TestClient, systems: assembly.Assembled, person_id: str) -> Non
     shop.headers["X-CSRF-Token"] = Visitor(SECRET, token).csrf
 
 
-def test_a_cart_is_not_the_next_persons_at_the_same_browser(shop: TestClient, systems: assembly.Assembled) -> None:
-    """Who pays for it would not be shown the order, which is the first one's."""
+def test_a_cart_is_hidden_from_the_next_user_of_the_browser(shop: TestClient, systems: assembly.Assembled) -> None:
+    """Otherwise the next user would pay for an order that only the first user can see."""
     ada = {"_id": "ada", "login": "ada", "name": "Ada", "role": "member", "created_at": utcnow()}
     systems.db["people"].insert_one(ada)
     cart_id = add(shop).cookies["squinney-cart"]
@@ -91,7 +91,7 @@ def test_a_cart_is_not_the_next_persons_at_the_same_browser(shop: TestClient, sy
     assert paid.headers["location"] == f"/shop/orders/{cart_id}"
 
 
-def test_what_a_guest_filled_is_ordered_by_whom_they_sign_in_as(shop: TestClient, systems: assembly.Assembled) -> None:
+def test_a_guests_cart_is_ordered_by_the_user_they_sign_in_as(shop: TestClient, systems: assembly.Assembled) -> None:
     cart_id = systems.services["commerce"]["carts"].new()["_id"]
     systems.services["commerce"]["carts"].add_item(cart_id, SKU)
     shop.cookies.set("squinney-cart", cart_id, domain="testserver.local")
@@ -167,7 +167,7 @@ def test_products_are_shown_where_their_facets_cannot_be_counted(
         assert (shown.status_code, "Blue Tuesday" in shown.text, "Not counted" in shown.text) == (200, True, True)
 
 
-def test_a_broad_view_says_that_it_counted_only_so_many(shop: TestClient, systems: assembly.Assembled) -> None:
+def test_a_bounded_count_is_shown_with_a_plus_sign(shop: TestClient, systems: assembly.Assembled) -> None:
     services: Any = systems.services["commerce"]
     services["facets"] = FacetCache(services["catalog"], up_to=3, count_seconds=60)
     shown = shop.get("/shop")
@@ -231,7 +231,7 @@ def test_a_product_is_added_and_changed_by_the_form(shop: TestClient, systems: a
     assert (after["details"], after["properties"]) == (stored["details"], stored["properties"])
 
 
-def test_a_form_of_a_product_that_somebody_changed_meanwhile_says_so(
+def test_a_product_form_reports_that_another_user_changed_the_product(
     shop: TestClient, systems: assembly.Assembled
 ) -> None:
     catalog = systems.services["commerce"]["catalog"]
@@ -269,7 +269,7 @@ def test_a_product_is_removed_unless_it_is_in_a_cart(shop: TestClient, systems: 
     assert systems.db["products"].count_documents({"_id": "film-0"}) == 0
 
 
-def test_a_shopkeeper_finds_products_and_comes_back_to_the_place(shop: TestClient) -> None:
+def test_an_editor_finds_products_and_returns_to_the_same_page(shop: TestClient) -> None:
     assert "Blue Tuesday" not in shop.get("/shop/admin?words=prairie").text
     assert "Blue Tuesday" in shop.get("/shop/admin?words=album-0").text  # by its SKU
     booked = {"sku": SKU, "units": "5", "reason": "found behind the shelf", "key": "a"}
@@ -283,7 +283,7 @@ def test_a_shopkeeper_finds_products_and_comes_back_to_the_place(shop: TestClien
     assert "found behind the shelf" in shop.get(f"/shop/admin/products/edit?sku={SKU}").text
 
 
-def test_a_shopkeeper_finds_orders_and_cancels_one(shop: TestClient, systems: assembly.Assembled) -> None:
+def test_an_editor_finds_orders_and_cancels_one(shop: TestClient, systems: assembly.Assembled) -> None:
     cart_id = add(shop).cookies["squinney-cart"]
     shop.post("/shop/cart/checkout", data={"key": "pay"})
     orders = systems.services["commerce"]["orders"]

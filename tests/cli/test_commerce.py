@@ -1,4 +1,4 @@
-"""The shop from the command line."""
+"""Tests of the commands `squinney commerce`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRICING = {"list": 100, "retail": 90, "currency": "EUR"}
 
 
 def line(sku: str) -> str:
-    """A product as a line."""
+    """Return a product as a JSON line."""
     return json.dumps({"_id": sku, "type": "Film", "title": sku, "pricing": PRICING})
 
 
@@ -51,7 +51,7 @@ def test_brackets_and_colons_are_shown_as_they_are(squinney: Squinney, ready_db:
     assert "Rock [/] Pop :cat:  rock-pop-cat" in squinney("commerce", "tree").stdout
 
 
-def test_a_file_that_breaks_off_is_told_in_one_line(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
+def test_an_incomplete_file_is_reported_in_one_line(squinney: Squinney, ready_db: Db, tmp_path: Path) -> None:
     whole = gzip.compress("\n".join(line(f"p{number}") for number in range(500)).encode())
     for name, content in (("cut.gz", whole[:-40]), ("none.gz", b"{}"), ("spoilt.gz", whole[:60] + b"x" * 60)):
         (tmp_path / name).write_bytes(content)
@@ -80,8 +80,8 @@ def test_carts_are_listed_and_expired(squinney: Squinney, ready_db: Db) -> None:
     cart_id = carts.new()["_id"]
     carts.add_item(cart_id, "a", 2)
     assert "1.80 EUR" in squinney("commerce", "carts").stdout
-    told = squinney("commerce", "expire", "--seconds", "1000000").stdout
-    assert told == "expired: 0, orphans returned: 0, payments: nothing to do\n"
+    printed = squinney("commerce", "expire", "--seconds", "1000000").stdout
+    assert printed == "expired: 0, orphans returned: 0, payments: nothing to do\n"
     done = squinney("commerce", "expire", "--seconds", "0", "--json")
     assert json.loads(done.stdout)["expired"] == 1
     assert (

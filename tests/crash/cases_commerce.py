@@ -1,4 +1,4 @@
-"""The shop under the sweep."""
+"""Crash cases of carts, stock, products and categories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.crash.shop import LONG_AGO, PRICING, age, carts, inventory, levels, l
 
 
 def _changed(change: Callable[[Carts, str], object], *allowed: int) -> dict[str, Any]:
-    """A change of the cart's film line, which afterwards says one of `allowed`."""
+    """Return a case that changes the cart's line of films; its quantity must then be one of `allowed`."""
 
     def act(db: Db, mode: Mode, cart_id: str) -> None:
         change(carts(db, mode), cart_id)
@@ -78,7 +78,7 @@ def _check_out(behaviour: Behaviour) -> Callable[[Db, Mode, str], None]:
 
 
 def _settled(db: Db, cart_id: str) -> None:
-    """Paid with an order, or open again with its goods; never in between."""
+    """Assert that the cart is paid and has an order, or is active and has its goods."""
     paired(db)
     status = carts(db).get(cart_id)["status"]
     assert (status, levels(db)) in [("complete", (8, 0, 2)), ("active", (8, 2, 0))]
@@ -107,7 +107,7 @@ def _settle_one(db: Db, mode: Mode, cart_id: str) -> None:
 
 
 def _captured_late(db: Db) -> str:
-    """The provider captured what we took for cancelled, the cart is gone, and somebody else has the goods."""
+    """Prepare a late capture: we cancelled the attempt, the cart is expired, and another cart has the goods."""
     cart_id = _stalled("timeout")(db)
     carts(db).settle_payments(0)
     carts(db).abandon(cart_id)
@@ -175,7 +175,7 @@ def _forget(db: Db, mode: Mode, cart_id: str) -> None:
 
 
 def _forgotten(db: Db, cart_id: str) -> None:
-    """The job has been here since."""
+    """Assert that the job has deleted everything."""
     assert (db["carts"].count_documents({}), db["payments"].count_documents({})) == (0, 0)
 
 
@@ -279,7 +279,7 @@ def _on_tree(name: str, change: Callable[[Categories], object], covers: tuple[st
             change(Categories(db))
 
     def check(db: Db, state: Any) -> None:
-        """`find_problems` looks at the rest: here, that the tree takes the change afterwards."""
+        """Assert that the change still works; `find_problems` checks the rest."""
         with suppress(UnknownCategory):
             change(Categories(db))
 

@@ -1,4 +1,4 @@
-"""Orders, and what else of the shop is decided by one write, under the sweep."""
+"""Crash cases of orders, and of operations of the shop with one write."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _placed(db: Db) -> str:
 
 
 def _edited(name: str, edit: Callable[[Orders, str], object], *allowed: int) -> Case:
-    """A change of an order that nobody paid for: its total is the sum of its lines, and one of `allowed`."""
+    """Return a case that edits an unpaid order: its total must be the sum of its lines, and one of `allowed`."""
 
     def act(db: Db, mode: Mode, order_id: str) -> None:
         edit(orders(db, mode), order_id)
@@ -99,7 +99,7 @@ def _cancel_unpaid(db: Db, order_id: str) -> None:
 
 
 def _lost(db: Db) -> str:
-    """A complete cart whose order somebody deleted by hand."""
+    """Prepare a complete cart whose order was deleted directly in the database."""
     cart_id = paid(db)
     db["orders"].delete_one({"_id": cart_id})
     return cart_id
@@ -110,7 +110,7 @@ def _from_cart(db: Db, mode: Mode, cart_id: str) -> None:
 
 
 def _ask_again(db: Db) -> None:
-    """No job makes an order that was lost: whoever wants it asks once more."""
+    """Create missing orders: no job does that, so callers repeat `from_cart`."""
     for cart in db["carts"].find({"status": "complete"}):
         orders(db).from_cart(cart["_id"])
 

@@ -1,4 +1,4 @@
-"""The shop as the sweep's cases use it."""
+"""Helpers for the crash cases of the shop."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ PRICING = {"list": 500, "retail": 500, "currency": "EUR"}
 
 
 def carts(db: Db, mode: Mode = "auto", behaviour: Behaviour = "capture") -> Carts:
-    """Carts with a provider that behaves as told."""
+    """Return carts with a test provider that shows `behaviour`."""
     return Carts(db, payments=TestGateway(db, behaviour), transactions=transactions(db, mode))
 
 
 def orders(db: Db, mode: Mode = "auto") -> Orders:
-    """Orders that can be refunded."""
+    """Return orders with a test provider."""
     return Orders(db, payments=TestGateway(db), transactions=transactions(db, mode))
 
 
 def inventory(db: Db, mode: Mode = "auto") -> Inventory:
-    """The stock."""
+    """Return the inventory."""
     return Inventory(db, transactions=transactions(db, mode))
 
 
 def shop(db: Db) -> str:
-    """Two products, and a cart with some of both."""
+    """Add two products and a cart with units of both; return the cart's id."""
     for sku in ("film", "album"):
         Catalog(db).add({"_id": sku, "type": "Film", "title": sku, "pricing": PRICING})
         inventory(db).receive(sku, 10)
@@ -42,31 +42,31 @@ def shop(db: Db) -> str:
 
 
 def levels(db: Db, sku: str = "film") -> tuple[int, int, int]:
-    """What is available, carted and sold; conservation is checked on the way."""
+    """Return the available, carted and sold units, and assert that the counts are consistent."""
     stock = inventory(db).level(sku)
     assert stock["received"] + stock["adjusted"] == stock["qty"] + stock["carted"] + stock["sold"]
     return stock["qty"], stock["carted"], stock["sold"]
 
 
 def lines(db: Db, cart_id: str) -> dict[str, int]:
-    """The cart's quantities."""
+    """Return the cart's quantities by SKU."""
     return {line["sku"]: line["qty"] for line in carts(db).get(cart_id)["items"]}
 
 
 def age(db: Db) -> None:
-    """Let every stalled payment be old enough to be settled."""
+    """Make every stalled payment old enough to be settled."""
     db["payments"].update_many({}, {"$set": {"at": LONG_AGO}})
 
 
 def paired(db: Db) -> None:
-    """Each charge at the provider has exactly one order, and the other way round."""
+    """Assert that each charge at the provider has exactly one order, and the reverse."""
     charged = Counter(charge["_id"] for charge in db["test_charges"].find({"state": "captured"}))
     ordered = Counter(order["payment_id"] for order in db["orders"].find({"status": "placed"}))
     assert charged == ordered
 
 
 def paid(db: Db) -> str:
-    """A cart that was paid for, and so an order."""
+    """Add a shop with a paid cart, which has an order; return the cart's id."""
     cart_id = shop(db)
     carts(db).checkout(cart_id, key="k")
     return cart_id

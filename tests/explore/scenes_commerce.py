@@ -1,4 +1,4 @@
-"""The shop: carts and orders that want the same goods, and a tree that several change."""
+"""Concurrent operations of the shop: carts and orders of the same goods, and changes of one tree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _inventory(db: Db, mode: Mode = "native") -> Inventory:
 
 
 def _shop(db: Db) -> dict[str, str]:
-    """Five films, of which two are in one cart and one in the other."""
+    """Add five units of a film: two in one cart, one in another cart."""
     Catalog(db).add({"_id": "film", "type": "Film", "title": "film", "pricing": PRICING})
     _inventory(db).receive("film", 5)
     mine, theirs = (_carts(db).new()["_id"] for _ in range(2))

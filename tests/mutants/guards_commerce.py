@@ -21,14 +21,14 @@ CARTS = [
         "no more units are reserved than are available",
         'guard={taken_from: {"$gte": qty}, **guard}',
         "guard=guard",
-        "test_a_short_addition_leaves_the_line_untouched",
+        "test_an_addition_without_enough_stock_leaves_the_line_unchanged",
         "tests/systems/commerce/test_checkout.py::test_a_late_success_is_refunded_where_the_goods_are_gone",
     ),
     _rule(
         "units of a removed product are not reserved",
         "shortage(sku, added), removed_at=None)",
         "shortage(sku, added))",
-        _GUARDS + "test_what_is_removed_meanwhile_is_not_reserved",
+        _GUARDS + "test_a_product_removed_in_the_meantime_is_not_reserved",
     ),
     _rule(
         "a cart changes only if it still has the version that was read",
@@ -94,7 +94,7 @@ CARTS = [
         "only a cart that is expiring becomes expired",
         'if cart is None or cart["status"] != "expiring":',
         "if cart is None:",
-        _GUARDS + "test_only_what_is_expiring_ends",
+        _GUARDS + "test_only_an_expiring_cart_becomes_expired",
     ),
     _expiry(
         "a cart that cannot expire does not stop the others",
@@ -202,7 +202,7 @@ ORDERS = [
         "the lines of a paid order do not change",
         'EDITABLE = {"status": "placed", "payment_id": None,',
         'EDITABLE = {"status": "placed",',
-        "test_a_paid_order_does_not_change_alone",
+        "test_the_lines_of_a_paid_order_do_not_change",
     ),
     _line(
         "a cancelled order does not change",
@@ -250,7 +250,7 @@ ORDERS = [
         "a payment is refunded only if a refund is due",
         'if payment["state"] not in ("refunding", "refunded"):',
         "if False:",
-        "tests/systems/commerce/test_checkout.py::test_only_what_is_owed_is_refunded",
+        "tests/systems/commerce/test_checkout.py::test_a_payment_is_refunded_only_if_a_refund_is_due",
     ),
     _order(
         "an order is cancelled once",
@@ -277,7 +277,7 @@ CATEGORIES = [
         "the tree has a maximum depth",
         "if ancestors >= self._most_depth:",
         "if False:",
-        "test_the_tree_has_a_greatest_depth",
+        "test_the_tree_has_a_maximum_depth",
     ),
     _category(
         "a category with children is not removed",
@@ -301,7 +301,7 @@ CATEGORIES = [
         "an editor of a product is notified when its category is removed",
         '{"$pull": {"category_ids": {"$in": category_ids}}, "$inc": {"version": 1}}',
         '{"$pull": {"category_ids": {"$in": category_ids}}}',
-        "test_whoever_edits_a_product_learns_that_its_category_is_gone",
+        "test_an_editor_of_a_product_gets_a_conflict_when_its_category_is_removed",
     ),
 ]
 

@@ -205,7 +205,7 @@ COMMANDS = [
         "an invalid SQUINNEY_KEEP_CARTS_DAYS fails at startup",
         "    keep_seconds_for()  #",
         "    #",
-        "test_a_time_to_keep_that_cannot_be_used_is_refused_at_the_start",
+        "test_an_invalid_time_to_keep_carts_fails_at_startup",
     ),
     _carts_days(
         "expired carts are kept for at least a week",
@@ -246,20 +246,20 @@ SHOPKEEPING = [
         "after a form the user returns to a page, not to the form's target",
         "return page if path in FORMS_ON or path.startswith(FORMS_BELOW) else",
         "return page if path else",
-        "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
+        "test_an_editor_finds_products_and_returns_to_the_same_page",
     ),
     _admin(
         "the admin's search finds a product by its SKU",
         "first = [] if cursor else catalog.get_many([words])",
         "first: list[Product] = []",
-        "test_a_shopkeeper_finds_products_and_comes_back_to_the_place",
+        "test_an_editor_finds_products_and_returns_to_the_same_page",
     ),
     _products("a product form that is sent twice adds one product", ', key=Key(key, "web"))', ")", _ADDED),
     _products(
         "a product that another user changed is not overwritten",
         "expected_version=version)",
         'expected_version=product["version"])',
-        "test_a_form_of_a_product_that_somebody_changed_meanwhile_says_so",
+        "test_a_product_form_reports_that_another_user_changed_the_product",
     ),
     _form(
         "fields that the product form does not show keep their values",
@@ -271,13 +271,13 @@ SHOPKEEPING = [
         "an unchanged line of the product form keeps its value",
         "before[name] if same else ",
         "",
-        "test_a_line_that_nobody_touched_keeps_its_time",
+        "test_an_unchanged_line_keeps_its_time",
     ),
     _form(
         "the lines of the product form have different names",
         "        if name in found:\n",
         "        if False:\n",
-        "test_a_line_that_says_nothing_clear_is_refused",
+        "test_an_invalid_line_is_refused",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""What a shop's front counts is counted once for everybody, and never stands in the way of the products."""
+"""Tests of the facet cache: one count for all requests, and no page waits for long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from squinney.errors import Unavailable
 
 
 class Counting:
-    """A catalog that says how often it was asked, and that can be told to be slow or away."""
+    """A catalog that records its calls, and that can be slow or unavailable."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -20,7 +20,7 @@ class Counting:
         self.go_on.set()
 
     def facets(self, **asked: Any) -> dict[str, Any]:
-        """The number of the question as the total."""
+        """Return the number of calls as the total."""
         self.asked.append(asked)
         if self.away:
             raise Unavailable("MongoDB took too long to answer")
@@ -29,7 +29,7 @@ class Counting:
 
 
 class Clock:
-    """A clock that the test winds."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -38,7 +38,7 @@ class Clock:
 
 
 def kept(catalog: Counting, **options: Any) -> FacetCache:
-    """Facets of this catalog."""
+    """Return a facet cache of this catalog."""
     return FacetCache(cast(Catalog, catalog), **options)
 
 
@@ -75,7 +75,7 @@ def test_visitors_at_once_cause_one_count() -> None:
 
 
 def test_nobody_waits_long_for_a_count() -> None:
-    """Whoever comes while another counts gets what was counted before, or goes without."""
+    """A request that arrives during a count gets the previous counts, or none."""
     catalog, clock = Counting(), Clock()
     facets = kept(catalog, wait_seconds=0, clock=clock)
     for expected in (None, {"total": 1}):
@@ -103,7 +103,7 @@ def test_a_failed_count_gives_what_was_kept_or_nothing_and_is_not_repeated_at_on
     assert facets.facets(by=["type"]) == {"total": 2}
 
 
-def test_only_so_many_counts_are_kept() -> None:
+def test_the_number_of_cached_counts_is_limited() -> None:
     catalog = Counting()
     facets = kept(catalog, most_kept=2)
     for genre in ("a", "b", "c", "c", "a"):

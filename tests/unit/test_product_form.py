@@ -1,4 +1,4 @@
-"""Details and properties as lines of a form: what is shown and sent back unchanged is what was stored."""
+"""Tests of the product form: unchanged lines keep the stored values."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NAMES = (TEXTS | AWKWARD).filter(bool)
 
 
 @given(st.dictionaries(NAMES, SCALARS | st.lists(SCALARS, max_size=3)))
-def test_lines_say_what_they_were_made_of(values: dict[str, Any]) -> None:
+def test_formatted_lines_are_parsed_to_the_same_values(values: dict[str, Any]) -> None:
     sent = as_lines(values).replace("\n", "\r\n")  # as browsers do
     read = from_lines(sent, {}, "details")
     assert (read, [type(value) for value in read.values()]) == (values, [type(value) for value in values.values()])
 
 
-def test_a_line_that_nobody_touched_keeps_its_time() -> None:
+def test_an_unchanged_line_keeps_its_time() -> None:
     stored = {"issue_date": datetime(1961, 3, 2, tzinfo=UTC), "checked": datetime(2020, 1, 1, 12, 30, tzinfo=UTC)}
     shown = as_lines(stored)
     assert from_lines(shown, stored, "details") == stored
@@ -35,6 +35,6 @@ def test_a_line_that_nobody_touched_keeps_its_time() -> None:
 
 
 @pytest.mark.parametrize("text", ["no colon", '"quoted" and more: 1', "a: 1\na: 2"])
-def test_a_line_that_says_nothing_clear_is_refused(text: str) -> None:
+def test_an_invalid_line_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="details"):
         from_lines(text, {}, "details")

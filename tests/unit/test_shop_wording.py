@@ -1,4 +1,4 @@
-"""Stored values as people read them."""
+"""Tests of formatting stored values for people."""
 
 from __future__ import annotations
 

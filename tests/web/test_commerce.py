@@ -1,4 +1,4 @@
-"""A person buys, and an editor moves a category."""
+"""Tests of the shop in a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.serving import Serving
 
 
 def sign_in_as_admin(page: Page, serving: Serving) -> None:
-    """Add an admin from the command line, beside the running server, and sign in by the form."""
+    """Add an admin with a command while the server runs, and sign in with the form."""
     command = list(serving._process.args)  # type: ignore[call-overload]
     data = command[command.index("--data") + 1]
     password = "correct horse battery staple"
@@ -108,7 +108,7 @@ def test_a_category_shows_everything_below_it(page: Page) -> None:
     expect(page.locator(".card")).to_have_count(4)
 
 
-def test_nothing_lies_outside_a_phone(page: Page) -> None:
+def test_pages_fit_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/shop/products/album-0")
     page.get_by_role("button", name="Add to cart").click()
@@ -139,7 +139,7 @@ def test_an_editor_moves_a_category(page: Page, serving: Serving) -> None:
     expect(page.get_by_role("alert")).to_contain_text(re.compile("under itself|cannot"))
 
 
-def test_a_shopkeeper_adds_a_product_receives_it_and_cancels_its_order(page: Page, serving: Serving) -> None:
+def test_an_editor_adds_a_product_receives_it_and_cancels_its_order(page: Page, serving: Serving) -> None:
     sign_in_as_admin(page, serving)
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_role("link", name="Add a product").click()

@@ -1,4 +1,4 @@
-"""A shop in each transaction mode."""
+"""Fixtures: a shop in each transaction mode."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PRICING = {"list": 2_000, "retail": 1_500, "currency": "EUR"}
 
 @pytest.fixture
 def counted(mongod: Embedded, shop_db: Db) -> Iterator[tuple[Db, Commands]]:
-    """The database through a client that notes its commands."""
+    """The database through a client that records its commands."""
     with watched(mongod.uri, shop_db.name) as both:
         yield both
 
 
 @pytest.fixture(params=["native", "two-phase"])
 def mode(request: pytest.FixtureRequest) -> Mode:
-    """Every test that asks for it runs in both modes."""
+    """The transaction mode; a test that uses it runs in both modes."""
     return request.param
 
 
@@ -43,7 +43,7 @@ def shop_db(prepared: Prepared) -> Db:
 
 
 class Clock:
-    """A clock that the test winds."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,13 +52,13 @@ class Clock:
         return self.now
 
     def pass_seconds(self, seconds: float) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.now += timedelta(seconds=seconds)
 
 
 @dataclass
 class Shop:
-    """Everything a test of carts needs."""
+    """The services of a shop and a clock, for tests of carts."""
 
     db: Db
     mode: Mode = "native"
@@ -73,7 +73,7 @@ class Shop:
         self.carts = Carts(self.db, payments=self.gateway, orders=self.orders, **common)
 
     def stock(self, sku: str, qty: int, *, price: int = 500, currency: str = "EUR") -> str:
-        """A product with so many units."""
+        """Add a product with a stock of `qty` units."""
         pricing = {"list": price, "retail": price, "savings": 0, "pct_savings": 0, "currency": currency}
         product = {"_id": sku, "type": "Film", "title": f"The {sku}", "details": {}, "pricing": pricing}
         self.db["products"].insert_one(product)
@@ -82,14 +82,14 @@ class Shop:
         return sku
 
     def cart(self, **lines: int) -> str:
-        """A cart with lines, by SKU."""
+        """Create a cart with these quantities by SKU."""
         cart_id = self.carts.new()["_id"]
         for sku, qty in lines.items():
             self.carts.add_item(cart_id, sku, qty)
         return cart_id
 
     def level(self, sku: str) -> tuple[int, int, int]:
-        """What is available, carted and sold; conservation is checked on the way."""
+        """Return the available, carted and sold units, and assert that the counts are consistent."""
         stock = self.inventory.level(sku)
         reserved = sum(held["qty"] for held in self.db["reservations"].find({"_id.sku": sku, "txn_stub": None}))
         assert stock["received"] + stock["adjusted"] == stock["qty"] + stock["carted"] + stock["sold"]
@@ -98,19 +98,19 @@ class Shop:
         return stock["qty"], stock["carted"], stock["sold"]
 
     def lines(self, cart_id: str) -> dict[str, int]:
-        """The cart's quantities."""
+        """Return the cart's quantities by SKU."""
         return {line["sku"]: line["qty"] for line in self.carts.get(cart_id)["items"]}
 
 
 @pytest.fixture
 def shop(shop_db: Db, mode: Mode) -> Shop:
-    """The shop, with deadlines short enough to wait for."""
+    """A shop with short deadlines."""
     return Shop(shop_db, mode)
 
 
 @pytest.fixture
 def real_data() -> Callable[[str], Path]:
-    """Finds a file of real data, or skips the test and says why."""
+    """Return a function that finds a file of real data, or skips the test with the reason."""
 
     def find(name: str) -> Path:
         root = Path(__file__).resolve().parents[3]
@@ -125,7 +125,7 @@ def real_data() -> Callable[[str], Path]:
 
 
 def product(sku: str, **fields: Any) -> Document:
-    """A film to be going on with."""
+    """Return a valid film."""
     return {"_id": sku, "type": "Film", "title": f"Film {sku}", "pricing": PRICING, **fields}
 
 
@@ -136,5 +136,5 @@ def catalog(shop_db: Db) -> Catalog:
 
 
 def skus(page: paging.Page[Document]) -> list[str]:
-    """The SKUs of a page."""
+    """Return the SKUs of a page."""
     return [found["_id"] for found in page.items]

@@ -1,4 +1,4 @@
-"""The few endpoints of Stripe that the adapter uses, spoken by a server on the loopback interface."""
+"""A local HTTP server with the few Stripe endpoints that the adapter uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAST = 50  # cents; Stripe's own least amount
 
 
 class StripeStandIn:
-    """Payment intents and refunds, with idempotency keys. `fail` says what to do to a path's next calls."""
+    """Payment intents and refunds with idempotency keys. `fail` makes the next calls of a path fail."""
 
     def __init__(self) -> None:
         self.intents: dict[str, dict[str, Any]] = {}
@@ -34,7 +34,7 @@ class StripeStandIn:
         self.server.server_close()
 
     def answer(self, method: str, path: str, form: dict[str, str], key: str) -> tuple[int, dict[str, Any]]:
-        """What Stripe would say; the same again for the same key."""
+        """Return Stripe's response; a repeat with the same key gets the same response."""
         with self.lock:
             self.calls.append((method, path))
             if method == "POST" and key in self.answers:
@@ -128,6 +128,6 @@ def _handler(stand_in: StripeStandIn) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(encoded)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
+            """Do not log requests."""
 
     return Handler

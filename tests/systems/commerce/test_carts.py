@@ -1,4 +1,4 @@
-"""What carts and stock do and refuse, in both transaction modes."""
+"""Tests of carts and stock, in both transaction modes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_change_returns_the_cart_as_it_is_stored(shop: Shop) -> None:
     assert shop.carts.get(cart_id) == changed
 
 
-def test_a_short_addition_leaves_the_line_untouched(shop: Shop) -> None:
+def test_an_addition_without_enough_stock_leaves_the_line_unchanged(shop: Shop) -> None:
     shop.stock("film", 5)
     cart_id = shop.cart(film=3)
     before = shop.carts.get(cart_id)
@@ -145,7 +145,7 @@ def test_stock_keeps_its_history(shop: Shop) -> None:
 
 
 def test_a_line_keeps_few_and_short_details(shop: Shop) -> None:
-    """A hundred lines must fit into a cart, which is one document, and into the record of a two-phase run."""
+    """A cart is one document: 100 lines must fit into it, and into the record of a two-phase run."""
     shop.stock("book", 1)
     numbers = {f"n {number}": number for number in range(50)}
     details = {"binding": "paper", "blurb": "x" * 190_000, **numbers}
@@ -164,7 +164,7 @@ def test_a_key_adds_once(shop: Shop) -> None:
         shop.carts.add_item(cart_id, "film", 3, key="a")
 
 
-def test_a_repeat_is_answered_though_its_first_run_left_nothing_to_do(shop: Shop) -> None:
+def test_a_repeat_with_the_key_returns_the_first_result_after_later_changes(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart()
     added = shop.carts.add_item(cart_id, "film", 2, key="a")
@@ -202,7 +202,7 @@ def test_an_expiry_that_was_interrupted_goes_on(shop: Shop) -> None:
 
 
 def test_a_cart_that_cannot_expire_lets_all_others_go_first(shop: Shop) -> None:
-    """Else a few of them, as the oldest, would use up the job's time at every call."""
+    """Otherwise a few such carts, which are the oldest, would use up the job's time in every call."""
     shop.stock("film", 10)
     oldest = shop.cart(film=1)
     shop.db["stock"].update_one({}, {"$set": {"carted": 0}})  # damaged: what it holds cannot go back
@@ -252,7 +252,7 @@ def test_a_cart_that_another_run_holds_is_busy_and_not_closed(shop: Shop) -> Non
 
 
 def test_expired_carts_are_forgotten_with_their_attempts(shop: Shop) -> None:
-    """What an order came from stays, and so does what may still be paid for."""
+    """Carts with an order and carts with an open payment attempt are kept."""
     shop.stock("film", 20)
     shop.gateway.behaviour = "decline"
     declined, late, young, paid, idle = (shop.cart(film=1) for _ in range(5))
@@ -295,14 +295,14 @@ def test_how_long_carts_are_kept_can_be_set() -> None:
             keep_seconds_for({"SQUINNEY_KEEP_CARTS_DAYS": days})
 
 
-def test_a_time_to_keep_that_cannot_be_used_is_refused_at_the_start(db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_time_to_keep_carts_fails_at_startup(db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQUINNEY_KEEP_CARTS_DAYS", "ninety")
     with pytest.raises(Invalid, match="SQUINNEY_KEEP_CARTS_DAYS"):
         assembly.assemble(db)
 
 
 def test_orphans_go_back_and_others_stay(shop: Shop) -> None:
-    """The reservations of active and pending carts stay; those of a complete cart never return to stock."""
+    """Reservations of active and pending carts are kept; those of a complete cart never return to stock."""
     shop.stock("film", 20)
     gone, expired, active, pending = (shop.cart(film=1) for _ in range(4))
     shop.db["carts"].delete_one({"_id": gone})
@@ -323,13 +323,13 @@ def test_orphans_go_back_and_others_stay(shop: Shop) -> None:
     assert shop.carts.return_orphans(60) == {}
 
 
-def test_nothing_is_received_of_what_is_no_product(shop: Shop) -> None:
+def test_units_of_an_unknown_product_cannot_be_received(shop: Shop) -> None:
     with pytest.raises(UnknownProduct, match="there is no product flim"):
         shop.inventory.receive("flim", 5)
     assert shop.db["stock"].count_documents({}) == shop.db["movements"].count_documents({}) == 0
 
 
-def test_what_was_removed_is_received_again_only_once_it_is_a_product_again(shop: Shop) -> None:
+def test_a_removed_product_is_received_again_only_after_it_was_added_again(shop: Shop) -> None:
     shop.stock("film", 5)
     Catalog(shop.db, transactions=shop.transactions).remove("film")
     with pytest.raises(UnknownProduct):

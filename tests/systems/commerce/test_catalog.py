@@ -1,4 +1,4 @@
-"""What the catalog stores, imports and refuses."""
+"""Tests of storing and importing products."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_no_product_has_the_last_of_all_versions(catalog: Catalog) -> None:
 
 
 def test_changes_ask_the_primary_why_they_failed(shop_db: Db) -> None:
-    """Wherever one browses: here there is no secondary at all."""
+    """Even with the read preference `secondary`, which no member satisfies here."""
     catalog = Catalog(shop_db, read_preference=ReadPreference.SECONDARY)
     catalog.add(ALBUM)
     with pytest.raises(Stale):
@@ -176,7 +176,7 @@ def test_a_bad_field_is_named(catalog: Catalog, shop_db: Db, field: str, change:
     assert shop_db["products"].count_documents({}) == 0
 
 
-def test_what_is_said_twice_counts_once(catalog: Catalog, shop_db: Db) -> None:
+def test_repeated_values_are_stored_once(catalog: Catalog, shop_db: Db) -> None:
     jazz = Categories(shop_db).add("Jazz")["_id"]
     details = {"genre": ["Jazz", "Bop", "Jazz"], "actor": ["Ida", "Ida"]}
     catalog.add(product("f", category_ids=[jazz, jazz], details=details, properties={"Color": ["red", "red", "blue"]}))
@@ -185,7 +185,7 @@ def test_what_is_said_twice_counts_once(catalog: Catalog, shop_db: Db) -> None:
     assert catalog.get("f")["details"]["genre"] == ["Jazz", "Bop"], "in the order given"
 
 
-def test_types_of_ones_own_are_checked_and_others_are_free(catalog: Catalog) -> None:
+def test_registered_types_are_validated_and_other_types_are_free(catalog: Catalog) -> None:
     class Lamp(BaseModel):
         watts: int
 
@@ -199,8 +199,8 @@ def test_types_of_ones_own_are_checked_and_others_are_free(catalog: Catalog) -> 
 
 
 @pytest.mark.parametrize("language", ["Japanese", "english", 5, ["de", "fr"]])
-def test_details_may_say_any_language(catalog: Catalog, language: object) -> None:
-    """The server's text index takes a field of that name for the language of the words in it."""
+def test_details_may_have_a_language(catalog: Catalog, language: object) -> None:
+    """By default, the server's text index reads a document's language from this field."""
     book = catalog.add(product("b", type="Book", title="Snow Country", details={"language": language}))
     assert (catalog.get("b"), skus(catalog.find(words="snow"))) == (book, ["b"])
 
@@ -225,7 +225,7 @@ def test_a_reserved_product_stays(shop: Shop) -> None:
 
 @pytest.mark.parametrize("sku", [".", "..", "a/../b", "./a", "a/."])
 def test_a_sku_that_no_address_can_name_is_refused(catalog: Catalog, shop_db: Db, sku: str) -> None:
-    """Browsers and proxies take the dots out of an address before it arrives."""
+    """Browsers and proxies resolve the dots in a URL before they send it."""
     with pytest.raises(Invalid, match=r"^sku must not be"):
         catalog.add(product(sku))
     with pytest.raises(Invalid, match=r"^sku must not be"):
@@ -256,7 +256,7 @@ def test_a_category_that_does_not_exist_is_refused(catalog: Catalog, shop_db: Db
 
 
 def test_a_product_whose_category_is_gone_can_still_be_changed(catalog: Catalog, shop_db: Db) -> None:
-    """Such references are left where a removal of the category died; `repair` drops them."""
+    """A process that dies while it removes a category leaves such references; `repair` removes them."""
     catalog.add(product("p"))
     shop_db["products"].update_one({"_id": "p"}, {"$set": {"category_ids": ["gone"]}})
     assert catalog.patch("p", {"title": "New"})["title"] == "New"
@@ -300,7 +300,7 @@ def test_bad_lines_are_reported_by_number(catalog: Catalog) -> None:
         catalog.import_products([], existing="perhaps")  # type: ignore[arg-type]
 
 
-def test_an_import_that_replaces_is_told_to_editors(catalog: Catalog) -> None:
+def test_an_editor_gets_a_conflict_after_an_import_replaced_the_product(catalog: Catalog) -> None:
     first = catalog.add(product("a"))
     catalog.import_products([json.dumps(product("a", title="Imported"))], existing="replace")
     with pytest.raises(Stale):
@@ -309,8 +309,8 @@ def test_an_import_that_replaces_is_told_to_editors(catalog: Catalog) -> None:
     assert catalog.patch("a", {"title": "Edited"}, expected_version=2)["version"] == 3
 
 
-def test_an_import_leaves_a_product_alone_that_is_being_removed(catalog: Catalog, shop_db: Db) -> None:
-    """By a run in two phases: its marker must stay, or it would remove the stock and not the product."""
+def test_an_import_does_not_change_a_product_that_is_being_removed(catalog: Catalog, shop_db: Db) -> None:
+    """The marker of the two-phase run must remain, or the run would mark the stock but not remove the product."""
     catalog.add(product("a"))
     shop_db["products"].update_one({"_id": "a"}, {"$set": {"txn_lock": "t", "txns": ["t"]}})
     report = catalog.import_products(
@@ -320,7 +320,7 @@ def test_an_import_leaves_a_product_alone_that_is_being_removed(catalog: Catalog
     assert (catalog.get("a")["title"], catalog.get("a")["txn_lock"]) == ("Film a", "t")
 
 
-def test_imports_that_replace_meet(catalog: Catalog) -> None:
+def test_concurrent_imports_replace_products(catalog: Catalog) -> None:
     lines = [json.dumps(product(f"p{number}")) for number in range(50)]
     reports = at_once(4, lambda _: catalog.import_products(lines, existing="replace"))
     assert [report.bad for report in reports] == [[]] * 4

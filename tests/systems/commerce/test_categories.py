@@ -1,4 +1,4 @@
-"""What the category tree does and refuses, alone and in races."""
+"""Tests of the category tree, also with concurrent changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def categories(shop_db: Db) -> Categories:
 
 @pytest.fixture
 def music(categories: Categories) -> Categories:
-    """Music > (Jazz > (Bebop, Swing > Big Band), Rock), and Films beside it."""
+    """A tree with the roots Music > (Jazz > (Bebop, Swing > Big Band), Rock) and Films."""
     for name, parent in [
         ("Music", None),
         ("Jazz", "music"),
@@ -53,12 +53,12 @@ def music(categories: Categories) -> Categories:
 
 
 def trail(categories: Categories, slug: str) -> list[str]:
-    """The names of the breadcrumbs."""
+    """Return the names of the breadcrumbs."""
     return [crumb["name"] for crumb in breadcrumbs(categories.get(slug))]
 
 
 def require_sound(db: Db) -> None:
-    """Ancestors agree with the parent pointers, and siblings are numbered without gaps."""
+    """Assert that ancestors match the parent ids, and that siblings are numbered without gaps."""
     nodes = list(db["categories"].find())
     found = CATEGORY_TREE.rebuilt(nodes)
     assert (found.orphans, found.cycles) == ([], [])
@@ -72,7 +72,7 @@ def require_sound(db: Db) -> None:
 
 
 def names(page: Any) -> list[str]:
-    """The names of a page's categories."""
+    """Return the names of a page's categories."""
     return [category["name"] for category in page.items]
 
 
@@ -139,7 +139,9 @@ def test_removal_refuses_lifts_or_cascades(music: Categories, shop_db: Db) -> No
     require_sound(shop_db)
 
 
-def test_whoever_edits_a_product_learns_that_its_category_is_gone(music: Categories, catalog: Catalog) -> None:
+def test_an_editor_of_a_product_gets_a_conflict_when_its_category_is_removed(
+    music: Categories, catalog: Catalog
+) -> None:
     read = catalog.add(product("p", category_ids=[music.get("rock")["_id"]]))
     music.remove("rock")
     with pytest.raises(Stale):
@@ -160,7 +162,7 @@ def test_a_category_is_added_and_moved_once_per_key(music: Categories, shop_db: 
     assert music.get("blues")["parent"] == other["_id"], "the repeat took nothing back"
 
 
-def test_slugs_are_made_and_kept_apart(categories: Categories) -> None:
+def test_slugs_are_made_from_names_and_are_unique(categories: Categories) -> None:
     assert categories.add("Ça & là!")["slug"] == "ca-la"
     second = categories.add("Ca La")["slug"]
     assert second.startswith("ca-la-")
@@ -197,7 +199,7 @@ def test_a_refusal_changes_nothing(music: Categories, shop_db: Db, error: Any, a
     assert list(shop_db["categories"].find()) == before
 
 
-def test_the_tree_has_a_greatest_depth(shop_db: Db) -> None:
+def test_the_tree_has_a_maximum_depth(shop_db: Db) -> None:
     categories = Categories(shop_db, most_depth=3)
     categories.add_paths([["a", "b", "c"], ["x", "y"]])
     with pytest.raises(DepthLimit):
@@ -234,7 +236,7 @@ def test_changes_take_the_same_round_trips_on_small_and_large_trees(counted: tup
 
 
 def run_all(attempts: list[Callable[[], Any]], threads: int = 8) -> list[Any]:
-    """What each attempt gave or raised."""
+    """Return the result or the error of each attempt."""
 
     def outcome(attempt: Callable[[], Any]) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Every way a checkout can go, in both transaction modes."""
+"""Tests of every outcome of a checkout, in both transaction modes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from squinney.transactions import StillRunning
 
 
 def charges(shop: Shop) -> dict[str, int]:
-    """How many charges the provider has in each state."""
+    """Return how many charges the provider has in each state."""
     found = [charge["state"] for charge in shop.db["test_charges"].find()]
     return {state: found.count(state) for state in found}
 
 
 def states(shop: Shop, cart_id: str) -> list[str]:
-    """How the cart's payment attempts ended."""
+    """Return the states of the cart's payment attempts."""
     return [payment["state"] for payment in shop.carts.payments_of(cart_id)]
 
 
 def require_paired(shop: Shop) -> None:
-    """Each captured payment has exactly one order, and the other way round."""
+    """Assert that each captured payment has exactly one order, and the reverse."""
     captured = sorted(payment["_id"] for payment in shop.db["payments"].find({"state": "captured"}))
     ordered = sorted(order["payment_id"] for order in shop.db["orders"].find({"status": "placed"}))
     assert captured == ordered
@@ -61,7 +61,7 @@ def test_a_paid_cart_becomes_an_order(shop: Shop) -> None:
 
 
 def test_what_costs_nothing_is_not_charged_nor_refunded(shop: Shop) -> None:
-    """Providers do not take such an amount."""
+    """Providers refuse an amount of 0."""
     shop.stock("leaflet", 5, price=0)
     cart_id = shop.cart(leaflet=2)
     shop.gateway.behaviour = "timeout"
@@ -72,7 +72,7 @@ def test_what_costs_nothing_is_not_charged_nor_refunded(shop: Shop) -> None:
 
 
 def test_what_costs_nothing_is_settled_without_a_provider(shop: Shop) -> None:
-    """The process died with the attempt on record."""
+    """The process died after the attempt was stored."""
     shop.stock("leaflet", 5, price=0)
     cart_id = shop.cart(leaflet=2)
     shop.carts._checkout._begin(cart_id, "k")
@@ -100,8 +100,8 @@ def test_the_same_key_gives_the_same_order_also_when_it_was_cancelled(shop: Shop
     assert shop.carts.settle(f"{cart_id}:1")["state"] == "refunded"
 
 
-def test_only_what_is_owed_is_refunded(shop: Shop) -> None:
-    """A payment whose order stands would be given back, and nothing would say so."""
+def test_a_payment_is_refunded_only_if_a_refund_is_due(shop: Shop) -> None:
+    """Otherwise a payment would be refunded although its order is still placed."""
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     shop.carts.checkout(cart_id, key="k")
@@ -145,7 +145,7 @@ def test_captured_but_not_answered_is_one_charge_and_one_order(shop: Shop) -> No
 
 
 def test_what_was_refunded_at_the_provider_reopens_the_cart(shop: Shop) -> None:
-    """By a person, say, before we learned of the capture."""
+    """For example by a person, before we learned of the capture."""
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     shop.gateway.behaviour = "capture-then-timeout"
@@ -193,7 +193,7 @@ def test_a_timeout_is_cancelled_before_the_cart_reopens_and_a_late_capture_fails
     require_paired(shop)
 
 
-def test_a_fault_in_the_providers_client_is_told_in_the_log_and_not_taken_for_silence_alone(
+def test_an_error_in_the_providers_client_is_logged(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -205,12 +205,12 @@ def test_a_fault_in_the_providers_client_is_told_in_the_log_and_not_taken_for_si
     for method in ("capture", "status", "refund"):
         monkeypatch.setattr(shop.gateway, method, fail)
     cart_id = shop.cart(film=2)
-    told = [
+    calls = [
         lambda: shop.carts.checkout(cart_id, key="k"),
         lambda: shop.orders.cancel(paid),
         lambda: shop.carts.settle_payments(0),
     ]
-    for number, call in enumerate(told):
+    for number, call in enumerate(calls):
         caplog.clear()
         with suppress(PaymentUnsettled):
             call()
@@ -238,7 +238,7 @@ def test_a_pending_cart_older_than_every_timeout_keeps_its_goods(shop: Shop) -> 
 
 
 def captured_late(shop: Shop, cart_id: str) -> str:
-    """An attempt that was cancelled on our side while the provider captured all the same."""
+    """Let the provider capture an attempt that we cancelled; return the payment's id."""
     shop.gateway.behaviour = "timeout"
     with pytest.raises(PaymentUnsettled):
         shop.carts.checkout(cart_id, key="k")
@@ -280,7 +280,7 @@ def test_a_late_success_is_refunded_where_the_goods_are_gone(shop: Shop) -> None
     require_paired(shop)
 
 
-def test_a_late_success_beside_a_second_attempt_is_refunded(shop: Shop) -> None:
+def test_a_late_success_during_a_second_attempt_is_refunded(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     payment_id = captured_late(shop, cart_id)
@@ -301,8 +301,8 @@ def test_a_late_success_for_a_cart_that_was_deleted_is_refunded(shop: Shop) -> N
     assert shop.level("film") == (10, 0, 0)
 
 
-def test_goods_that_are_gone_when_the_answer_comes_are_told_as_a_refund(shop: Shop) -> None:
-    """The provider breaks its word: the cancelled attempt is captured, and the stalled checkout comes back."""
+def test_a_checkout_whose_goods_are_no_longer_available_reports_a_refund(shop: Shop) -> None:
+    """The provider captures a cancelled attempt against the contract, and the stalled checkout continues."""
     shop.stock("film", 2)
     cart_id = shop.cart(film=2)
     capture = shop.gateway.capture
@@ -325,7 +325,7 @@ def test_goods_that_are_gone_when_the_answer_comes_are_told_as_a_refund(shop: Sh
 
 
 def test_an_attempt_settled_meanwhile_does_not_charge(shop: Shop) -> None:
-    """A checkout that stalls before the provider hears of it finds the cart reopened, and charges nothing."""
+    """A checkout that stalls before it calls the provider finds the cart reopened, and charges nothing."""
     shop.stock("film", 2)
     cart_id = shop.cart(film=2)
     capture = shop.gateway.capture
@@ -403,7 +403,7 @@ def test_a_refund_without_answer_is_finished_by_the_job(shop: Shop) -> None:
 
 
 def test_a_double_charge_is_refunded_also_where_the_orders_have_no_gateway(shop: Shop) -> None:
-    """The gateway that took the money gives it back: that of the carts."""
+    """The gateway of the carts, which charged the payment, refunds it."""
     shop.stock("film", 10)
     orders = Orders(shop.db, transactions=shop.transactions, clock=shop.clock)
     shop.carts = Carts(shop.db, payments=shop.gateway, orders=orders, transactions=shop.transactions, clock=shop.clock)

@@ -1,4 +1,4 @@
-"""Every way to find products: each combination by an index, words, prefixes, facets, subtrees."""
+"""Tests of product search: every combination of filters, words, prefixes, facets and subtrees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from squinney.testing.commands import Commands
 
 @pytest.fixture(scope="module")
 def full(client: MongoClient[Document]) -> Iterator[Catalog]:
-    """A catalog of three thousand products of every kind, shared by the tests that only read."""
+    """A catalog of 3,000 products of all types, shared by tests that only read."""
     db = client[f"test_catalog_{secrets.token_hex(8)}"]
     schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
     chance = random.Random(11)
@@ -62,13 +62,13 @@ COMBINATIONS = list(combinations())
 
 
 def name_of(combination: tuple[Filters, str]) -> str:
-    """What a combination filters and sorts by."""
+    """Return a test id: the filters and the sort order."""
     filters, sort = combination
     return "+".join(sorted(filters.given())) + f" by {sort}"
 
 
 def explained(db: Db, query: Query) -> Document:
-    """The server's plan for a page."""
+    """Return the server's plan for a page."""
     command = {"find": "products", "filter": query(), "sort": dict(query.sort), "limit": 51}
     return db.command({"explain": command, "verbosity": "executionStats"})
 
@@ -152,7 +152,7 @@ def test_titles_are_found_by_prefix_in_any_case_and_script(catalog: Catalog) -> 
 
 
 def test_titles_that_grow_when_folded_are_paged(catalog: Catalog) -> None:
-    """One letter may become eighteen: the cursor behind such a title was longer than any may be."""
+    """One letter may become eighteen, which once made cursors too long."""
     for number in range(3):
         catalog.add(product(f"p{number}", title="\ufdfa" * 1_000))
     first = catalog.find(sort="title", limit=1)
@@ -270,7 +270,7 @@ def test_several_properties_must_all_hold(full: Catalog) -> None:
         assert {"n": "Size", "v": 3} in item["properties"]
 
 
-def test_browsing_may_read_elsewhere(shop_db: Db) -> None:
+def test_browsing_uses_the_read_preference(shop_db: Db) -> None:
     catalog = Catalog(shop_db, read_preference=ReadPreference.SECONDARY_PREFERRED)
     catalog.add(product("p"))
     assert skus(catalog.find(type="Film")) == ["p"]
@@ -281,7 +281,7 @@ def test_browsing_may_read_elsewhere(shop_db: Db) -> None:
 
 @pytest.fixture(scope="module")
 def shelves(client: MongoClient[Document]) -> Iterator[Catalog]:
-    """Sixty products anywhere below one of 250 categories, some in two, some without a date; and one elsewhere."""
+    """60 products, each in two categories of a tree of 250, some without a date; and one product in another tree."""
     db = client[f"test_shelves_{secrets.token_hex(8)}"]
     schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
     Categories(db).add_paths([["Top", f"C{n}"] for n in range(250)] + [["Other"]])
@@ -328,7 +328,7 @@ def test_a_subtree_gives_everything_below_in_order(shelves: Catalog, sort: str, 
 
 @pytest.mark.parametrize("sort", ["price", "-price", "newest", "oldest"])
 def test_a_page_of_a_subtree_reads_no_more_than_it_gives(counted: tuple[Db, Commands], sort: str) -> None:
-    """However many products before it have the same price, or no date."""
+    """Even if many products before the page have the same price, or no date."""
     db, commands = counted
     category = Categories(db).add("Top")
     products = [product(f"p{number:03}", category_ids=[category["_id"]]) for number in range(200)]

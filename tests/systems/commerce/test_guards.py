@@ -1,4 +1,4 @@
-"""Guards of the shop that decide when two meet, each shown by letting the other pass at the worst moment."""
+"""Tests of guards against concurrent changes: each makes the other change at the worst moment."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_cart_that_a_run_holds_does_not_expire(shop: Shop, mongod: Embedded) -
         adding.result()
 
 
-def test_only_what_is_expiring_ends(shop: Shop) -> None:
+def test_only_an_expiring_cart_becomes_expired(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=1)
     shop.carts.checkout(cart_id, key="k")
@@ -62,7 +62,7 @@ def test_only_what_is_expiring_ends(shop: Shop) -> None:
 
 
 def test_no_money_moves_for_an_attempt_that_was_settled_meanwhile(shop: Shop) -> None:
-    """Whatever the provider remembers of what was cancelled."""
+    """Even if the provider has forgotten that the attempt was cancelled."""
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     moved: list[str] = []
@@ -96,7 +96,7 @@ def test_a_late_success_does_not_complete_a_cart_that_waits_for_another_attempt(
     assert (shop.carts.get(cart_id)["status"], shop.level("film")) == ("pending", (8, 2, 0))
 
 
-def test_what_is_removed_meanwhile_is_not_reserved(shop: Shop, mongod: Embedded) -> None:
+def test_a_product_removed_in_the_meantime_is_not_reserved(shop: Shop, mongod: Embedded) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart()
     with meanwhile(mongod, shop.db, lambda: Catalog(shop.db).remove("film")) as db, pytest.raises(InadequateInventory):
@@ -128,7 +128,7 @@ def test_a_late_success_for_a_cart_that_holds_something_else_is_refunded(shop: S
 
 
 def test_two_moves_that_overlap_make_no_cycle(shop_db: Db, mongod: Embedded) -> None:
-    """Each sees the tree without the other's move: one of them must be turned away."""
+    """Neither transaction sees the other's move, so one of them must fail."""
     categories = Categories(shop_db)
     for name in ("A", "B"):
         categories.add(name)

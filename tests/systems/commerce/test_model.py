@@ -1,4 +1,4 @@
-"""Random histories of the shop against a plain model of it."""
+"""Compares random histories of the shop with a simple model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNITS = 6
 
 
 class Machine(RuleBasedStateMachine):
-    """What a shopper can do, and what a shelf, a basket and a till would say."""
+    """The operations of a shopper, applied to the shop and to a model in memory."""
 
     made: Callable[[], tuple[Db, Mode]]
     carts = Bundle("carts")
@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture
 def machine_db(client: MongoClient[Document]) -> Iterator[Db]:
-    """A database that one machine uses again and again."""
+    """A database that the state machine uses repeatedly."""
     db = client[f"test_model_{secrets.token_hex(8)}"]
     schema.apply(db, [*transactions.COLLECTIONS, *COLLECTIONS])
     yield db

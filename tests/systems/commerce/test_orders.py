@@ -1,4 +1,4 @@
-"""What orders do and refuse; their total is always the sum of their lines."""
+"""Tests of orders: the total is always the sum of the lines."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_an_order_refuses(shop: Shop) -> None:
     assert MOST_PRICE * 1_000 == MOST_TOTAL
 
 
-def test_a_paid_order_does_not_change_alone(shop: Shop) -> None:
+def test_the_lines_of_a_paid_order_do_not_change(shop: Shop) -> None:
     shop.stock("film", 10)
     cart_id = shop.cart(film=2)
     order = shop.carts.checkout(cart_id, key="k")
@@ -165,7 +165,7 @@ def test_a_customers_orders_come_newest_first(shop: Shop) -> None:
 
 @heavy
 def test_mixed_edits_leave_the_total_the_sum(shop_db: Db) -> None:
-    """Ten thousand, by eight threads."""
+    """10,000 edits by 8 threads."""
     orders = Orders(shop_db)
     ids = [orders.place([LINE])["_id"] for _ in range(4)]
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""The kill test: shoppers in several processes, killed at random, then the jobs, then every promise."""
+"""Kills processes of shoppers at random, runs the jobs, and checks every promise."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from squinney.mongo.embedded import Embedded
 
 @pytest.mark.timeout(300)
 def test_shoppers_killed_at_random_break_no_promise(mongod: Embedded) -> None:
-    """Thirty-two threads in four processes after a hundred units each of five SKUs."""
+    """32 threads in 4 processes compete for 100 units each of 5 SKUs."""
     require_proof(mongod, "commerce", "--seconds", "100", "--operations", "300", "--kill-every", "3", "--workers", "4")

@@ -1,4 +1,4 @@
-"""Many shoppers after the same goods."""
+"""Tests of concurrent operations on the same goods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from squinney.mongo.schema import Db
 
 
 def outcomes(attempts: list[Callable[[], Any]], threads: int) -> list[Any]:
-    """What each attempt returned or raised, all let loose together."""
+    """Run all attempts concurrently; return the result or the error of each."""
 
     def outcome(attempt: Callable[[], Any]) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Each thing that can be wrong is found, and what can be mended is."""
+"""Tests that `find_problems` finds each kind of problem, and that `repair` repairs what it can."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUSY: dict[Mode, dict[str, list[Document]]] = {}  # made once: it takes longer 
 
 @pytest.fixture
 def busy(shop: Shop) -> Shop:
-    """A shop in which everything has happened, and nothing is wrong."""
+    """A shop with carts, payments and orders in every state, and without problems."""
     if shop.mode in _BUSY:
         for name, documents in _BUSY[shop.mode].items():
             shop.db[name].insert_many(documents)
@@ -61,13 +61,13 @@ def _let_everything_happen(shop: Shop) -> None:
 
 
 def change(collection: str, document_id: Any, update: dict[str, Any]) -> Callable[[Shop], Any]:
-    """Spoil a document by hand."""
+    """Return a function that damages a document directly in the database."""
     options = {"bypass_document_validation": True}
     return lambda shop: shop.db[collection].update_one({"_id": document_id}, update, **options)
 
 
 def category(name: str, update: dict[str, Any]) -> Callable[[Shop], Any]:
-    """Spoil a category by hand."""
+    """Return a function that damages a category directly in the database."""
     return lambda shop: shop.db["categories"].update_one({"name": name}, update)
 
 
@@ -79,7 +79,7 @@ def make_cycle(shop: Shop) -> None:
 
 
 def removed_stock(shop: Shop) -> None:
-    """A product that was added again by a process that died before it said so to the stock."""
+    """Remove a product and add it again as a process does that dies before it unmarks the stock."""
     catalog = Catalog(shop.db)
     product = shop.db["products"].find_one({"_id": "gone"})
     assert product
@@ -88,27 +88,27 @@ def removed_stock(shop: Shop) -> None:
 
 
 def reserve(shop: Shop, cart_id: str) -> None:
-    """A reservation that no cart accounts for."""
+    """Add a reservation that has no line in a cart."""
     held = {"_id": {"sku": "album", "cart": cart_id}, "qty": 1, "at": shop.clock()}
     shop.db["reservations"].insert_one(held)
     shop.db["stock"].update_one({"_id": "album"}, {"$inc": {"qty": -1, "carted": 1}})
 
 
 def lose_order(shop: Shop, cart: dict[str, Any]) -> None:
-    """A payment was captured, and neither order nor cart says so."""
+    """Delete the order of a captured payment, and change its cart."""
     shop.db["orders"].delete_one({"_id": "paid"})
     shop.db["carts"].update_one({"_id": "paid"}, {"$set": cart})
 
 
 def stall_refund(shop: Shop) -> None:
-    """The order is cancelled, and the provider has been gone since."""
+    """Leave a cancelled order whose refund the provider has not confirmed for a long time."""
     shop.db["orders"].update_one({"_id": "paid"}, {"$set": {"status": "cancelling"}})
     owed = {"state": "refunding", "refunding_at": LONG_AGO}
     shop.db["payments"].update_one({"_id": "paid:1"}, {"$set": owed})
 
 
 def leave_stub(shop: Shop) -> None:
-    """What a lost record leaves of a two-phase run that had begun to reserve."""
+    """Insert the stub that remains if the record of a two-phase run is lost."""
     txn = ObjectId()
     held = {"_id": {"sku": "film", "cart": "stub"}, "qty": 1, "at": shop.clock(), "txn_stub": txn, "txn_lock": txn}
     shop.db["reservations"].insert_one(held)
@@ -167,7 +167,7 @@ SPOILED: list[tuple[str, bool, Callable[[Shop], Any]]] = [
 
 
 @pytest.mark.parametrize(("code", "mended", "spoil"), SPOILED, ids=[f"{c}-{n}" for n, (c, _, _) in enumerate(SPOILED)])
-def test_a_problem_is_found_and_mended(busy: Shop, code: str, mended: bool, spoil: Callable[[Shop], Any]) -> None:
+def test_a_problem_is_found_and_repaired(busy: Shop, code: str, mended: bool, spoil: Callable[[Shop], Any]) -> None:
     Catalog(busy.db).add(
         {"_id": "gone", "type": "Film", "title": "g", "pricing": {"list": 1, "retail": 1, "currency": "EUR"}}
     )
@@ -182,7 +182,7 @@ def test_a_problem_is_found_and_mended(busy: Shop, code: str, mended: bool, spoi
     assert not mended or repair(busy.db) == {}
 
 
-def test_what_is_damaged_hides_nothing_else(busy: Shop) -> None:
+def test_a_damaged_document_does_not_hide_other_problems(busy: Shop) -> None:
     for name in ("carts", "orders", "stock"):
         odd = {"_id": f"odd-{name}", "items": 3, "qty": "many", "status": "active"}
         busy.db[name].insert_one(odd, bypass_document_validation=True)
@@ -200,7 +200,7 @@ def test_what_is_damaged_hides_nothing_else(busy: Shop) -> None:
 
 
 def test_repair_compares_documents_of_one_moment(counted: tuple[Db, Commands]) -> None:
-    """In a shop at work, what is read at different moments disagrees though nothing is wrong."""
+    """While a shop is in use, documents that are read at different moments differ although nothing is wrong."""
     db, commands = counted
     repair(db)
     compared = {"stock", "reservations", "carts", "payments", "orders", "products"}

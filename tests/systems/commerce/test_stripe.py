@@ -1,4 +1,4 @@
-"""The Stripe adapter against a stand-in that speaks the endpoints it uses."""
+"""Tests of the Stripe adapter against a local stand-in."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KEY = "sk_test_stand_in"
 
 @pytest.fixture
 def stripe() -> Iterator[StripeStandIn]:
-    """The stand-in, running."""
+    """A running stand-in."""
     with StripeStandIn() as stand_in:
         yield stand_in
 
 
 @pytest.fixture
 def shop(shop_db: Db, stripe: StripeStandIn) -> Shop:
-    """A shop that charges by it."""
+    """A shop that charges with the stand-in."""
     shop = Shop(shop_db)
     gateway = StripeGateway(KEY, base_url=stripe.url, timeout_seconds=5)
     shop.orders = Orders(shop_db, payments=gateway, clock=shop.clock)
@@ -35,7 +35,7 @@ def shop(shop_db: Db, stripe: StripeStandIn) -> Shop:
 
 
 def states(stripe: StripeStandIn) -> list[str]:
-    """How the intents stand."""
+    """Return the statuses of the intents."""
     return [intent["status"] for intent in stripe.intents.values()]
 
 
@@ -80,10 +80,8 @@ def test_an_amount_that_stripe_does_not_take_reopens_the_cart(shop: Shop, stripe
         ("MGA", 50_000, 500),
     ],
 )
-def test_stripe_is_asked_for_what_it_takes_for_the_amount(
-    stripe: StripeStandIn, currency: str, amount: int, asked: int
-) -> None:
-    """Of some currencies Stripe counts hundredths that ISO 4217 does not have, or the other way round."""
+def test_amounts_are_converted_to_stripes_units(stripe: StripeStandIn, currency: str, amount: int, asked: int) -> None:
+    """The minor units of some currencies differ between Stripe and ISO 4217."""
     StripeGateway(KEY, base_url=stripe.url).capture("c:1", amount, currency, note=lambda intent: None)
     assert [(intent["amount"], intent["currency"]) for intent in stripe.intents.values()] == [(asked, currency.lower())]
 
@@ -94,7 +92,7 @@ def test_an_amount_smaller_than_stripes_unit_is_declined(stripe: StripeStandIn) 
 
 
 def test_an_attempt_that_stripe_does_not_take_is_settled(shop: Shop, stripe: StripeStandIn) -> None:
-    """It was on record, and the process died before it asked."""
+    """The attempt was stored, and the process died before it called Stripe."""
     shop.stock("badge", 5, price=49)
     cart_id = shop.cart(badge=1)
     stripe.drop_answer_of = "payment_intents"
@@ -113,7 +111,7 @@ def test_an_attempt_that_stripe_does_not_take_is_settled(shop: Shop, stripe: Str
 def test_a_lost_answer_is_settled(
     shop: Shop, stripe: StripeStandIn, lost: str, status: str, intents: list[str]
 ) -> None:
-    """The answer to making the intent, or to confirming it, never comes."""
+    """Stripe's response to creating or to confirming the intent is lost."""
     cart_id = shop.cart(film=2)
     stripe.drop_answer_of = lost
     with pytest.raises(PaymentUnsettled):
@@ -127,7 +125,7 @@ def test_a_lost_answer_is_settled(
 
 
 def test_a_capture_after_a_cancellation_fails(stripe: StripeStandIn) -> None:
-    """Even when the provider had not heard of the attempt before it was cancelled."""
+    """Even if the attempt was cancelled before the provider knew it."""
     gateway = StripeGateway(KEY, base_url=stripe.url)
     assert gateway.status(Attempt("c:1", 500, "EUR")).state == "open"
     assert gateway.cancel(Attempt("c:1", 500, "EUR")).state == "cancelled"
@@ -164,7 +162,7 @@ def test_a_cancelled_order_is_refunded_once(shop: Shop, stripe: StripeStandIn) -
 
 
 def test_a_refund_made_at_stripe_cancels_the_order(shop: Shop, stripe: StripeStandIn) -> None:
-    """An intent has succeeded also after its money went back: the charge says so."""
+    """A refunded intent still has the status succeeded; only its charge shows the refund."""
     cart_id = shop.cart(film=2)
     shop.carts.checkout(cart_id, key="k")
     assert shop.carts.settle(f"{cart_id}:1")["state"] == "captured"

@@ -1,4 +1,4 @@
-"""Hits: buffered beside single and bulk upserts; a series of hours; the book's layouts; pre-allocation."""
+"""Hits: buffered, single and bulk upserts; a series of hours; the book's layouts; pre-allocation."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ AT = datetime(2026, 11, 16, 23, 30, tzinfo=UTC)
 BULK = 1_000
 DAYS = 30
 ONCE, MANY, BUFFERED = (
-    "one upsert per hit, raw driver",
-    f"unordered bulk of {BULK:,} upserts, raw driver",
+    "one upsert per hit, plain driver",
+    f"unordered bulk of {BULK:,} upserts, plain driver",
     "`BufferedHits`",
 )
 
 
 def hits(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """One thread records on 100 pages. Rounds are longer than the buffer's age, or its flushes would fall outside."""
+    """Count hits of 100 pages in one thread. A round is longer than the flush interval, so that it includes flushes."""
     db = fresh(connection)
-    chance = random.Random(1)
+    rng = random.Random(1)
     pages = [f"/{number}" for number in range(PAGES)]
     buffered = BufferedHits(db)
 
     def upsert(_: int) -> None:
-        _upsert_raw(db, [chance.choice(pages)])
+        _upsert_raw(db, [rng.choice(pages)])
 
     def bulk(_: int) -> None:
-        _upsert_raw(db, [chance.choice(pages) for _ in range(BULK)])
+        _upsert_raw(db, [rng.choice(pages) for _ in range(BULK)])
 
     def buffer(_: int) -> None:
-        for page in [chance.choice(pages) for _ in range(BULK)]:
+        for page in [rng.choice(pages) for _ in range(BULK)]:
             buffered.record("s", page, AT)
 
     contenders = [Contender(ONCE, upsert), Contender(MANY, bulk), Contender(BUFFERED, buffer)]
@@ -63,11 +63,12 @@ def hits(connection: Connection, rounds: int, quick: bool) -> list[str]:
         Aim("`BufferedHits` against one upsert per hit", 200, against[2][0]),
         Aim("`BufferedHits` against bulk upserts", 20, against[2][1]),
     ]
-    head = ["how", "hits/s", "against one upsert", "against bulk"]
-    said = (
-        f"{PAGES} pages, one thread. Raw: one document per page and day. `BufferedHits`: the month's document as well."
+    head = ["contender", "hits/s", "against one upsert", "against bulk"]
+    setup = (
+        f"{PAGES} pages, one thread. The plain driver writes one document per page and day, "
+        "`BufferedHits` also the month's document."
     )
-    return ["## Hits", said, report.table(head, rows), met(aims)]
+    return ["## Hits", setup, report.table(head, rows), met(aims)]
 
 
 SIZES = (1, BULK, BULK)
@@ -80,7 +81,7 @@ def _upsert_raw(db: Db, pages: list[str]) -> None:
 
 
 def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """30 days of hours, beside the raw driver doing the same with the same index."""
+    """Read 30 days of hours with `Hits`, and the same with the plain driver and the same index."""
     db = fresh(connection)
     counted = Hits(db)
     start = datetime(2026, 10, 1, tzinfo=UTC)
@@ -98,12 +99,12 @@ def series(connection: Connection, rounds: int, quick: bool) -> list[str]:
     def ours(_: int) -> None:
         assert len(counted.hours("s", "/", start, end)) == DAYS * 24
 
-    contenders = [Contender("raw driver", raw), Contender("`Hits.hours`", ours)]
+    contenders = [Contender("plain driver", raw), Contender("`Hits.hours`", ours)]
     measured = compare(contenders, threads=1, rounds=rounds, seconds=0.5 if quick else 3.0)
     rows = [(one.name, f"{one.percentile(0.5):.2f}", f"{1 / one.ratio_to(measured[0]):.2f}x") for one in measured]
-    aim = Aim("time against the raw driver", 1.2, 1 / measured[1].ratio_to(measured[0]), at_most=True)
-    table = report.table(["how", "ms, median", "time against raw"], rows)
-    return ["## A series", "30 days of hours, zeros filled in, in one query.", table, met([aim])]
+    aim = Aim("time compared with the plain driver", 1.2, 1 / measured[1].ratio_to(measured[0]), at_most=True)
+    table = report.table(["contender", "ms, median", "against the plain driver"], rows)
+    return ["## A series", "30 days of hours, zeros included, in one query.", table, met([aim])]
 
 
 # ---- layouts of the counters ----
@@ -116,7 +117,7 @@ BY_HOUR = {str(hour): {str(minute): 7 for minute in range(60)} for hour in range
 
 
 def layouts(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """The book's three, with 30 days of full documents; hits come in the day's last hour, where flat ones are slow."""
+    """Compare the book's layouts with 30 days of full documents; hits are of the last hour, the slowest one if flat."""
     db = fresh(connection)
     pages = range(4 if quick else 20)
     for kind in (FLAT, NESTED, SPLIT):
@@ -136,11 +137,11 @@ def layouts(connection: Connection, rounds: int, quick: bool) -> list[str]:
         for write, hour, days in zip(writes, hours, month, strict=True)
     ]
     head = ["layout", "hits/s", "against the first", "a day of hours, ms", "a month of days, ms"]
-    said = (
+    setup = (
         f"The book's three layouts, {len(pages)} pages with {DAYS} days of every minute; unordered bulks of 100 hits "
-        "in the last hour of the last day; raw driver. The split one writes a second document, the month's."
+        "in the last hour of the last day; plain driver. The split layout writes a second document, the month's."
     )
-    return ["## Layouts", said, report.table(head, rows)]
+    return ["## Layouts", setup, report.table(head, rows)]
 
 
 def _ms(one: Series) -> str:
@@ -170,11 +171,11 @@ def _fill(db: Db, kind: str, pages: range) -> None:
 
 
 def _writer(db: Db, kind: str, pages: range) -> Callable[[int], None]:
-    chance = random.Random(2)
+    rng = random.Random(2)
     last = DAYS - 1
 
     def write(_: int) -> None:
-        hits = [(chance.choice(pages), chance.randrange(60)) for _ in range(100)]
+        hits = [(rng.choice(pages), rng.randrange(60)) for _ in range(100)]
         path = "minute.{}" if kind == FLAT else "minute.23.{}"
         base = 1_380 if kind == FLAT else 0
         db[f"layout {kind}"].bulk_write(
@@ -194,10 +195,10 @@ def _writer(db: Db, kind: str, pages: range) -> Callable[[int], None]:
 
 
 def _day_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
-    chance = random.Random(3)
+    rng = random.Random(3)
 
     def read(_: int) -> None:
-        found = db[f"layout {kind}"].find_one({"_id": f"{chance.choice(pages)}-7"}, {"hourly": 1})
+        found = db[f"layout {kind}"].find_one({"_id": f"{rng.choice(pages)}-7"}, {"hourly": 1})
         assert found is not None
         assert len(found["hourly"]) == 24
 
@@ -205,14 +206,14 @@ def _day_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
 
 
 def _month_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
-    chance = random.Random(4)
+    rng = random.Random(4)
 
     def read_days(_: int) -> None:
-        found = db[f"layout {kind}"].find({"page": chance.choice(pages)}, {"day": 1, "total": 1}).sort("day", 1)
+        found = db[f"layout {kind}"].find({"page": rng.choice(pages)}, {"day": 1, "total": 1}).sort("day", 1)
         assert len([day["total"] for day in found]) == DAYS
 
     def read_month(_: int) -> None:
-        found = db["layout months"].find_one({"_id": chance.choice(pages)}, {"daily": 1})
+        found = db["layout months"].find_one({"_id": rng.choice(pages)}, {"daily": 1})
         assert found is not None
         assert len(found["daily"]) == DAYS
 
@@ -223,7 +224,7 @@ def _month_reader(db: Db, kind: str, pages: range) -> Callable[[int], None]:
 
 
 def preallocation(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """A day of hits on documents that were made ahead and on such that grow; and what making them takes."""
+    """Measure a day of hits on documents created in advance and on new ones, and the time to create them."""
     db = fresh(connection)
     counted = Hits(db)
     ahead: list[float] = []
@@ -238,11 +239,11 @@ def preallocation(connection: Connection, rounds: int, quick: bool) -> list[str]
             day[kind].append(_a_day(counted, kind, pages, at))
     rows = [
         (what, f"{statistics.median(first[kind]):.2f}", f"{statistics.median(day[kind]):,.0f}")
-        for kind, what in (("ready", "made ahead"), ("new", "as they come"))
+        for kind, what in (("ready", "created in advance"), ("new", "created by the first hit"))
     ]
-    head = ["documents", "first hit of a page's day, ms", "hits/s through a day"]
-    said = f"Making a page's day and month ahead takes {statistics.median(ahead):.2f} ms, not in the first row."
-    return ["## Pre-allocation", report.table(head, rows), said]
+    head = ["documents", "first hit of a page's day, ms", "hits/s over a day"]
+    cost = f"Creating a page's day and month in advance takes {statistics.median(ahead):.2f} ms, not in the first row."
+    return ["## Pre-allocation", report.table(head, rows), cost]
 
 
 def _each(pages: int, work: Callable[[int], None]) -> float:
@@ -253,7 +254,7 @@ def _each(pages: int, work: Callable[[int], None]) -> float:
 
 
 def _a_day(counted: Hits, kind: str, pages: int, at: datetime) -> float:
-    """A hit in every third minute of the day on each page, an hour to a call, as a buffer would send them."""
+    """Count a hit in every third minute of a day on each page, one call per hour, as a buffer does; return hits/s."""
     written = 0
     began = time.perf_counter()
     for hour in range(24):

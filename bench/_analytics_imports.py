@@ -1,6 +1,6 @@
-"""Imports of a combined log beside the raw driver, mongoimport and GoAccess; and the memory that they take.
+"""Imports of a combined log, compared with the plain driver, mongoimport and GoAccess; and the memory of an import.
 
-The log is the real one that the tests use, repeated. `mongoimport` and `goaccess` take part where they are on the PATH.
+The log is the real one of the tests, repeated. `mongoimport` and `goaccess` are measured if they are on the PATH.
 """
 
 from __future__ import annotations
@@ -34,49 +34,49 @@ from squinney.mongo.schema import Db
 LINES = 200_000
 BATCH = 5_000
 MEMORY_MB = 150
-RAW = "`insert_many` of ready dicts, one thread"
+RAW = "`insert_many` of parsed dicts, one thread"
 ONE, TWO = "`import_file`, one process", "`import_file`, two processes"
-MONGOIMPORT, GOACCESS = "`mongoimport` of the same as JSON", "GoAccess, parsing to its store"
+MONGOIMPORT, GOACCESS = "`mongoimport` of the same events as JSON", "GoAccess, parsing into its store"
 Row = tuple[str, ...]
 
 
 @dataclass
 class Runs:
-    """What one contender did in each round: lines per second, and microseconds of processor time for a line."""
+    """The results of one contender per round: lines per second, and microseconds of processor time per line."""
 
     rates: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
 
     def against(self, other: Runs) -> float:
-        """How many times the other's rate: the median over rounds."""
+        """Return the median ratio of this rate to the other contender's rate."""
         return statistics.median(mine / theirs for mine, theirs in zip(self.rates, other.rates, strict=True))
 
     def row(self, base: Runs) -> Row:
-        """Cells of the table."""
+        """Return the cells of this contender's row."""
         each = ", ".join(f"{rate:,.0f}" for rate in self.rates)
         times = f"{statistics.median(self.server):.1f} + {statistics.median(self.own):.1f}"
         return f"{statistics.median(self.rates):,.0f}", each, f"{self.against(base):.2f}x", times
 
 
 def imports(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """The contenders take turns, each into an empty database with all indexes."""
+    """Measure all contenders in turns, each with an empty database with all indexes."""
     with tempfile.TemporaryDirectory(prefix="squinney-bench-") as folder:
         log = _log(Path(folder), LINES // (10 if quick else 1))
         lines = log.read_bytes().count(b"\n")
         contenders = _contenders(connection, log)
         runs = _runs(connection, contenders, lines, rounds)
-        ways = _ways(log)
+        paths = _encoding_paths(log)
     rows: list[Row] = [
         (name, *runs[name].row(runs[RAW])) if name in runs else (name, str(work), "", "", "")
         for name, work in contenders.items()
     ]
-    said = (
-        f"A combined log of {lines:,} lines, with the four indexes in place, written with majority. Processor time is "
-        "the server's and the contender's own, in microseconds for a line."
+    setup = (
+        f"A combined log of {lines:,} lines, with the four indexes, written with majority. Processor time is "
+        "that of the server plus that of the contender, in microseconds per line."
     )
-    head = ["how", "lines/s, median", "rounds", "against insert_many", "processor time"]
-    return ["## Imports", said, report.table(head, rows), met(_aims(runs)), _ceiling(runs), ways]
+    head = ["contender", "lines/s, median", "rounds", "against insert_many", "processor time"]
+    return ["## Imports", setup, report.table(head, rows), met(_aims(runs)), _ceiling(runs), paths]
 
 
 def _ceiling(runs: dict[str, Runs]) -> str:
@@ -84,24 +84,24 @@ def _ceiling(runs: dict[str, Runs]) -> str:
     least = min(statistics.median(one.server) for name, one in runs.items() if name != GOACCESS)
     most = round(cores * 1e6 / least, -3)
     return (
-        f"By the least processor time that the server took for a line ({least:.1f} us), {cores} cores cannot store and "
-        f"index more than about {most:,.0f} lines/s, were reading them free. GoAccess stores no line: it keeps counts."
+        f"The server needs at least {least:.1f} us of processor time per line, so {cores} cores cannot store and index "
+        f"more than about {most:,.0f} lines/s, even if parsing took no time. GoAccess stores only counts, not lines."
     )
 
 
-def _ways(log: Path) -> str:
-    """Processor time of the two ways from a line to BSON; the best of some rounds, since nobody waits in either."""
+def _encoding_paths(log: Path) -> str:
+    """Measure the processor time of both paths from a line to BSON, and take the best round, since neither waits."""
     lines = log.read_bytes().split(b"\n", 10_000)[:10_000]
     parse, encode = parsers.parser_for("combined"), encoder("0123456789abcdef")
 
-    def carefully(line: bytes) -> None:
+    def general(line: bytes) -> None:
         with suppress(parsers.Malformed):
             bson.encode(with_storage_fields(parse(as_text(line)), event_id("0123456789abcdef", 7)))
 
-    short, careful = _best(lambda line: encode(line, 7), lines), _best(carefully, lines)
+    fast_us, general_us = _best(lambda line: encode(line, 7), lines), _best(general, lines)
     return (
-        f"From a line to BSON, processor time: {careful:.1f} us by way of text and dict, {short:.1f} us straight from "
-        "the bytes (best of ten)."
+        f"Processor time from a line to BSON: {general_us:.1f} us on the general path with a string and a dict, "
+        f"{fast_us:.1f} us on the fast path from the bytes (best of ten)."
     )
 
 
@@ -126,12 +126,12 @@ def _aims(runs: dict[str, Runs]) -> list[Aim]:
 
 
 def _log(folder: Path, lines: int) -> Path:
-    """The real log, as often as it takes; the places it is looked for in are those of the tests."""
-    places = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
-    places += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
-    found = next((place / "access.log.gz" for place in places if (place / "access.log.gz").exists()), None)
+    """Write the real log, repeated, into the folder; it is searched for in the same folders as by the tests."""
+    folders = [Path(os.environ.get("SQUINNEY_TEST_DATA", "."))]
+    folders += [parent / "shared" / "data" for parent in Path(__file__).resolve().parents]
+    found = next((path / "access.log.gz" for path in folders if (path / "access.log.gz").exists()), None)
     if found is None:
-        raise SystemExit("the sample log is not here: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
+        raise SystemExit("the sample log was not found: set SQUINNEY_TEST_DATA to the folder with access.log.gz")
     content = gzip.decompress(found.read_bytes())
     path = folder / "access.log"
     path.write_bytes(content * (lines // content.count(b"\n")))
@@ -179,7 +179,7 @@ def _server_seconds(connection: Connection) -> float:
 
 
 def uri_of(connection: Connection) -> str:
-    """The address for programs and processes that connect by themselves."""
+    """Return the URI for programs and processes with their own connection."""
     return connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
 
 
@@ -235,7 +235,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def memory(connection: Connection, rounds: int, quick: bool) -> list[str]:
-    """The most memory an import takes, for a log and for four times as much; ru_maxrss would count its parent's."""
+    """Measure the peak memory of an import, for two sizes of a log; `ru_maxrss` would include the parent's memory."""
     if not Path("/proc/self/status").exists():
         return ["## Memory", "Not measured: this system has no /proc."]
     peaks = []
@@ -246,6 +246,7 @@ def memory(connection: Connection, rounds: int, quick: bool) -> list[str]:
             program = [sys.executable, "-c", MEMORY, uri_of(connection), str(path)]
             done = subprocess.run(program, capture_output=True, text=True, check=True)
             peaks.append((path.stat().st_size >> 20, int(done.stdout) >> 10))
-    said = " and ".join(f"{peak} MiB for a log of {size} MiB" for size, peak in peaks)
-    aim = Aim("MiB", MEMORY_MB, max(peak for _, peak in peaks), at_most=True)
-    return ["## Memory", f"The importing process takes at most {said}, Python and the driver included.", met([aim])]
+    peak_texts = " and ".join(f"{peak} MiB for a log of {size} MiB" for size, peak in peaks)
+    aim = Aim("peak memory in MiB", MEMORY_MB, max(peak for _, peak in peaks), at_most=True)
+    text = f"The peak memory of the importing process is {peak_texts}, including Python and the driver."
+    return ["## Memory", text, met([aim])]

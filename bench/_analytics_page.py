@@ -1,4 +1,4 @@
-"""What the parts of the analytics benchmark share: an empty database, and aims beside what was measured."""
+"""Shared by the parts of the analytics benchmark: an empty database, and targets with the measured values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.mongo.schema import Db
 
 @dataclass(frozen=True)
 class Aim:
-    """A figure to be reached, or not to be exceeded, and the one that was measured."""
+    """A target, as a minimum or a maximum, and the measured value."""
 
     what: str
     aim: float
@@ -25,16 +25,16 @@ class Aim:
         bound = "at most" if self.at_most else "at least"
         verdict = "met" if reached else "**missed**"
         measured = f"{self.measured:,.0f}" if self.measured >= 100 else f"{self.measured:.3g}"
-        return f"{self.what}: {bound} {self.aim:g} aimed at, {measured} measured, {verdict}"
+        return f"{self.what}: target {bound} {self.aim:g}, measured {measured}, {verdict}"
 
 
 def met(aims: Sequence[Aim]) -> str:
-    """A line for each aim."""
+    """Return a line of text for each target."""
     return "\n".join(f"- {aim}" for aim in aims)
 
 
 def fresh(connection: Connection) -> Db:
-    """An empty database with all collections and indexes."""
+    """Return an empty database with all collections and indexes."""
     connection.client.drop_database("bench_analytics")
     db: Db = connection.client["bench_analytics"]
     schema.apply(db, COLLECTIONS)

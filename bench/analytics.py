@@ -1,6 +1,7 @@
-"""Analytics beside the raw driver and its peers, in parts: `SQUINNEY_BENCH_PARTS=imports,hits` measures only those.
+"""Analytics compared with the plain driver and with similar tools, in parts.
 
-The page keeps the other parts as they were last measured; each says when that was.
+`SQUINNEY_BENCH_PARTS=imports,hits` measures only these parts; the page keeps the last results of the others, each with
+its date.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ PARTS: dict[str, Callable[[Connection, int, bool], list[str]]] = {
 }
 ONCE = ("memory", "rollups")
 PAGE = report.PAGES / "analytics.md"
-TITLE = "Analytics beside the raw driver and its peers"
+TITLE = "Analytics compared with the plain driver and similar tools"
 INTRODUCTION = (
-    "Contenders take turns; rates are medians, ratios are medians of the rounds' ratios. "
-    "`python -m bench analytics`, or some parts of it: `SQUINNEY_BENCH_PARTS=imports,hits python -m bench analytics`."
+    "The contenders take turns. Rates are medians over the rounds; ratios are medians of the ratios of each round. "
+    "`python -m bench analytics` measures all parts, "
+    "`SQUINNEY_BENCH_PARTS=imports,hits python -m bench analytics` only some."
 )
 
 
 def run(connection: Connection, *, rounds: int = 3, seconds: float = 2.0) -> None:
-    """Measure everything, or the parts that are asked for, and write the page. A quick look is printed only."""
+    """Measure all parts, or the requested ones, and write the page; a quick run only prints the results."""
     quick = seconds < 1
     wanted = [part for part in os.environ.get("SQUINNEY_BENCH_PARTS", ",".join(PARTS)).split(",") if part]
     if unknown := set(wanted) - set(PARTS):
-        raise SystemExit(f"SQUINNEY_BENCH_PARTS: {', '.join(sorted(unknown))} is none of {', '.join(PARTS)}")
+        raise SystemExit(f"SQUINNEY_BENCH_PARTS: {', '.join(sorted(unknown))} is not one of {', '.join(PARTS)}")
     for name in wanted:
         text = _measured(connection, name, rounds, quick)
         print(text, flush=True)
@@ -49,10 +51,10 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 2.0) -> Non
 
 def _measured(connection: Connection, name: str, rounds: int, quick: bool) -> str:
     version = connection.client.admin.command("buildInfo")["version"]
-    said = f"{'One round' if name in ONCE else f'{rounds} rounds'}. {report.machine(version)}"
+    conditions = f"{'One round' if name in ONCE else f'{rounds} rounds'}. {report.machine(version)}"
     if extra := os.environ.get("SQUINNEY_BENCH_NOTE"):
-        said += f" {extra}"
-    return "\n\n".join([*PARTS[name](connection, rounds, quick), said])
+        conditions += f" {extra}"
+    return "\n\n".join([*PARTS[name](connection, rounds, quick), conditions])
 
 
 def _put(name: str, text: str) -> None:

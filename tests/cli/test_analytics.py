@@ -61,12 +61,12 @@ def test_the_only_site_need_not_be_named_and_of_several_one_must_be(squinney: An
     hits.record("s", "/a", datetime(2015, 5, 17, 10, tzinfo=UTC), 7)
     assert squinney("analytics", "top", *RANGE).stdout.split() == ["7", "/a"]
     assert squinney("analytics", "series", "/a", *RANGE).stdout.split()[-1] == "7"
-    assert squinney("analytics", "top").stdout == "no hits of s in that time; the last were on 2015-05-17\n"
-    assert squinney("analytics", "top", "--site", "x", *RANGE).stdout == "no hits of 'x'; there are hits of s\n"
+    assert squinney("analytics", "top").stdout == "no hits of s in this time; the last ones were on 2015-05-17\n"
+    assert squinney("analytics", "top", "--site", "x", *RANGE).stdout == "no hits of 'x'; sites with hits: s\n"
     hits.record("other", "/a", datetime(2015, 5, 17, 10, tzinfo=UTC))
     for command in (["top"], ["series", "/a"]):
         refused = squinney("analytics", *command, *RANGE)
-        assert (refused.returncode, refused.stderr) == (2, "squinney: name one of the sites with --site: other, s\n")
+        assert (refused.returncode, refused.stderr) == (2, "squinney: choose one of the sites with --site: other, s\n")
 
 
 def test_one_source_is_one_log(squinney: Any, db: Db, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_bad_input_is_one_sentence(squinney: Any, tmp_path: Path) -> None:
         (["import", str(binary), "--durability", "fire-and-forget"], "fire and forget"),
         (["import", str(binary), "--durability", "²"], "durability must be one of"),
         (["retention", "burn"], "strategy must be one of"),
-        (["retention", "--keep-days", "30"], "name the strategy"),
+        (["retention", "--keep-days", "30"], "need a strategy"),
         (["retention", "ttl", "--keep-days", "nan"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "inf"], "keep-days must be"),
         (["retention", "ttl", "--keep-days", "0"], "keep-days must be"),
@@ -130,7 +130,7 @@ def test_sessions_in_a_zone_at_half_hours(squinney: Any, tmp_path: Path) -> None
     squinney("analytics", "import", str(path))
     told = squinney("analytics", "sessions", "--time-zone", "Asia/Kolkata")
     assert told.returncode == 2
-    assert 'finest="quarter" may do' in told.stderr
+    assert 'try finest="quarter"' in told.stderr
     asked = squinney("analytics", "sessions", "--time-zone", "Asia/Kolkata", "--finest", "quarter", "--json")
     assert {row["year"] for row in json.loads(asked.stdout)["longest"]} == {2015}, asked.stderr
 
@@ -139,7 +139,7 @@ def test_a_roll_up_is_stopped_by_its_name(squinney: Any, db: Db) -> None:
     squinney("analytics", "rollup", "--name", "by_path")
     mistyped = squinney("analytics", "rollup", "--name", "by_pth", "--stop")
     assert mistyped.returncode != 0
-    assert "nothing is rolled up under the name by_pth" in mistyped.stderr
+    assert "there is no roll-up with the name by_pth" in mistyped.stderr
     assert "by_pth.daily" not in db.list_collection_names()
     stopped = squinney("analytics", "rollup", "--name", "by_path", "--stop", "--json")
     assert json.loads(stopped.stdout) == {"stopped": "by_path"}

@@ -1,4 +1,4 @@
-"""Formats of logs, and what is said of logs, roll-ups and keys."""
+"""Guards of log formats, and of messages about logs, roll-ups and shard keys."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ _cli = guards_of("squinney.analytics.surface.cli", "tests/cli/test_analytics.py"
 
 GUARDS = [
     _layout(
-        "fields may stand behind those of a format",
+        "a line may have more fields than its format",
         "re.escape(text[end:]) + TRAILING",
         "re.escape(text[end:])",
         "test_a_line_is_told_and_read",
     ),
     _layout(
-        "no other line stands behind a line",
+        "two lines glued together are rejected",
         r"""TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'""",
         r"""TRAILING = r".*" """,
         "test_two_lines_glued_together_are_nobodys",
     ),
     _layout(
-        "a user's name holds no empty field",
+        "a user name contains no empty field",
         """        if "-" in found.get("user", "").split(" "):""",
         "        if False:",
         "test_a_cut_within_the_name_is_seen",
     ),
     _layout(
-        "a virtual host may come first",
+        "a line may begin with its virtual host",
         '    "vhost_combined": Layout(f"%v {_COMBINED}", name="vhost_combined"),',
         "",
         "test_a_line_is_told_and_read",
     ),
-    _parse("AWS's formats are told", '"elb": parse_elb, ', "", "test_a_line_is_told_and_read"),
+    _parse("AWS's formats are detected", '"elb": parse_elb, ', "", "test_a_line_is_told_and_read"),
     _line(
-        "the site of a load balancer's line is in its request",
+        "the site of a load balancer's line is taken from its request",
         '        event.setdefault("site", site_of(site))\n',
         "",
         "test_a_line_is_told_and_read",
     ),
     _w3c(
-        "the fields of a W3C log may change",
+        "the fields of a W3C log may change within the log",
         "            if line.startswith(FIELDS):\n",
         "            if line.startswith(FIELDS) and not self._fields:\n",
         "test_fields_may_change_within_a_log",
     ),
     _w3c(
-        "the day of a W3C log may be in its header",
+        "the date of a W3C log may be only in its header",
         '        return _event({"date": self._day, **found}, tabs)\n',
         '        return _event({"date": "", **found}, tabs)\n',
         "test_a_day_that_is_in_the_header_alone",
     ),
     _import(
-        "a chunk knows the fields told before it",
+        "a chunk uses the field names of an earlier chunk",
         "        self._format = last_header(chunk)\n",
         "",
         "test_the_fields_of_a_log_may_change_between_chunks",
@@ -70,18 +70,18 @@ GUARDS = [
     ),
     _w3c(
         "IIS writes a space as a plus",
-        """unquote(ours[name]) if tabs else ours[name].replace("+", " ")""",
-        "unquote(ours[name])",
+        """unquote(values[name]) if tabs else values[name].replace("+", " ")""",
+        "unquote(values[name])",
         "test_iis",
     ),
     _field(
-        "Traefik's and nginx's names are known",
+        "the field names of Traefik and nginx are known",
         '"time": ("StartUTC", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "ts", "date"),',
         '"time": ("time", "timestamp"),',
         "test_json_needs_no_map",
     ),
     _parse(
-        "what is in no format says what was tried",
+        "a line in no known format is rejected with the formats tried",
         "    raise Malformed(_why_none(line))\n",
         '    raise Malformed("not the combined format")\n',
         "test_what_is_in_no_format_says_what_was_tried",
@@ -93,37 +93,37 @@ GUARDS = [
         "test_events_carry_their_site",
     ),
     _advice(
-        "times follow time, however a log is sorted",
+        "a time counts as monotonic in any order of the log",
         "        return True\n    long",
         "        pass\n    long",
         "test_a_log_that_begins_with_the_newest_says_nothing_for_time_as_a_key",
     ),
     _rollup(
-        "events of one's own have an arrival",
+        "documents without `arrived` are refused",
         "                self._require_arrivals()\n",
         "                pass\n",
         "test_documents_without_an_arrival_are_refused",
     ),
     _import(
-        "an interrupted import says so",
+        "an interrupted import is marked as interrupted",
         "                self._finished(INTERRUPTED)\n",
         "                pass\n",
         _FORGETTING + "test_an_interrupted_import_says_so",
     ),
     _cli(
-        "sessions have the option that is advised",
+        "the sessions command passes on --finest",
         "Sessions(db).rollups(time_zone, finest=cast(Finest, finest))",
         "Sessions(db).rollups(time_zone)",
         "test_sessions_in_a_zone_at_half_hours",
     ),
     _cli(
-        "errors of --keep-days speak of it",
+        "an error about --keep-days names that option",
         "    if keep_days is not None and keep_days * 86_400 < LEAST_SECONDS:\n",
         "    if False:\n",
         "test_bad_input_is_one_sentence",
     ),
     _cli(
-        "of several sites one must be named",
+        "with several sites, one must be named",
         "    if len(sites) > 1:\n",
         "    if False:\n",
         "test_the_only_site_need_not_be_named_and_of_several_one_must_be",

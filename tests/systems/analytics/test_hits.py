@@ -219,7 +219,7 @@ def test_many_may_preallocate_the_same(hits: Hits, analytics_db: Db) -> None:
 
 
 def test_recording_preallocates_tomorrow_by_chance(analytics_db: Db) -> None:
-    hits = Hits(analytics_db, preallocate=True, chance=random.Random(1))
+    hits = Hits(analytics_db, preallocate=True, rng=random.Random(1))
     hits.record("s", "/p", AT)
     tomorrow = analytics_db["hits.daily"].find_one({"metadata.date": datetime(2026, 3, 29, tzinfo=UTC)})
     assert tomorrow["total"] == 0

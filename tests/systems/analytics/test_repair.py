@@ -120,7 +120,8 @@ def test_verify_names_what_differs(counted: Db) -> None:
     counted["rollups.daily"].update_one({"_id.d": AT.replace(hour=0, minute=0, second=0)}, {"$inc": {"value.total": 3}})
     (problem,) = verify(counted)
     assert (
-        problem.message == "rollups.daily /p 2026-03-28 00:00: stored 2 adding up to 4, the events say 2 adding up to 1"
+        problem.message == "rollups.daily /p 2026-03-28 00:00: stored 2 values with a total of 4, "
+        "but the events have 2 values with a total of 1"
     )
 
 

@@ -90,7 +90,7 @@ def test_the_job_keeps_to_the_silence_of_the_first(log: EventLog, analytics_db: 
     visit(log, 20)
     roll_up(analytics_db)
     assert found(analytics_db) == [(0, 0, 1), (20, 0, 1)]
-    with pytest.raises(Conflict, match="600 s"):
+    with pytest.raises(Conflict, match="silence_seconds must be 600"):
         Sessions(analytics_db).derive()
 
 

@@ -1,4 +1,4 @@
-"""`BufferedHits`: hits summed in memory and written a few times a second."""
+"""`BufferedHits`: sums hits in memory and writes them in batches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ log = logging.getLogger(__name__)
 
 
 class BufferedHits:
-    """Counts hits from many threads; flushes when `most_documents` are touched or `flush_after_seconds` have passed.
+    """Counts hits from many threads; flushes after `flush_after_seconds`, or when it has `most_documents` counters.
 
-    What `kill -9` loses is what was recorded within the last `flush_after_seconds`, plus the time of one flush. A flush
-    whose outcome is unknown (the connection died under it) is not sent again: hits may be lost then, but never counted
-    twice. Nor are more than `most_kept` minutes of pages kept while MongoDB is away. `lost` says how many hits at most
-    this cost. Close it, or use it in a `with`.
+    A counter is one page in one minute. `kill -9` loses the hits of the last `flush_after_seconds` and of a running
+    flush. A flush whose outcome is unknown, because the connection failed, is not repeated: its hits may be lost, but
+    are never counted twice. While MongoDB is unreachable, at most `most_kept` counters are kept. `lost` is the largest
+    number of hits that may be lost this way. Call `close`, or use it as a context manager.
 
     Raises: `Invalid`.
     """
@@ -42,7 +42,7 @@ class BufferedHits:
         self._db = pinned(db)
         self._flush_after_seconds = checks.seconds(flush_after_seconds, "flush_after_seconds")
         if flush_after_seconds == 0:
-            raise Invalid("flush_after_seconds must be more than 0", field="flush_after_seconds")
+            raise Invalid("flush_after_seconds must be greater than 0", field="flush_after_seconds")
         self._most_documents = checks.integer(most_documents, "most_documents", least=1)
         self._most_kept = max(checks.integer(most_kept, "most_kept", least=1), most_documents)
         self._lock = threading.Lock()
@@ -63,18 +63,18 @@ class BufferedHits:
         self.close()
 
     def record(self, site: str, page: str, at: datetime, count: int = 1) -> None:
-        """Count some views of a page, soon.
+        """Count `count` views of a page with the next flush.
 
-        Atomic: in memory; then as `flush`.
-        After a crash: what was not flushed is lost.
+        Atomic: as `flush`.
+        After a crash: hits that were not flushed are lost.
         Raises: `Invalid`; `RuntimeError` after `close`.
         """
         if type(at) is not datetime or at.tzinfo is None or type(count) is not int or not 0 < count <= MOST_HITS:
-            checked(site, page, at, count)  # says what is wrong, or lets a subclass pass
+            checked(site, page, at, count)  # raises `Invalid`, unless `at` is a subclass of datetime
         minute = site, page, at.timestamp() // 60
         with self._lock:
             try:
-                self._pending[minute] += count  # names that are there were checked before
+                self._pending[minute] += count  # the names of an existing counter were validated before
                 return
             except (KeyError, TypeError):
                 self._add(minute, checked(site, page, at, count))
@@ -83,19 +83,19 @@ class BufferedHits:
 
     def _add(self, minute: tuple[str, str, float], hit: Hit) -> None:
         if self._closed:
-            raise RuntimeError("these hits are closed")
+            raise RuntimeError("these BufferedHits are closed")
         if len(self._pending) < self._most_kept:
             self._pending[minute] = hit.views
         else:
             self.lost += hit.views
 
     def flush(self) -> int:
-        """Write everything recorded so far; returns how many hits that were.
+        """Write all hits recorded so far; return their number.
 
-        Atomic: one transaction for up to 500 pages and days.
-        After a crash: some pages have their part, others not.
-        Raises: `Unavailable`; up to 500 pages' hits are then in `lost`, and the others are kept for the next time.
-        `Busy`; all are kept then.
+        Atomic: one transaction per 500 pages and days.
+        After a crash: the hits of some pages are counted, the others are lost.
+        Raises: `Unavailable`: the hits of one transaction are added to `lost`, the others are kept for the next flush.
+        `Busy`: all hits that are not written are kept.
         """
         with self._flushing:
             with self._lock:
@@ -108,7 +108,7 @@ class BufferedHits:
             try:
                 with operation(30):
                     transact(self._db, partial(part.write, self._db))
-            except Busy:  # nothing of it was written
+            except Busy:  # this part was not written
                 self._keep(parts[number:])
                 raise
             except (SquinneyError, PyMongoError):
@@ -126,7 +126,7 @@ class BufferedHits:
                     self._pending[minute] = self._pending.get(minute, 0) + views
 
     def close(self) -> None:
-        """Flush, and take no more."""
+        """Flush, and refuse further hits."""
         with self._lock:
             if self._closed:
                 return
@@ -136,11 +136,11 @@ class BufferedHits:
         self.flush()
 
     def flush_on_sigterm(self) -> None:
-        """Close when the process is asked to end, and end it then as it would have. To be called in the main thread."""
+        """On SIGTERM, close first, then let the previous handler end the process. Call it in the main thread."""
         self._previous_handler = signal.signal(signal.SIGTERM, self._on_sigterm)
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
-        """The main thread may hold our locks at this moment, so another closes, and then asks again."""
+        """Close in another thread, as the main thread may hold the locks; that thread then sends SIGTERM again."""
         if self._ending:
             signal.signal(signal.SIGTERM, self._previous_handler or signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -161,7 +161,7 @@ class BufferedHits:
             try:
                 self.flush()
             except (SquinneyError, PyMongoError):
-                log.exception("a flush of hits failed; %d may be lost so far", self.lost)
+                log.exception("flushing hits failed; up to %d hits are lost so far", self.lost)
 
 
 def _hits(pending: dict[tuple[str, str, float], int]) -> Iterator[Hit]:

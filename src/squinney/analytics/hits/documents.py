@@ -1,4 +1,4 @@
-"""The shapes and collections of hits."""
+"""The document types and collections of hits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_PAGE = 8_192
 
 
 class DayOfHits(TypedDict):
-    """A page's hits of one day (UTC): per hour, and per minute within each hour."""
+    """The hits of a page on one day (UTC): per hour, and per minute within each hour."""
 
     _id: str
     metadata: dict[str, Any]
@@ -20,7 +20,7 @@ class DayOfHits(TypedDict):
 
 
 class MonthOfHits(TypedDict):
-    """A page's hits of one month: per day. `metadata.date` is the first of the month."""
+    """The hits of a page in one month, per day. `metadata.date` is the first day of the month."""
 
     _id: str
     metadata: dict[str, Any]

@@ -1,7 +1,7 @@
-"""Hits from imported events, each counted once, whatever dies.
+"""Counting imported events as hits, each event once, even after a crash.
 
-A source keeps how far its events are counted (`hits_offset`). One transaction moves that mark and adds the hits of
-the events it passes, so neither can happen without the other.
+A source stores up to which offset its events are counted (`hits_offset`). One transaction moves this offset and adds
+the hits of the events before it, so that neither happens without the other.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ SECONDS = 60
 
 
 def feed_hits(db: Db, source_id: str, *, batch: int = BATCH) -> int:
-    """Count a source's stored events that are not counted yet as hits of its site; returns how many were.
+    """Count a source's events that are not counted yet as hits of its site; return their number.
 
-    Events that were recorded singly belong to no source and are never fed: whoever records a view live counts it live.
+    Events stored with `EventLog.record` belong to no source and are never counted here; record their hits with `Hits`.
 
-    Atomic: one transaction per batch holds the increments and the compare-and-set of the source's `hits_offset`.
-    After a crash: nothing half done; the next call goes on.
+    Atomic: one transaction per batch, with the increments and a compare-and-set of the source's `hits_offset`.
+    After a crash: some batches are counted; the next call continues.
     Raises: `UnknownSource`, `Unavailable`.
     """
     return _count(db, source_id, batch, mark="hits_offset", end="offset", views=1)
 
 
 def uncount_hits(db: Db, source_id: str) -> int:
-    """Uncount a source's events that were counted as hits; returns how many were. It is the way back of `feed_hits`.
+    """Undo `feed_hits`: subtract the hits of a source's events; return their number.
 
-    Atomic: one transaction per batch, from the first event on; `hits_taken_back` says how far it came.
-    After a crash: nothing half done; the next call goes on.
+    Atomic: one transaction per batch, from the first event on, which also moves the offset `hits_taken_back`.
+    After a crash: some batches are subtracted; the next call continues.
     Raises: `UnknownSource`, `Unavailable`.
     """
     return -_count(db, source_id, BATCH, mark="hits_taken_back", end="hits_offset", views=-1)
 
 
 def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: int) -> int:
-    """Count the source's events from its one mark to its other as so many views each, and move the one along."""
+    """Count the source's events from the offset `mark` to the offset `end` as `views` each, and move `mark`."""
     db = pinned(db)
     readers = Readers(EventPartitions(db))
     counted = 0
@@ -77,7 +77,7 @@ def _count(db: Db, source_id: str, batch: int, *, mark: str, end: str, views: in
 
 
 def _events(readers: Readers, source_id: str, after: int, until: int, most: int) -> Iterator[Document]:
-    """The source's first `most` events in the order of the file, wherever they are kept."""
+    """Yield the source's first `most` events in the order of the file, from all partitions."""
     where = queries.OF_SOURCE(source=source_id, after=after, until=until)
 
     def read(partition: Events, session: ClientSession | None) -> Iterator[Document]:
@@ -93,7 +93,7 @@ def _id(event: Document) -> str:
 
 
 def _move_and_add(db: Db, unmoved: Document, moved: Document, summed: Increments, session: ClientSession) -> bool:
-    """Move the source's mark and add the hits; false where another process has done so."""
+    """Move the source's offset and add the hits; return False if another process has moved the offset."""
     if not db["imports"].update_one(unmoved, {"$set": moved}, session=session).matched_count:
         return False
     summed.write(db, session)

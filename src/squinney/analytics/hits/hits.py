@@ -1,4 +1,4 @@
-"""`Hits`: page views counted as they happen, read as complete series."""
+"""`Hits`: counts page views as they happen, and returns complete series."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from squinney.analytics.hits import increments, queries, series
 from squinney.analytics.hits.documents import DAILY_HITS, LONGEST_PAGE, MONTHLY_HITS
 from squinney.analytics.hits.increments import Hit, Increments, checked, filter_for
 from squinney.analytics.hits.series import Frame, Grain, Point
-from squinney.clock import Clock, utcnow
 from squinney.errors import Invalid
 from squinney.mongo.connect import operation
 from squinney.mongo.pinned import pinned
@@ -37,42 +36,39 @@ MINUTES_OF_ZEROS = {str(hour): {str(minute): 0 for minute in range(60)} for hour
 class Hits:
     """Counters of page views by minute, hour, day and month. One hit is one upsert per document, without a read.
 
-    `preallocate` lets `record` make tomorrow's documents ahead, with a probability that follows from the page's own
-    rate. It does not pay on WiredTiger (see the analytics page), so it is off.
+    With `preallocate`, `record` sometimes creates the next day's documents in advance, with a probability that depends
+    on the page's rate. It is off by default, because it does not pay on WiredTiger (see the analytics page).
     """
 
-    def __init__(
-        self, db: Db, *, preallocate: bool = False, clock: Clock = utcnow, chance: random.Random | None = None
-    ) -> None:
+    def __init__(self, db: Db, *, preallocate: bool = False, rng: random.Random | None = None) -> None:
         self._db = pinned(db)
         self._preallocate = preallocate
-        self._clock = clock
-        self._chance = chance or random.Random()
+        self._rng = rng or random.Random()
 
     # ---- counting ----
 
     @operation()
     def record(self, site: str, page: str, at: datetime, count: int = 1, *, key: str | Key | None = None) -> None:
-        """Count some views of a page, once per `key`.
+        """Count `count` views of a page, once per `key`.
 
-        Atomic: one transaction of two upserts, the day's document and the month's, and of the key's record.
-        After a crash: it is counted in both or in none.
+        Atomic: one transaction with two upserts, of the day's and the month's document, and with the key's record.
+        After a crash: the views are counted in both documents or in none.
         Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
         """
         hit = checked(site, page, at, count)
         increments.apply(self._db, Increments([hit]), key=key)
         if self._preallocate:
-            self._perhaps_preallocate(hit)
+            self._preallocate_sometimes(hit)
 
     @operation(60)
     def record_many(self, hits: Iterable[tuple[Any, ...]], *, key: str | Key | None = None) -> int:
-        """Count many views, given as (site, page, at) or (site, page, at, count), once per `key`.
+        """Count many hits, given as (site, page, at) or (site, page, at, count), once per `key`; return their number.
 
-        Hits of one page and day are summed first, for one upsert per document.
+        Hits of the same page and day are added up first, for one upsert per document. Nothing is written if any hit is
+        invalid.
 
-        Atomic: one transaction for up to 500 pages and days, with the key's record for these; nothing is written where
-        one of them is invalid.
-        After a crash: some pages have their part, others not; a repeat with the key counts those others.
+        Atomic: one transaction per 500 pages and days, with a record of the key.
+        After a crash: the hits of some pages are counted; a repeat with the same key counts the others.
         Raises: `Invalid`, `Busy`, `LimitReached`; with a key also `KeyReused`.
         """
         summed = Increments()
@@ -83,20 +79,20 @@ class Hits:
         increments.apply(self._db, summed, key=key)
         return summed.hits
 
-    def _perhaps_preallocate(self, hit: Hit) -> None:
-        """About twice in a day's worth of the page's hits, whatever its rate: yesterday's total says which."""
+    def _preallocate_sometimes(self, hit: Hit) -> None:
+        """Preallocate about twice a day, estimating the page's rate by its total of the day before."""
         yesterday = hit.at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
         found = self._db[DAILY_HITS].find_one(filter_for(yesterday, hit.site, hit.page), {"total": 1})
         rate = max(1, found["total"]) if found else 1
-        if self._chance.random() < PREALLOCATIONS_A_DAY * hit.views / rate:
+        if self._rng.random() < PREALLOCATIONS_A_DAY * hit.views / rate:
             self.preallocate(hit.site, hit.page, hit.at + timedelta(days=1))
 
     @operation()
     def preallocate(self, site: str, page: str, day: datetime) -> None:
-        """Make a day's and its month's documents, all zeros, where they are not there yet; never changes a count.
+        """Create the documents of a page's day and month with zeros, if they do not exist; counts are never changed.
 
-        Atomic: each document by itself.
-        After a crash: one of them may be missing, which the first hit makes.
+        Atomic: each document separately.
+        After a crash: one document may be missing; the first hit creates it.
         Raises: `Invalid`.
         """
         hit = checked(site, page, day)
@@ -110,43 +106,43 @@ class Hits:
 
     def _set_on_insert(self, name: str, date: datetime, hit: Hit, zeros: dict[str, Any]) -> None:
         where = filter_for(date, hit.site, hit.page)
-        with suppress(DuplicateKeyError):  # another made it at the same moment
+        with suppress(DuplicateKeyError):  # another call created it at the same moment
             self._db[name].update_one(where, {"$setOnInsert": zeros}, upsert=True)
 
     # ---- reading ----
 
     @operation(30, reads_only=True)
     def minutes(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
-        """The hits of each minute."""
+        """Return the hits of each minute."""
         return self.series(site, page, start, end, "minute", time_zone=time_zone)
 
     @operation(30, reads_only=True)
     def hours(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
-        """The hits of each hour."""
+        """Return the hits of each hour."""
         return self.series(site, page, start, end, "hour", time_zone=time_zone)
 
     @operation(30, reads_only=True)
     def days(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
-        """The hits of each day."""
+        """Return the hits of each day."""
         return self.series(site, page, start, end, "day", time_zone=time_zone)
 
     @operation(30, reads_only=True)
     def weeks(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
-        """The hits of each week, which begins on Monday."""
+        """Return the hits of each week, which begins on Monday."""
         return self.series(site, page, start, end, "week", time_zone=time_zone)
 
     @operation(30, reads_only=True)
     def months(self, site: str, page: str, start: datetime, end: datetime, *, time_zone: str = "UTC") -> list[Point]:
-        """The hits of each month."""
+        """Return the hits of each month."""
         return self.series(site, page, start, end, "month", time_zone=time_zone)
 
     @operation(30, reads_only=True)
     def series(
         self, site: str, page: str, start: datetime, end: datetime, unit: Unit, *, time_zone: str = "UTC"
     ) -> list[Point]:
-        """The hits of each unit from the one that holds `start` to before `end`, zeros included.
+        """Return the hits of each unit, from the one that contains `start` to the last one before `end`, with zeros.
 
-        Storage is in UTC; the units are those of the time zone, read from the coarsest documents that can tell them.
+        Counts are stored in UTC. The units of another time zone are added up from the coarsest stored counts that fit.
 
         Raises: `Invalid`.
         """
@@ -165,7 +161,7 @@ class Hits:
 
     @operation(30, reads_only=True)
     def top_pages(self, site: str, start: datetime, end: datetime, limit: int = 10) -> list[Document]:
-        """The pages with the most hits between two whole hours: rows of `page` and `hits`.
+        """Return the pages with the most hits between two whole hours: rows of `page` and `hits`.
 
         Raises: `Invalid`.
         """
@@ -177,7 +173,7 @@ class Hits:
 
     @operation(30, reads_only=True)
     def site_total(self, site: str, start: datetime, end: datetime) -> int:
-        """All hits of a site between two whole hours.
+        """Return the number of hits of a site between two whole hours.
 
         Raises: `Invalid`.
         """
@@ -187,12 +183,12 @@ class Hits:
 
     @operation(reads_only=True)
     def sites(self) -> list[str]:
-        """The sites that have hits, in order; the first thousand, where there are more."""
+        """Return the names of sites that have hits, sorted; at most the first thousand."""
         return [row["_id"] for row in self._db[MONTHLY_HITS].aggregate(queries.SITES(limit=MOST_SITES))]
 
     @operation(reads_only=True)
     def last_day(self, site: str) -> datetime | None:
-        """The last day on which the site had hits."""
+        """Return the last day on which the site had hits, or None."""
         _check_names(site, "")
         last = (
             self._db[DAILY_HITS].find({"metadata.site": site, "total": {"$gt": 0}}).sort("metadata.date", -1).limit(1)
@@ -200,7 +196,7 @@ class Hits:
         return next((day["metadata"]["date"] for day in last), None)
 
 
-# Where the counts of each grain are, and how they are read.
+# The query, field and reader for the counts of each grain.
 _STORED: dict[Grain, tuple[Query, str, Callable[[Any], Iterable[tuple[datetime, int]]]]] = {
     "day": (queries.MONTHS_OF_PAGE, "daily", series.of_days),
     "hour": (queries.DAYS_OF_PAGE, "hourly", series.of_hours),
@@ -210,7 +206,7 @@ _STORED: dict[Grain, tuple[Query, str, Callable[[Any], Iterable[tuple[datetime, 
 
 def _hit(hit: Any) -> Hit:
     if not isinstance(hit, tuple | list) or not 3 <= len(hit) <= 4:
-        raise Invalid("a hit is (site, page, at) or (site, page, at, count)", field="hits")
+        raise Invalid("hits: a hit is (site, page, at) or (site, page, at, count)", field="hits")
     return checked(*hit)
 
 

@@ -1,4 +1,4 @@
-"""Hits as increments: many hits on one page become one upsert for its day and one for its month."""
+"""Hits as increments: all hits of a page become one upsert per day and one per month."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ R = TypeVar("R")
 
 MOST_HITS = 10**12
 PAGES_AT_ONCE = 500
-BAD_VALUE = 2  # what the server says to a number that grows beyond 64 bits
+BAD_VALUE = 2  # MongoDB's error code for a number that would exceed 64 bits
 SECONDS = 60
 
 
 class Hit(NamedTuple):
-    """Some views of a page at a time."""
+    """A number of views of a page at one time."""
 
     site: str
     page: str
@@ -42,7 +42,7 @@ class Hit(NamedTuple):
 
 
 def checked(site: Any, page: Any, at: Any, count: Any = 1) -> Hit:
-    """A hit from outside. Names of sites and pages may be anything that is text, also empty.
+    """Validate a caller's hit. The names of sites and pages may be any text, including an empty one.
 
     Raises: `Invalid`.
     """
@@ -55,12 +55,12 @@ def checked(site: Any, page: Any, at: Any, count: Any = 1) -> Hit:
 
 
 def id_of(date: datetime, site: str, page: str) -> str:
-    """The document's id: a hash of the three, encoded apart, so that no two can run into each other."""
+    """Return the document's id: a hash of the three values as BSON, so that different values cannot collide."""
     return hashlib.sha256(bson.encode({"d": date, "s": site, "p": page})).hexdigest()[:32]
 
 
 class Increments:
-    """Hits summed by minute, for each page and day. Not safe for threads: its owner locks."""
+    """Hits summed by minute, for each page and day. It is not thread-safe."""
 
     def __init__(self, hits: Iterable[Hit] = ()) -> None:
         self._minutes: dict[tuple[str, str, datetime], dict[int, int]] = {}
@@ -69,7 +69,7 @@ class Increments:
             self.add(hit)
 
     def add(self, hit: Hit) -> None:
-        """Count a hit, whose time is in UTC."""
+        """Add a hit, whose time must be in UTC."""
         site, page, at, views = hit
         day = datetime(at.year, at.month, at.day, tzinfo=UTC)
         minutes = self._minutes.get((site, page, day))
@@ -80,13 +80,13 @@ class Increments:
         self.hits += views
 
     def __iter__(self) -> Iterator[Hit]:
-        """One hit for each page and minute."""
+        """Yield one hit for each page and minute."""
         for (site, page, day), minutes in self._minutes.items():
             for minute, views in minutes.items():
                 yield Hit(site, page, day + timedelta(minutes=minute), views)
 
     def parts(self, size: int) -> Iterator[Increments]:
-        """The same in portions of up to `size` pages and days."""
+        """Split the increments into parts of up to `size` pages and days."""
         pages = iter(self._minutes.items())
         while chosen := dict(islice(pages, size)):
             part = Increments()
@@ -95,7 +95,7 @@ class Increments:
             yield part
 
     def fingerprint(self) -> str:
-        """What tells these from others."""
+        """Return a hash of all hits, to recognize a repeated call."""
         return hashlib.sha256(bson.encode({"hits": [list(hit) for hit in self]})).hexdigest()
 
     def write(self, db: Db, session: ClientSession) -> None:
@@ -111,11 +111,11 @@ class Increments:
                 db[name].bulk_write(batch, ordered=False, session=session)
         except OperationFailure as error:
             if BAD_VALUE in _codes(error):
-                raise LimitReached(f"a page has at most {checks.INT64_MAX} hits", field="count") from error
+                raise LimitReached(f"count: a page has at most {checks.INT64_MAX} hits", field="count") from error
             raise
 
     def upserts(self) -> Iterator[tuple[str, UpdateOne]]:
-        """One upsert for each document concerned, with its collection; each filter holds the whole shard key."""
+        """Yield one upsert per document with the name of its collection; its filter contains the whole shard key."""
         months: dict[tuple[str, str, datetime], dict[int, int]] = defaultdict(dict)
         for (site, page, day), minutes in self._minutes.items():
             months[site, page, day.replace(day=1)][day.day] = sum(minutes.values())
@@ -129,7 +129,7 @@ def _upsert(date: datetime, site: str, page: str, increments: dict[str, int]) ->
 
 
 def filter_for(date: datetime, site: str, page: str) -> Document:
-    """The filter that finds a page's document of a day or month, or makes it with these very fields."""
+    """Return the filter of a page's day or month; an upsert creates the document with these fields."""
     return {
         "_id": id_of(date, site, page),
         "metadata.date": date,
@@ -152,12 +152,12 @@ def _month_increments(days: dict[int, int]) -> dict[str, int]:
 
 
 def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> None:
-    """Write the increments in transactions of up to `PAGES_AT_ONCE` pages, each with its day and its month.
+    """Write the increments in transactions of up to `PAGES_AT_ONCE` pages and days.
 
-    With a key, each transaction holds a record of it, and those that were done before are passed over.
+    With a key, each transaction contains a record of the key, and transactions that were committed before are skipped.
 
     Atomic: each transaction.
-    After a crash: some pages have their part, others not; never a day without its month.
+    After a crash: the hits of some pages are counted, always in the day and the month together.
     Raises: `Busy`, `LimitReached`, `Unavailable`; with a key also `KeyReused`.
     """
     arguments = {} if key is None else {"hits": increments.fingerprint()}
@@ -167,20 +167,21 @@ def apply(db: Db, increments: Increments, *, key: str | Key | None = None) -> No
 
 
 def transact(db: Db, work: Callable[[ClientSession], R], *, upserts: bool = True) -> R:
-    """Run `work` as one transaction, again where it meets others; an enclosing `operation` bounds it.
+    """Run `work` as one transaction and retry it on conflicts, within the deadline of the enclosing `operation`.
 
-    Where `work` inserts rather than upserts, a duplicate is its own to interpret.
+    Without `upserts`, duplicate-key errors are not retried but left to the caller.
 
-    Raises: `Busy`, and nothing was changed; `Unavailable`.
+    Raises: `Busy` if nothing was changed; `Unavailable`.
     """
     run = partial(in_transaction, db, work, seconds=SECONDS)
     return retry_duplicates(run) if upserts else run()
 
 
 def retry_duplicates(run: Callable[[], R]) -> R:
-    """Two writers that make the same document at the same moment race, and the loser's is refused as a duplicate.
+    """Call `run` again after a duplicate-key error, until the deadline of the enclosing `operation`.
 
-    That ends its transaction like any conflict, but the server does not say so.
+    When two upserts create the same document at the same moment, one fails as a duplicate. That aborts its transaction
+    like any conflict, but MongoDB does not label the error as retryable.
 
     Raises: `Busy`.
     """
@@ -195,7 +196,7 @@ def retry_duplicates(run: Callable[[], R]) -> R:
 
 
 def is_duplicate(error: OperationFailure) -> bool:
-    """Whether an insert met a document with the same id."""
+    """Return True if a document with the same id exists already."""
     return DUPLICATE_KEY in _codes(error)
 
 

@@ -1,4 +1,4 @@
-"""Every query of hits, named once."""
+"""All queries of hits, each declared once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANGE: dict[str, Any] = {"start": _START, "end": _END}
 
 
 def _of_page(site: str, page: str, start: datetime, end: datetime) -> Document:
-    """Each field by its path: a filter on the whole sub-document would depend on the order of its keys."""
+    """Filter by each field's path, because a filter on the whole sub-document depends on the order of its keys."""
     return {"metadata.site": site, "metadata.page": page, "metadata.date": within(start, end)}
 
 
@@ -24,7 +24,7 @@ def _of_site(site: str, start: datetime, end: datetime) -> Document:
 
 _PAGE: dict[str, Any] = {"site": "example.org", "page": "/", **_RANGE}
 _SITE: dict[str, Any] = {"site": "example.org", **_RANGE}
-_ALL_PAGES = "a site's pages are spread over shards"
+_ALL_PAGES = "a site's pages are on several shards"
 
 DAYS_OF_PAGE = Query("hits.days-of-page", "hits.daily", where=_of_page, example=_PAGE, sort=[("metadata.date", 1)])
 MONTHS_OF_PAGE = Query(
@@ -33,7 +33,7 @@ MONTHS_OF_PAGE = Query(
 
 
 def _hours_within(start: datetime, end: datetime) -> Document:
-    """The hits of a day's document that lie between two whole hours."""
+    """Return the expression for a day's hits between two whole hours."""
     hour = {"$dateAdd": {"startDate": "$metadata.date", "unit": "hour", "amount": {"$toInt": "$$hour.k"}}}
     inside = {"$and": [{"$gte": [hour, start]}, {"$lt": [hour, end]}]}
     hours = {"$filter": {"input": {"$objectToArray": "$hourly"}, "as": "hour", "cond": inside}}
@@ -88,19 +88,19 @@ SITES = Pipeline(
     ],
     example={"limit": 10},
     routing="broadcast",
-    reason="sites are spread over all shards",
+    reason="sites are on all shards",
 )
 QUERIES: list[Query | Pipeline] = [DAYS_OF_PAGE, MONTHS_OF_PAGE, TOP_PAGES, SITE_TOTAL, SITES]
 
 
 def _values(field: Document | str) -> Document:
-    """The numbers of a document of numbers, as an array."""
+    """Return the expression for the values of a sub-document, as an array."""
     pairs = {"$objectToArray": {"$ifNull": [field, {}]}}
     return {"$map": {"input": pairs, "as": "pair", "in": "$$pair.v"}}
 
 
 def _unlike_minutes() -> list[Document]:
-    """Days whose total, or any hour, is not the sum of its minutes."""
+    """Find days whose total or hours differ from the sum of their minutes."""
     hours = {
         "$map": {
             "input": {"$objectToArray": {"$ifNull": ["$minute", {}]}},
@@ -130,7 +130,7 @@ UNLIKE_MINUTES = problem_query("hits.unlike-minutes", "hits.daily", _unlike_minu
 
 
 def _unlike_days() -> list[Document]:
-    """Months that are not what their days say, day by day; days of zero hits do not count."""
+    """Find months whose total or days differ from the documents of their days; days with zero hits are ignored."""
     month = {"$dateTrunc": {"date": "$metadata.date", "unit": "month"}}
     from_days: list[Document] = [
         {

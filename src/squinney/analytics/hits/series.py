@@ -1,4 +1,4 @@
-"""Complete series of counts: what is stored by minute, hour and day, folded into any calendar's units."""
+"""Complete series of hits: adds up the stored minutes, hours or days to the units of any time zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_POINTS = 100_000
 
 
 class Point(NamedTuple):
-    """The hits of a unit, and where it begins, in the time zone asked for."""
+    """The hits of a unit, and when the unit begins, in the requested time zone."""
 
     at: datetime
     hits: int
@@ -27,26 +27,26 @@ STEPS: dict[Unit, timedelta] = {"minute": MINUTE, "hour": HOUR, "day": DAY}
 
 
 class Frame:
-    """The units of a series: from the one that holds `start` to before `end`."""
+    """The units of a series: from the one that contains `start` to the last one before `end`."""
 
-    def __init__(self, start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> None:
+    def __init__(self, start: datetime, end: datetime, unit: Unit, tz: ZoneInfo) -> None:
         if unit not in get_args(Unit):
             raise Invalid(f"unit must be one of {', '.join(get_args(Unit))}", field="unit")
-        self.where = where
-        self._even = where.key == "UTC" and unit in STEPS
+        self._tz = tz
+        self._is_stored_unit = tz.key == "UTC" and unit in STEPS
         self.starts: list[datetime] = []
-        for at in _even_starts(start, end, unit) if self._even else starts(start, end, unit, where):
+        for at in _utc_starts(start, end, unit) if self._is_stored_unit else starts(start, end, unit, tz):
             if len(self.starts) >= MOST_POINTS:
-                raise Invalid(f"a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
+                raise Invalid(f"end: a series has at most {MOST_POINTS} points", field="end", limit=MOST_POINTS)
             self.starts.append(at)
         if start >= end:
             self.starts = []
-        self.end = following(self.starts[-1], unit, where) if self.starts else end
+        self.end = following(self.starts[-1], unit, tz) if self.starts else end
         self.grain: Grain = self._grain(unit)
 
     def _grain(self, unit: Unit) -> Grain:
-        """The coarsest stored grain at which every unit begins: with half-hour zones, days begin between hours."""
-        if self._even:
+        """Return the coarsest stored grain that fits: with an offset of half an hour, days begin within an UTC hour."""
+        if self._is_stored_unit:
             return cast(Grain, unit)
         edges = [*self.starts, self.end]
         if all(is_whole(at, DAY) for at in edges):
@@ -54,8 +54,8 @@ class Frame:
         return "hour" if all(is_whole(at, HOUR) for at in edges) else "minute"
 
     def filled(self, counts: Iterable[tuple[datetime, int]]) -> list[Point]:
-        """A point for each unit, zero where nothing is counted."""
-        if self._even:  # what is stored are the units asked for
+        """Return a point for each unit, with zero hits where nothing is counted."""
+        if self._is_stored_unit:
             found = dict(counts)
             return [Point(at, found.get(at, 0)) for at in self.starts]
         totals = [0] * len(self.starts)
@@ -63,11 +63,11 @@ class Frame:
             index = bisect_right(self.starts, at) - 1
             if index >= 0 and at < self.end:
                 totals[index] += count
-        return [Point(at.astimezone(self.where), total) for at, total in zip(self.starts, totals, strict=True)]
+        return [Point(at.astimezone(self._tz), total) for at, total in zip(self.starts, totals, strict=True)]
 
 
-def _even_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetime]:
-    """In UTC units are evenly spaced."""
+def _utc_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetime]:
+    """Yield the starts of minutes, hours or days in UTC, faster than `starts`, since they all have the same length."""
     at, step = floor(start, unit, UTC), STEPS[unit]
     while at < end:
         yield at
@@ -75,7 +75,7 @@ def _even_starts(start: datetime, end: datetime, unit: Unit) -> Iterator[datetim
 
 
 def of_minutes(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Each minute's count."""
+    """Yield each minute with its hits."""
     for day in days:
         for hour, minutes in day.get("minute", {}).items():
             begin = day["metadata"]["date"] + int(hour) * HOUR
@@ -84,7 +84,7 @@ def of_minutes(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
 
 
 def of_hours(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Each hour's count."""
+    """Yield each hour with its hits."""
     for day in days:
         begin = day["metadata"]["date"]
         for hour, count in day.get("hourly", {}).items():
@@ -92,7 +92,7 @@ def of_hours(days: Iterable[DayOfHits]) -> Iterable[tuple[datetime, int]]:
 
 
 def of_days(months: Iterable[MonthOfHits]) -> Iterable[tuple[datetime, int]]:
-    """Each day's count."""
+    """Yield each day with its hits."""
     for month in months:
         first = month["metadata"]["date"]
         for day, count in month.get("daily", {}).items():

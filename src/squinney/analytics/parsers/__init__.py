@@ -1,4 +1,4 @@
-"""Log lines to events: `parser_for(format)`, or `detect(lines)` where the format is not known."""
+"""Parsers for log lines: `parser_for(format)` returns one, and `detect(lines)` finds the format."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from squinney.analytics.parsers.w3c import FIELDS as W3C_FIELDS
 from squinney.analytics.parsers.w3c import W3C
 from squinney.mongo.schema import Document
 
-# None is for a line that is no event and not meant to be one.
+# Returns an event, or None for a line that is not an event by design, such as a directive.
 Parser = Callable[[str], Document | None]
 
 FORMATS: dict[str, Parser] = {**LAYOUTS, "elb": parse_elb, "caddy": parse_caddy, "json": FieldMap()}
 DETECTED = tuple(FORMATS)
-# The combined format by another name, for which people look: nginx's default, and its `main` with one field more.
+# nginx's default format is combined, and its `main` format is combined with one more field; Traefik's is JSON.
 NAMES = (*FORMATS, "w3c", "nginx", "traefik")
 
 __all__ = ["FIELDS", "FORMATS", "NAMES", "FieldMap", "Malformed", "Parser", "detect", "parser_for"]
 
 
 def parser_for(format: str, field_map: Mapping[str, str] | None = None) -> Parser:
-    """The parser of a format's name, of a `log_format` or `LogFormat` string, or of a `#Fields:` line.
+    """Return the parser for the name of a format, a `log_format` or `LogFormat` string, or a `#Fields:` line.
 
-    `field_map` says which JSON field holds which of ours, for "json". "auto" tries all on every line.
+    `field_map` maps our field names to those of JSON lines. The format "auto" tries all formats on every line.
 
     Raises: `UnknownFormat`, and `Invalid` for a bad field map or format string.
     """
@@ -40,26 +40,26 @@ def parser_for(format: str, field_map: Mapping[str, str] | None = None) -> Parse
     if format == "auto":
         return parse_any
     if format not in NAMES:
-        known = f"format must be one of auto, {', '.join(NAMES)}, or a log_format or LogFormat string"
-        raise UnknownFormat(known, field="format")
+        message = f"format must be one of auto, {', '.join(NAMES)}, or a log_format or LogFormat string"
+        raise UnknownFormat(message, field="format")
     return FORMATS[{"nginx": "combined", "traefik": "json"}.get(format, format)]
 
 
 def detect(lines: Iterable[str]) -> str | None:
-    """The first format that understands any of these lines; None where none does.
+    """Return the first format that can parse any of these lines, or None.
 
-    Of the W3C's it is the `#Fields:` line, and where lines have no date, the `#Date:` line.
+    For a W3C log the result is its `#Fields:` line, followed by its `#Date:` line if the fields have no date.
     """
     sample = list(lines)
     return W3C("\n".join(sample)).header or next(
-        (name for name in DETECTED if any(_understands(FORMATS[name], line) for line in sample)), None
+        (name for name in DETECTED if any(_can_parse(FORMATS[name], line) for line in sample)), None
     )
 
 
 def parse_any(line: str) -> Document | None:
-    """A line of a log whose format is not known yet.
+    """Parse a line with the first format that fits.
 
-    Raises: `Malformed`, which names what was tried.
+    Raises: `Malformed`, with the formats that were tried.
     """
     for name in DETECTED:
         try:
@@ -73,7 +73,7 @@ def _why_none(line: str) -> str:
     try:
         json_object(line)
     except Malformed:
-        return f"in none of the formats {', '.join(DETECTED)}, w3c; a format string may say how to read it"
+        return f"in none of the formats {', '.join(DETECTED)}, w3c; give a format string for another format"
     try:
         FORMATS["json"](line)
     except Malformed as error:
@@ -81,7 +81,7 @@ def _why_none(line: str) -> str:
     return "JSON"
 
 
-def _understands(parse: Parser, line: str) -> bool:
+def _can_parse(parse: Parser, line: str) -> bool:
     try:
         parse(line)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Caddy's access log: JSON lines with the request in a document of its own."""
+"""The parser for Caddy's access log: JSON lines with the request in a nested object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from squinney.mongo.schema import Document
 
 
 def parse_caddy(line: str) -> Document:
-    """A line that Caddy's `http.log.access` wrote.
+    """Parse a line of Caddy's `http.log.access`.
 
     Raises: `Malformed`.
     """

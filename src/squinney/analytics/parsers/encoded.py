@@ -1,7 +1,7 @@
-"""Lines of the combined format straight to BSON, without a text, a dict and an encoding of it in between.
+"""The fast path of imports: encodes lines of the combined format directly as BSON, without a string or a dict.
 
-It makes the very bytes that the careful way (parse, make ready, encode) would: a test compares them. What is not an
-everyday line of ASCII is left to the careful way.
+The result is byte for byte the same as that of the general path (parse the text, add the storage fields, encode the
+dict); a test compares both. Lines other than common ones in ASCII are left to the general path.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 
 from squinney.analytics.parsers.lines import Malformed, clf_time, site_of
 
-# A line is cut at its first three quotation marks. A piece is matched when it comes for the first time, and later
-# looked up, which takes less. The patterns are stricter than the careful way's: printable ASCII only, nothing escaped.
+# A line is split at its first three quotation marks. A piece is matched at its first occurrence and then found in a
+# cache, which is faster. The patterns are stricter than the general ones: printable ASCII only, and no escapes.
 _VISITOR = re.compile(rb"([!-~]+) [!-~]+ ([!-~]+)")  # `203.0.113.7 - ann`
 _SITE_AND_VISITOR = re.compile(rb"(?!- )([!-~]+) ([!-~]+) [!-~]+ ([!-~]+)")  # `example.org:80 203.0.113.7 - ann`
 _MINUTE = re.compile(rb" \[(\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d): ([+-]\d{4})\] ")
 _REQUEST = re.compile(rb"([A-Z]{3,10}) ([!#->@-\[\]-~]+)(?:\?([!#-\[\]-~]*))? (HTTP/\d\.\d)")  # `GET /a?b=c HTTP/1.1`
-_ANSWER = re.compile(rb" (\d{3}) (\d{1,18}|-) ")  # ` 200 1234 `
-_ORIGIN = re.compile(rb'([ !#-\[\]-~]*)" "([ !#-\[\]-~]*)"')  # `http://example.org/" "Mozilla/5.0"`
+_STATUS_AND_SIZE = re.compile(rb" (\d{3}) (\d{1,18}|-) ")  # ` 200 1234 `
+_REFERER_AND_AGENT = re.compile(rb'([ !#-\[\]-~]*)" "([ !#-\[\]-~]*)"')  # `http://example.org/" "Mozilla/5.0"`
 _TIME_LENGTH = len(" [17/May/2015:10:05:03 +0000] ")
 _CACHE_SIZE = 4_096
 _LONGEST_CACHED = 512
-_NOTHING = (b"-", b"")
+_ABSENT = (b"-", b"")
 _LONGEST = 65_536
 _INT32_END = 1 << 31
 _OFFSET_END = 1 << 48  # twelve hexadecimal digits
@@ -34,7 +34,7 @@ _int32 = struct.Struct("<i").pack
 _int64 = struct.Struct("<q").pack
 _LENGTHS = [_int32(length + 1) for length in range(_LONGEST + 1)]
 _SECONDS = {b"%02d" % second: second * 1000 for second in range(60)}
-_SERVER_FILLS_IT = b"\x11arrived\0" + bytes(8)
+_ARRIVED = b"\x11arrived\0" + bytes(8)  # MongoDB replaces an empty timestamp at the insert
 
 V = TypeVar("V")
 Fields = Collection[str] | None
@@ -43,10 +43,10 @@ Encode = Callable[[bytes, int], bytes | None]
 
 
 def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool = False) -> Encode:
-    """Makes an event of a line and the offset at which it begins; None where the line takes the careful way.
+    """Return a function that encodes a line and its offset as an event, or returns None if it cannot.
 
-    It is a closure, since this is the innermost loop of an import. `fields` names what is kept, if not all; the
-    `site`, which is a line's first word where it begins with its `vhost`, always is.
+    The function is a closure for speed, since this is the innermost loop of an import. `fields` limits the stored
+    fields; the site is always stored. With `vhost`, the site is the first word of the line.
     """
     start = f"{source}-".encode()
     begin = b"\x02_id\0" + _LENGTHS[len(start) + 12] + start
@@ -61,15 +61,17 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
     requests = _Cache(
         _elements(_REQUEST, text(b"method"), text(b"path"), text(b"query", absent=(None,)), text(b"protocol"))
     )
-    answers = _Cache(_elements(_ANSWER, number(b"status"), number(b"bytes")))
-    origins = _Cache(_elements(_ORIGIN, text(b"referer", absent=_NOTHING), text(b"user_agent", absent=_NOTHING)))
-    end = (_site(site) if site and not vhost else b"") + _SERVER_FILLS_IT
+    sizes = _Cache(_elements(_STATUS_AND_SIZE, number(b"status"), number(b"bytes")))
+    agents = _Cache(
+        _elements(_REFERER_AND_AGENT, text(b"referer", absent=_ABSENT), text(b"user_agent", absent=_ABSENT))
+    )
+    end = (_site(site) if site and not vhost else b"") + _ARRIVED
     crc32, join = zlib.crc32, b"".join
 
     def encode(line: bytes, offset: int) -> bytes | None:
         try:
-            who_and_when, request, answer, origin = line.split(b'"', 3)
-            at = who_and_when[-_TIME_LENGTH:]
+            visitor_and_time, request, size, agent = line.split(b'"', 3)
+            at = visitor_and_time[-_TIME_LENGTH:]
             position = b"%012x" % offset
             ssk = crc32(position, begin_hash)
             body = join(
@@ -78,16 +80,16 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
                     position,
                     b"\0\x09time\0",
                     _int64(minutes[at[:20] + at[22:]] + _SECONDS[at[20:22]]),
-                    visitors[who_and_when[:-_TIME_LENGTH]],
+                    visitors[visitor_and_time[:-_TIME_LENGTH]],
                     requests[request],
-                    answers[answer],
-                    origins[origin],
+                    sizes[size],
+                    agents[agent],
                     end,
                     b"\x10ssk\0" + _int32(ssk) if ssk < _INT32_END else b"\x12ssk\0" + _int64(ssk),
                     b"\0",
                 )
             )
-        except (Malformed, ValueError, KeyError):  # what is not like this, or not so cut, or has no such second
+        except (Malformed, ValueError, KeyError):  # no match, fewer than three quotation marks, or an invalid second
             return None
         return _int32(len(body) + 4) + body if offset < _OFFSET_END else None
 
@@ -95,7 +97,7 @@ def encoder(source: str, fields: Fields = None, site: str = "", *, vhost: bool =
 
 
 class _Cache(dict[bytes, V]):
-    """Elements made before: visitors, paths and browsers come again and again. Where it is full it begins anew."""
+    """A cache of encoded pieces, because visitors, paths and user agents repeat. It is emptied when it is full."""
 
     def __init__(self, make: Callable[[bytes], V]) -> None:
         super().__init__()
@@ -113,12 +115,15 @@ class _Cache(dict[bytes, V]):
 def _groups(pattern: re.Pattern[bytes], piece: bytes) -> tuple[Any, ...]:
     found = pattern.fullmatch(piece)
     if found is None:
-        raise Malformed("not an everyday line")
+        raise Malformed("the line needs the general parser")
     return found.groups()
 
 
 def _minute(piece: bytes) -> int:
-    """The milliseconds since 1970 of ` [17/May/2015:10:05: +0000] `; seconds are added, since most come but once."""
+    """Return the milliseconds since 1970 of ` [17/May/2015:10:05: +0000] `.
+
+    The caller adds the seconds: most full times occur only once, so caching them would not help.
+    """
     minute, zone = _groups(_MINUTE, piece)
     at = clf_time(f"{minute.decode()}:00 {zone.decode()}")
     return int(at.timestamp()) * 1000
@@ -150,7 +155,7 @@ def _number(fields: Fields, name: bytes) -> Make:
 
 
 def _elements(pattern: re.Pattern[bytes], *makes: Make) -> Make:
-    """Makes the elements of a piece of a line: one of each group of the pattern."""
+    """Return a function that encodes a piece of a line: one BSON element for each group of the pattern."""
 
     def make_all(piece: bytes) -> bytes:
         return b"".join([make(value) for make, value in zip(makes, _groups(pattern, piece), strict=True)])

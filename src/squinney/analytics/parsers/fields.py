@@ -1,4 +1,4 @@
-"""Plain JSON lines, with a map from our fields to theirs."""
+"""The parser for JSON lines, with a map from our field names to those of the log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_c
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-# What web servers call our fields, of which the first that is there counts: nginx's variables and Traefik's names.
-# A `host` beside the visitor's address is the one that was asked for.
+# The names that nginx, Traefik and others use for our fields; the first one that a line has is used. If a line has
+# another field for the client's address, its `host` is the requested site.
 ALIASES: dict[str, tuple[str, ...]] = {
     "time": ("StartUTC", "time", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "ts", "date"),
     "host": ("remote_addr", "remote_ip", "ClientHost", "client_ip", "clientip", "http_x_real_ip", "host"),
@@ -30,54 +30,54 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "user_agent": ("user_agent", "http_user_agent", "request_User-Agent", "agent"),
 }
 FIELDS = tuple(ALIASES)
-_NOTHING = (None, "", "-")
+_ABSENT = (None, "", "-")
 _NUMBER = re.compile(r"\d{9,11}(\.\d{1,9})?")
 
 
 class FieldMap:
-    """A parser of JSON lines: `{"time": "timestamp", "path": "uri"}` says where to find what `ALIASES` do not name."""
+    """A parser for JSON lines. A map such as `{"time": "timestamp", "path": "uri"}` adds to the names in `ALIASES`."""
 
     def __init__(self, field_map: Mapping[str, str] | None = None) -> None:
         unknown = set(field_map or {}) - set(FIELDS)
         if unknown:
-            raise Invalid(f"field map: {', '.join(sorted(unknown))} is none of {', '.join(FIELDS)}", field="field_map")
-        mapped = {name: (theirs,) for name, theirs in (field_map or {}).items()}
-        taken = set((field_map or {}).values())
+            message = f"field_map: {', '.join(sorted(unknown))} is not one of {', '.join(FIELDS)}"
+            raise Invalid(message, field="field_map")
+        mapped = {name: (log_name,) for name, log_name in (field_map or {}).items()}
+        used = set((field_map or {}).values())
         self._names = {
-            name: mapped.get(name) or tuple(theirs for theirs in ALIASES[name] if theirs not in taken)
-            for name in FIELDS
+            name: mapped.get(name) or tuple(alias for alias in ALIASES[name] if alias not in used) for name in FIELDS
         }
 
     def __call__(self, line: str) -> Document:
-        """The event of one line.
+        """Parse one line.
 
         Raises: `Malformed`.
         """
         entry = json_object(line)
-        named = {name: self._field_of(entry, name) for name in FIELDS}
-        if named["site"] == named["host"]:
-            named["site"] = None
-        found = {name: entry[theirs] for name, theirs in named.items() if theirs is not None}
+        names = {name: self._name_in(entry, name) for name in FIELDS}
+        if names["site"] == names["host"]:
+            names["site"] = None
+        found = {name: entry[log_name] for name, log_name in names.items() if log_name is not None}
         if "time" not in found:
-            looked = ", ".join(self._names["time"])
-            raise Malformed(f"it has no time (looked for {looked}); a field map says where it is")
+            tried = ", ".join(self._names["time"])
+            raise Malformed(f"it has no time (looked for {tried}); name its field with a field map")
         return event_of(as_time(found["time"]), found)
 
-    def _field_of(self, entry: Document, name: str) -> str | None:
-        return next((theirs for theirs in self._names[name] if entry.get(theirs) not in _NOTHING), None)
+    def _name_in(self, entry: Document, name: str) -> str | None:
+        return next((alias for alias in self._names[name] if entry.get(alias) not in _ABSENT), None)
 
 
 def json_object(line: str) -> Document:
-    """The line's JSON object.
+    """Return the line's JSON object.
 
     Raises: `Malformed`.
     """
     try:
         entry = json.loads(line)
-        if "\\ud" in line.lower():  # half of a pair, which is no character, can only be written so
+        if "\\ud" in line.lower():  # only such an escape can produce a lone surrogate, which cannot be stored
             json.dumps(entry, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise Malformed("not Unicode: it has half of a surrogate pair") from None
+        raise Malformed("not Unicode: it has a lone surrogate") from None
     except (ValueError, RecursionError):
         raise Malformed("not JSON") from None
     if not isinstance(entry, dict):
@@ -86,9 +86,9 @@ def json_object(line: str) -> Document:
 
 
 def as_time(value: Any) -> datetime:
-    """Seconds since 1970, ISO 8601 or the Apache form, in UTC.
+    """Parse seconds since 1970, ISO 8601 or Apache's format, and return the time in UTC.
 
-    Raises: `Malformed`; also for a time that does not say its zone.
+    Raises: `Malformed`; also for a time without a time zone.
     """
     try:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
@@ -100,5 +100,5 @@ def as_time(value: Any) -> datetime:
     except (ValueError, TypeError, OverflowError, OSError):
         return clf_time(str(value))
     if at.tzinfo is None:
-        raise Malformed("the time does not say its zone")
+        raise Malformed("the time has no time zone")
     return in_calendar(at)

@@ -1,4 +1,4 @@
-"""Formats told by a string: nginx's `log_format`, Apache's `LogFormat`, and in their words those that have a name."""
+"""Parsers made from a format string, nginx's `log_format` or Apache's `LogFormat`, and the named formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.analytics.parsers.lines import Malformed, clf_time, event_of, in_c
 from squinney.errors import Invalid
 from squinney.mongo.schema import Document
 
-# What their variables are called here; others are passed over.
+# Our field names for the variables of nginx and Apache; other variables are ignored.
 NGINX = {
     "remote_addr": "host",
     "remote_user": "user",
@@ -62,10 +62,10 @@ APACHE = {
 }
 _NGINX_PART = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _APACHE_PART = re.compile(r"%[<>]?(?:!?\d{3}(?:,\d{3})*)?[<>]?(?:\{([^}]*)\})?(\^t[io]|[a-zA-Z%])")
-# Apache writes a quote inside a field as \" (unrolled, so that no line can make the match slow). A time holds no "[",
-# which would let each of many be tried to the line's end.
+# Apache writes a quote within a field as \". The pattern is unrolled, so that no line can make matching slow. For the
+# same reason a time may not contain "[": otherwise each of many brackets would be tried up to the end of the line.
 _QUOTED = r'[^"\\]*(?:\\.[^"\\]*)*'
-# What may stand behind a line's fields: more fields, but never another line, which has a time in brackets.
+# More fields may follow those of the format, but not a second line, which would contain a time in brackets.
 TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'
 _PATTERNS = {"status": r"\d{3}|-", "bytes": r"\d+|-", "user": r'\S+?|[^"\[\]]+?'}
 _TIMES: dict[str, Callable[[str], datetime]] = {
@@ -78,9 +78,9 @@ _TIMES: dict[str, Callable[[str], datetime]] = {
 
 
 class Layout:
-    """A parser of lines that are written by a format string.
+    """A parser for the lines of a format string.
 
-    `absolute` ones give the whole address of a request, from which the site is taken.
+    With `absolute`, the lines contain the whole URL of a request, from which the site is taken.
     """
 
     def __init__(self, text: str, *, name: str = "", absolute: bool = False) -> None:
@@ -89,10 +89,10 @@ class Layout:
         self._fields, self._line, self._start = _compiled(text.replace('\\"', '"').replace("\\t", "\t"))
         self._times = [name for name in self._fields if name in _TIMES]
         if not self._times:
-            raise Invalid("a format must have the time: $time_local, $time_iso8601, $msec or %t", field="format")
+            raise Invalid("format must contain the time: $time_local, $time_iso8601, $msec or %t", field="format")
 
     def __call__(self, line: str) -> Document:
-        """The event of one line.
+        """Parse one line.
 
         Raises: `Malformed`.
         """
@@ -105,11 +105,11 @@ class Layout:
         kind = next((name for name in self._times if name in found), None)
         if kind is None:
             raise Malformed("it has no time")
-        if "-" in found.get("user", "").split(" "):  # a name may hold spaces, but no field that is empty
-            raise Malformed("it has too many fields before its time: two lines in one, or a virtual host before them?")
+        if "-" in found.get("user", "").split(" "):  # a user name may contain spaces, but not an empty field
+            raise Malformed("it has too many fields before its time: two lines in one, or a leading virtual host?")
         if "query" in found:
             found["query"] = found["query"].removeprefix("?")
-        if "request" in found:  # it says more than a path, unless it is nothing but dashes
+        if "request" in found:  # it contains more than the path, unless it consists of dashes
             found.pop("path" if found["request"].strip(" -") else "request", None)
         return event_of(_TIMES[kind](found[kind]), found, absolute=self._absolute)
 
@@ -121,28 +121,28 @@ class Layout:
 
 
 def is_layout(format: str) -> bool:
-    """Whether this is a format string rather than a format's name."""
+    """Return True for a format string, False for the name of a format."""
     return "$" in format or "%" in format
 
 
 def _compiled(text: str) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
-    """The fields of a format, its lines, and their beginning up to the time."""
+    """Return the fields of a format, the pattern of its lines, and the pattern of a line up to the time."""
     if "$" in text:
         variable, name_of = _NGINX_PART, _nginx_name
-    else:  # Apache writes the brackets around its time by itself
+    else:  # Apache adds the brackets around the time itself
         variable, name_of, text = _APACHE_PART, _apache_name, re.sub("(?<!%)%t", "[%t]", text)
     matches = list(variable.finditer(text))
     fields: list[str] = []
     pattern = start = ""
     end = 0
     for match, following in zip_longest(matches, matches[1:]):
-        before, behind = text[end : match.start()], text[match.end() : following.start() if following else None]
-        if following and not behind:
-            raise Invalid(f"nothing divides {match[0]}{following[0]}", field="format")
+        before, after = text[end : match.start()], text[match.end() : following.start() if following else None]
+        if following and not after:
+            raise Invalid(f"format has no separator between {match[0]} and {following[0]}", field="format")
         name = name_of(match)
-        taken = not name or name in fields
-        pattern += f"{re.escape(before)}({'?:' if taken else ''}{_pattern(name, before[-1:], behind[:1])})"
-        if not taken:
+        ignored = not name or name in fields
+        pattern += f"{re.escape(before)}({'?:' if ignored else ''}{_pattern(name, before[-1:], after[:1])})"
+        if not ignored:
             fields.append(name)
         if name in _TIMES and not start:
             start = pattern
@@ -150,32 +150,33 @@ def _compiled(text: str) -> tuple[list[str], re.Pattern[str], re.Pattern[str]]:
     return fields, re.compile(pattern + re.escape(text[end:]) + TRAILING), re.compile(start)
 
 
-def _pattern(name: str, before: str, behind: str) -> str:
-    if (before, behind) == ('"', '"'):
+def _pattern(name: str, before: str, after: str) -> str:
+    if (before, after) == ('"', '"'):
         return _QUOTED
-    if (before, behind) == ("[", "]"):
+    if (before, after) == ("[", "]"):
         return r"[^\[\]]+"
     if name in _PATTERNS:
         return _PATTERNS[name]
-    if behind == " ":
+    if after == " ":
         return r'[^\s"]+'
-    if behind in ("", ":"):  # an address before a port may hold colons itself
+    if after in ("", ":"):  # an IPv6 address before a port contains colons
         return r'[^\s"\[\]]+'
-    return rf"[^{re.escape(behind)}]*"
+    return rf"[^{re.escape(after)}]*"
 
 
 def _nginx_name(match: re.Match[str]) -> str:
-    """Our name for a variable; nothing to pass it over."""
+    """Return our name for a variable, or an empty string to ignore it."""
     return NGINX.get(match[1] or match[2], "")
 
 
 def _apache_name(match: re.Match[str]) -> str:
     argument, letter = match[1], match[2]
     if letter == "%":
-        raise Invalid("a format with %% is not understood", field="format")
+        raise Invalid("format must not contain %%, which is not supported", field="format")
     known = f"{argument.lower()}}}{letter}" if argument is not None and letter in "it" else letter
     if letter == "t" and argument is not None and known not in APACHE:
-        raise Invalid(f"the time %{{{argument}}}t is not understood; %t, %{{sec}}t, %{{msec}}t are", field="format")
+        message = f"format: the time %{{{argument}}}t is not supported; use %t, %{{sec}}t or %{{msec}}t"
+        raise Invalid(message, field="format")
     return APACHE.get(known, "")
 
 
@@ -188,7 +189,7 @@ def _since_1970(text: str, unit: int) -> datetime:
 
 _COMMON = '%h %l %u %t "%r" %>s %b'
 _COMBINED = f'{_COMMON} "%{{Referer}}i" "%{{User-Agent}}i"'
-# Fields that only newer logs have are left to what may stand behind a line.
+# Fields that only newer logs have are matched by `TRAILING`.
 _ELB = (
     "$time_iso8601 $elb $remote_addr:$client_port $target $t1 $t2 $t3 $status $target_status $received"
     ' $body_bytes_sent "$request"'
@@ -210,7 +211,7 @@ ELB_WITH_AGENT = Layout(f'{_ELB} "$http_user_agent"', name="elb", absolute=True)
 
 
 def parse_elb(line: str) -> Document:
-    """A line of a classic load balancer; only newer ones have the user agent.
+    """Parse a line of a classic load balancer; only newer ones contain the user agent.
 
     Raises: `Malformed`.
     """

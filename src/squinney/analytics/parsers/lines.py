@@ -1,4 +1,4 @@
-"""What all parsers share: the error, times, and the request's first line taken apart."""
+"""Functions shared by all parsers: the error, times, and the parts of a request line."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from squinney.mongo.schema import Document
 
 
 class Malformed(Exception):
-    """The line is no event; the message says why."""
+    """The line cannot be parsed as an event; the message is the reason."""
 
 
 MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
 _CLF_TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _REQUEST = re.compile(r"([A-Za-z][A-Za-z_-]{0,30}) (\S+(?:\s.*?)??)(?: (HTTP/\d(?:\.\d)?))?")
-MOST = 2**63 - 1
+MOST_COUNT = 2**63 - 1
 
 
-@lru_cache(maxsize=5_000)  # neighbouring lines share their second
+@lru_cache(maxsize=5_000)  # adjacent lines often have the same second
 def clf_time(text: str) -> datetime:
-    """`17/May/2015:10:05:03 +0000` in UTC.
+    """Parse `17/May/2015:10:05:03 +0000`, and return it in UTC.
 
     Raises: `Malformed`.
     """
@@ -43,23 +43,23 @@ def clf_time(text: str) -> datetime:
 
 
 def in_calendar(at: datetime) -> datetime:
-    """The time in UTC.
+    """Return the time in UTC.
 
-    Raises: `Malformed` for a year in which no event can be.
+    Raises: `Malformed` for a year that is not supported.
     """
     if not EARLIEST <= at < LATEST:
-        raise Malformed("there is no such time")
+        raise Malformed(f"the time must be from the year {EARLIEST:%Y} to before {LATEST:%Y}")
     return at.astimezone(UTC)
 
 
 def site_of(text: str) -> str:
-    """The name of a virtual host, without its port."""
+    """Return the name of a virtual host without its port."""
     name, colon, port = text.rpartition(":")
     return name if colon and port.isdigit() else text
 
 
 def as_count(value: Any, field: str) -> int:
-    """A whole number from zero, given as a number or in digits.
+    """Return a whole number of zero or more, given as a number or as digits.
 
     Raises: `Malformed`.
     """
@@ -67,15 +67,15 @@ def as_count(value: Any, field: str) -> int:
         value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value) if len(value) < 20 else -1
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
-        raise Malformed(f"{field} is not a whole number, or too large to be one")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_COUNT:
+        raise Malformed(f"{field} is not a whole number, or is too large")
     return value
 
 
 def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) -> Document:
-    """The event of what a line has, by our names for it.
+    """Build an event from a line's values by our field names.
 
-    Where there is no `path`, which may have its query with it, a `request` may hold both.
+    A `path` may include its query. Without a `path`, method, path and query are taken from the `request` line.
 
     Raises: `Malformed`.
     """
@@ -103,9 +103,9 @@ def event_of(at: datetime, found: Mapping[str, Any], *, absolute: bool = False) 
 
 
 def put_request(event: Document, request: str, *, absolute: bool = False) -> None:
-    """Method, path, query and protocol of a request line; the line itself as `request` where it is none.
+    """Set method, path, query and protocol from a request line, or `request` if the line is malformed.
 
-    With `absolute`, a target with a scheme and a host is the site and its path: load balancers log it so.
+    With `absolute`, the target may be a whole URL, as load balancers log it; its host becomes the site.
     """
     match = _REQUEST.fullmatch(request)
     if not match:
@@ -124,7 +124,7 @@ def put_request(event: Document, request: str, *, absolute: bool = False) -> Non
 
 
 def put_target(event: Document, target: str) -> None:
-    """The path, and the query behind the first question mark."""
+    """Set the path, and the query after the first question mark."""
     path, mark, query = target.partition("?")
     event["path"] = path
     if mark:

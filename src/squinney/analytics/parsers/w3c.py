@@ -1,4 +1,4 @@
-"""The W3C's extended format, of IIS and CloudFront: a `#Fields:` line says what is in the lines behind it."""
+"""The parser for the W3C extended format of IIS and CloudFront, whose `#Fields:` line names the fields after it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from squinney.mongo.schema import Document
 FIELDS = "#Fields:"
 _DIRECTIVE = re.compile(r"^#(?:Fields|Date):.*", re.MULTILINE)
 _DATE = re.compile(r"#Date:\s*(?:(\d{4})-(\d\d)-(\d\d)|(\d{1,2})-([A-Z][a-z]{2})-(\d{4}))\b")
-# Ours, and where it is: the first of these that the log has.
-_PLACES = {
+# Our field names with the W3C names; the first one that the log has is used.
+_W3C_NAMES = {
     "host": ("c-ip",),
     "user": ("cs-username",),
     "method": ("cs-method",),
@@ -29,9 +29,9 @@ _PLACES = {
 
 
 class W3C:
-    """A parser that goes by the last `#Fields:` line it has read; directives themselves are no events.
+    """A parser that uses the last `#Fields:` line it has read; directive lines are not events.
 
-    Lines that have a time and no date are of the day of the last `#Date:` line.
+    Lines with a time but no date get the date of the last `#Date:` line.
     """
 
     def __init__(self, header: str = "") -> None:
@@ -40,18 +40,18 @@ class W3C:
         self.read_directives(header)
 
     def read_directives(self, lines: str) -> None:
-        """Go by what these say from here on."""
+        """Use the directives among these lines from now on."""
         for line in _DIRECTIVE.findall(lines):
             self(line)
 
     @property
     def header(self) -> str:
-        """What a parser has to know that reads on from here; empty where no `#Fields:` line was read."""
+        """The directives that another parser needs to continue here; empty if no `#Fields:` line was read."""
         day = f"\n#Date: {self._day}" if self._day and "date" not in self._fields else ""
         return f"{FIELDS} {' '.join(self._fields)}{day}" if self._fields else ""
 
     def __call__(self, line: str) -> Document | None:
-        """The event of one line; None for a directive.
+        """Parse one line; return None for a directive.
 
         Raises: `Malformed`.
         """
@@ -62,17 +62,17 @@ class W3C:
             self._day = _day(line) or self._day
             return None
         if not self._fields:
-            raise Malformed(f"not the w3c format: no {FIELDS} line comes before it")
+            raise Malformed(f"not the w3c format: there is no {FIELDS} line before it")
         tabs = "\t" in line
         values = line.split("\t") if tabs else line.split()
         if len(values) != len(self._fields):
-            raise Malformed(f"it has {len(values)} fields, and its {FIELDS} line {len(self._fields)}")
+            raise Malformed(f"it has {len(values)} fields, but its {FIELDS} line has {len(self._fields)}")
         found = {name: value for name, value in zip(self._fields, values, strict=True) if value not in ("-", "")}
         return _event({"date": self._day, **found}, tabs)
 
 
 def _day(line: str) -> str:
-    """The day of a `#Date:` line as 2002-05-02; some write it as 12-Jan-1996."""
+    """Return the date of a `#Date:` line as 2002-05-02; some servers write it as 12-Jan-1996."""
     match = _DATE.match(line)
     if match is None:
         return ""
@@ -83,10 +83,10 @@ def _day(line: str) -> str:
 def _event(found: dict[str, str], tabs: bool) -> Document:
     if not found["date"] or "time" not in found:
         raise Malformed("it has no date or no time")
-    ours = {}
-    for name, theirs in _PLACES.items():
-        if value := next((found[one] for one in theirs if one in found), None):
-            ours[name] = value
-    for name in ours.keys() & {"referer", "user_agent"}:  # CloudFront writes a space as %20, IIS as +
-        ours[name] = unquote(ours[name]) if tabs else ours[name].replace("+", " ")
-    return event_of(as_time(f"{found['date']}T{found['time']}+00:00"), ours)
+    values = {}
+    for name, w3c_names in _W3C_NAMES.items():
+        if value := next((found[w3c_name] for w3c_name in w3c_names if w3c_name in found), None):
+            values[name] = value
+    for name in values.keys() & {"referer", "user_agent"}:  # CloudFront writes a space as %20, IIS as +
+        values[name] = unquote(values[name]) if tabs else values[name].replace("+", " ")
+    return event_of(as_time(f"{found['date']}T{found['time']}+00:00"), values)

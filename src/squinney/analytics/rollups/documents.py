@@ -1,4 +1,4 @@
-"""The shapes and collections of roll-ups."""
+"""The document types and collections of roll-ups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from squinney.mongo.schema import Collection, Index
 
 
 class Bucket(TypedDict):
-    """What a key came to in one hour, day, week, month or year; `at` is when that begins."""
+    """The totals of a key in one hour, day, week, month or year, which begins at `at`."""
 
     key: Any
     at: datetime
@@ -27,8 +27,8 @@ LEVELS = ("quarterhourly", "hourly", "daily", "weekly", "monthly", "yearly")
 
 
 def rollup_collections(name: str = ROLLUPS) -> list[Collection]:
-    """The levels of the roll-up of that name. An `_id` is {k: key, d: beginning}: in order, a key's series."""
-    begins = Index([("_id.d", 1)], why="recomputing what changed, from the level below")
+    """Declare the collections of a roll-up, one per level. An `_id` is {k: key, d: start} and sorts by key and time."""
+    begins = Index([("_id.d", 1)], why="recomputing changed buckets from the level below")
     return [Collection(f"{name}.{level}", indexes=[begins], shard_key={"_id": 1}) for level in LEVELS]
 
 

@@ -1,8 +1,9 @@
-"""Which intervals of time belong to a bucket, in any time zone.
+"""The time intervals of a bucket, in any time zone.
 
-A day is not always one stretch: until 2011 St. John's put its clocks back at 00:01, so a day began, the one before came
-back for an hour, and the day went on. Python's time zones decide all of it. The server's `$dateTrunc` does not do: it
-counts hours by the offset of the year 2000, and begins a day at the second of two midnights.
+A day is not always one interval: until 2011 St. John's set its clocks back at 00:01, so a new day began, the day before
+continued for an hour, and then the new day continued. All of this is computed from Python's time zones. The server's
+`$dateTrunc` is not suitable: it counts hours by the offset of the year 2000, and begins a day at the second of two
+midnights.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from squinney.analytics.calendar import DAY, EPOCH, HOUR, Unit, first_day, floor
 from squinney.mongo.schema import Document
 
 LONGEST: dict[Unit, timedelta] = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 31 * DAY, "year": 366 * DAY}
-# Clocks have been moved by up to a day, and a day lived twice.
+# Clocks have been changed by up to a day, so that a day occurred twice.
 MARGIN = timedelta(hours=26)
 _HALF_DAY = timedelta(hours=12)
 
 
 class Interval(NamedTuple):
-    """The time from `start` to before `end`, and the bucket that it belongs to, by its beginning."""
+    """The time from `start` (included) to `end` (excluded), and the start of the bucket to which it belongs."""
 
     start: datetime
     end: datetime
     bucket: datetime
 
 
-def intervals(start: datetime, end: datetime, unit: Unit, where: ZoneInfo) -> Iterator[Interval]:
-    """All time between two instants: a stretch ends where the unit does, or where the clocks are moved."""
-    moved = [at for year in range(start.year - 1, end.year + 2) for at in clock_changes(where, year)]
+def intervals(start: datetime, end: datetime, unit: Unit, tz: ZoneInfo) -> Iterator[Interval]:
+    """Split the time from `start` to `end` where a unit ends and where the clocks change."""
+    changes = [at for year in range(start.year - 1, end.year + 2) for at in clock_changes(tz, year)]
     at = start.astimezone(UTC)
     while at < end:
-        local = at.astimezone(where)
+        local = at.astimezone(tz)
         on_this_clock = _next_on_the_clock(local.replace(tzinfo=UTC), unit) - (local.utcoffset() or timedelta(0))
-        index = bisect_right(moved, at)
-        until = min(on_this_clock, moved[index] if index < len(moved) else end, end)
-        yield Interval(at, until, floor(at, unit, where))
+        index = bisect_right(changes, at)
+        until = min(on_this_clock, changes[index] if index < len(changes) else end, end)
+        yield Interval(at, until, floor(at, unit, tz))
         at = until
 
 
@@ -53,62 +54,62 @@ def _next_on_the_clock(local: datetime, unit: Unit) -> datetime:
 
 
 @lru_cache(maxsize=4_096)
-def clock_changes(where: ZoneInfo, year: int) -> tuple[datetime, ...]:
-    """When the offset from UTC changes in a year, to the second."""
-    if not 1 < year < 9_999 or where.key == "UTC":
+def clock_changes(tz: ZoneInfo, year: int) -> tuple[datetime, ...]:
+    """Return the times in a year at which the offset from UTC changes, to the second."""
+    if not 1 < year < 9_999 or tz.key == "UTC":
         return ()
-    looks = [datetime(year, 1, 1, tzinfo=UTC) + number * _HALF_DAY for number in range(2 * 366 + 1)]
-    offsets = [at.astimezone(where).utcoffset() for at in looks]
-    changed = [pair for pair, (one, other) in zip(pairwise(looks), pairwise(offsets), strict=True) if one != other]
-    return tuple(at for at in (_change_between(where, *pair) for pair in changed) if at.year == year)
+    times = [datetime(year, 1, 1, tzinfo=UTC) + number * _HALF_DAY for number in range(2 * 366 + 1)]
+    offsets = [at.astimezone(tz).utcoffset() for at in times]
+    changed = [pair for pair, (one, other) in zip(pairwise(times), pairwise(offsets), strict=True) if one != other]
+    return tuple(at for at in (_change_between(tz, *pair) for pair in changed) if at.year == year)
 
 
-def _change_between(where: ZoneInfo, before: datetime, after: datetime) -> datetime:
-    old = before.astimezone(where).utcoffset()
+def _change_between(tz: ZoneInfo, before: datetime, after: datetime) -> datetime:
+    old = before.astimezone(tz).utcoffset()
     while after - before > timedelta(seconds=1):
         middle = (before + (after - before) / 2).replace(microsecond=0)
-        if middle.astimezone(where).utcoffset() == old:
+        if middle.astimezone(tz).utcoffset() == old:
             before = middle
         else:
             after = middle
     return after
 
 
-def of_buckets(buckets: Iterable[datetime], unit: Unit, where: ZoneInfo) -> list[Interval]:
-    """The intervals of these buckets, in order. No bucket begins behind a stretch of its own."""
+def of_buckets(buckets: Iterable[datetime], unit: Unit, tz: ZoneInfo) -> list[Interval]:
+    """Return the intervals of these buckets, sorted. No interval begins before its bucket."""
     wanted = set(buckets)
     found: list[Interval] = []
     for start, end in windows(wanted, LONGEST[unit] + MARGIN):
-        found += [one for one in intervals(start, end, unit, where) if one.bucket in wanted]
+        found += [one for one in intervals(start, end, unit, tz) if one.bucket in wanted]
     return found
 
 
 def windows(begins: Iterable[datetime], length: timedelta) -> list[tuple[datetime, datetime]]:
-    """So much time behind each beginning; neighbours are joined."""
-    joined: list[tuple[datetime, datetime]] = []
+    """Return a window of `length` after each start; overlapping windows are merged."""
+    merged: list[tuple[datetime, datetime]] = []
     for begin in sorted(begins):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = joined[-1][0], begin + length
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], begin + length
         else:
-            joined.append((begin, begin + length))
-    return joined
+            merged.append((begin, begin + length))
+    return merged
 
 
 # ---- the finest level ----
 
 
-def day_edges(begins: Iterable[datetime], size: timedelta, where: ZoneInfo) -> list[datetime]:
-    """Where, in the hours or quarters from these times on, another day begins although they are not over yet.
+def day_edges(begins: Iterable[datetime], size: timedelta, tz: ZoneInfo) -> list[datetime]:
+    """Return the starts of days that fall within these hours or quarters of UTC.
 
-    There are none for most zones, or few: clocks that are moved at 00:01, and offsets of old that are no quarters.
+    Most zones have none. They come from clocks that change at 00:01, and from old offsets that are not whole quarters.
     """
-    edges = (one.start for pair in windows(begins, size) for one in intervals(*pair, "day", where))
+    edges = (one.start for pair in windows(begins, size) for one in intervals(*pair, "day", tz))
     return [at for at in edges if not is_whole(at, size)]
 
 
-def of_finest(begins: Sequence[datetime], size: timedelta, where: ZoneInfo) -> list[Interval]:
-    """The intervals of buckets of the finest level: whole hours or quarters of UTC, cut where a day begins within."""
-    edges = day_edges({whole(at, size) for at in begins}, size, where)
+def of_finest(begins: Sequence[datetime], size: timedelta, tz: ZoneInfo) -> list[Interval]:
+    """Return the intervals of the finest level: hours or quarters of UTC, split where a day begins within one."""
+    edges = day_edges({whole(at, size) for at in begins}, size, tz)
     found: list[Interval] = []
     for begin in sorted(begins):
         index = bisect_right(edges, begin)
@@ -118,14 +119,14 @@ def of_finest(begins: Sequence[datetime], size: timedelta, where: ZoneInfo) -> l
     return found
 
 
-def finest_within(slots: Iterable[datetime], size: timedelta, where: ZoneInfo) -> set[datetime]:
-    """The beginnings of the finest level's buckets in these whole hours or quarters of UTC."""
+def finest_within(slots: Iterable[datetime], size: timedelta, tz: ZoneInfo) -> set[datetime]:
+    """Return the starts of the finest level's buckets in these hours or quarters of UTC."""
     begins = set(slots)
-    return begins | set(day_edges(begins, size, where))
+    return begins | set(day_edges(begins, size, tz))
 
 
 def whole(at: datetime, size: timedelta) -> datetime:
-    """The whole hour or quarter of UTC that holds a time."""
+    """Return the start of the hour or quarter of UTC that contains a time."""
     return at - (at - EPOCH) % size
 
 
@@ -133,7 +134,7 @@ def whole(at: datetime, size: timedelta) -> datetime:
 
 
 def lookup(date: str, found: Sequence[Interval]) -> Any:
-    """An expression that finds a date's bucket by halving the intervals; null outside all of them."""
+    """Return an expression that finds a date's bucket by binary search over the intervals, or null."""
     cuts: list[tuple[datetime, datetime | None]] = []
     for one in found:
         if cuts and cuts[-1] == (one.start, None):
@@ -155,7 +156,7 @@ def _halved(date: str, cuts: Sequence[tuple[datetime, datetime | None]], before:
 
 
 def in_any(field: str, found: Sequence[Interval]) -> Document:
-    """A filter for what lies in any of the intervals; neighbours are asked for together."""
+    """Return a filter for times within any of the intervals; adjacent intervals become one range."""
     ranges: list[list[datetime]] = []
     for one in found:
         if ranges and one.start <= ranges[-1][1]:

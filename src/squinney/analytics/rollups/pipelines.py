@@ -1,4 +1,4 @@
-"""What roll-ups ask of the server. Which time belongs to which bucket it is told; see `intervals`."""
+"""The queries and pipelines of roll-ups. They get the time intervals of each bucket from `intervals`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIONS_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Step:
-    """One level: how its buckets begin, and which level it is made from (None: from the events)."""
+    """One level: the unit of its buckets, and the level from which it is computed (None for the events)."""
 
     level: Level
     unit: Unit
@@ -39,7 +39,7 @@ HOURLY: list[Step] = [
 QUARTER_HOURLY: list[Step] = [
     Step("quarterhourly", "quarter", None),
     Step("hourly", "hour", "quarterhourly"),
-    # Not from hours: where an offset changes by half an hour, one of them has a part in two days.
+    # Not from hours: where an offset changes by half an hour, one hour belongs to two days.
     Step("daily", "day", "quarterhourly"),
     *HOURLY[2:],
 ]
@@ -47,9 +47,10 @@ QUARTER_HOURLY: list[Step] = [
 
 @dataclass(frozen=True)
 class Config:
-    """Which fields of which events are rolled up, on which calendar, as it is stored.
+    """The stored settings of a roll-up: the source collection, its fields, and the calendar.
 
-    `key` is a field, or several with commas between them. A key of several is a document; what an event lacks is "".
+    `key` is a field, or several separated by commas. A key of several fields is stored as a document, in which a field
+    that the event lacks is "".
     """
 
     source: str
@@ -64,44 +65,45 @@ class Config:
         """The fields of the key."""
         return self.key.split(",")
 
-    def keyed(self) -> Document:
-        """The events that have a key: one of its fields at least."""
+    def key_filter(self) -> Document:
+        """Return the filter for events that have at least one field of the key."""
         if len(self.fields) == 1:
             return {self.key: {"$ne": None}}
         return {"$nor": [dict.fromkeys(self.fields)]}
 
-    def countable(self) -> Document:
-        """The events that have what it takes."""
-        return {**self.keyed(), self.value: {"$type": "number"}}
+    def countable_filter(self) -> Document:
+        """Return the filter for events that have a key and a number as value."""
+        return {**self.key_filter(), self.value: {"$type": "number"}}
 
-    def key_of_event(self) -> Any:
-        """The expression for an event's key."""
+    def key_expression(self) -> Any:
+        """Return the expression for an event's key."""
         if len(self.fields) == 1:
             return f"${self.key}"
         return {_name(field): {"$ifNull": [f"${field}", ""]} for field in self.fields}
 
     def stored_key(self, key: Any) -> Any:
-        """A caller's key as it is stored: the order of a document's fields counts there."""
+        """Return a caller's key as it is stored, with the fields in the order of the settings."""
         if len(self.fields) == 1 or not isinstance(key, dict):
             return key
         return {_name(field): key.get(field, "") for field in self.fields}
 
 
 def _name(field: str) -> str:
-    """What a field is called within a key: dots would be a path there."""
+    """Return the name of a field within a stored key; a dot would be read as a path there."""
     return field.replace(".", "_")
 
 
 def slot(config: Config) -> Document:
-    """The whole hour or quarter of UTC that holds an event's time."""
+    """Return the expression for the hour or quarter of UTC that contains an event's time."""
     minutes = int(SIZES[config.finest].total_seconds() // 60)
     return {"$dateTrunc": {"date": f"${config.time}", "unit": "minute", "binSize": minutes}}
 
 
 def union(others: Sequence[str], match: Document) -> list[Document]:
-    """The same match over further collections of the same events.
+    """Return the stages that add matching events of further collections.
 
-    A pipeline has at most 1,000 stages, and years have more days: each of these unions a hundred, by itself and within.
+    A pipeline has at most 1,000 stages, but there may be more daily collections. So each stage adds 100 of them: one
+    directly, and the others in its inner pipeline.
     """
     groups = [others[start : start + UNIONS_AT_ONCE] for start in range(0, len(others), UNIONS_AT_ONCE)]
     return [
@@ -114,7 +116,7 @@ def _union(name: str, stages: list[Document]) -> Document:
 
 
 def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list[Document]:
-    """The whole hours or quarters of UTC that some events are in."""
+    """Return the pipeline that finds the hours or quarters of UTC that contain matching events."""
     match = {**match, config.time: {"$gte": EARLIEST, "$lt": LATEST, **match.get(config.time, {})}}
     return [{"$match": match}, *union(others, match), {"$group": {"_id": slot(config)}}]
 
@@ -122,23 +124,23 @@ def touched(config: Config, match: Document, others: Sequence[str] = ()) -> list
 def from_events(
     config: Config, found: Sequence[Interval], run: int, into: str, others: Sequence[str] = ()
 ) -> list[Document]:
-    """Recompute buckets of the finest level from the events, and merge them."""
-    match: Document = {**in_any(config.time, found), **config.countable()}
+    """Return the pipeline that recomputes buckets of the finest level from the events."""
+    match: Document = {**in_any(config.time, found), **config.countable_filter()}
     value = f"${config.value}"
     sums = {"total": {"$sum": value}, "count": {"$sum": 1}, "min": {"$min": value}, "max": {"$max": value}}
     whole = all(one.end - one.start == SIZES[config.finest] for one in found)
     bucket = slot(config) if whole else lookup(f"${config.time}", found)
-    group = {"$group": {"_id": {"k": config.key_of_event(), "d": bucket}, **sums}}
+    group = {"$group": {"_id": {"k": config.key_expression(), "d": bucket}, **sums}}
     return [{"$match": match}, *union(others, match), group, *_merged(run, into)]
 
 
 def from_level(found: Sequence[Interval], run: int, into: str) -> list[Document]:
-    """Recompute buckets from the level below, and merge them."""
+    """Return the pipeline that recomputes buckets from the level below."""
     return [*summed(found), *_merged(run, into)]
 
 
 def summed(found: Sequence[Interval]) -> list[Document]:
-    """The sums of a finer level's buckets."""
+    """Return the stages that add up a finer level's buckets."""
     sums = {
         "total": {"$sum": "$value.total"},
         "count": {"$sum": "$value.count"},
@@ -152,7 +154,7 @@ def summed(found: Sequence[Interval]) -> list[Document]:
 
 
 def _merged(run: int, into: str) -> list[Document]:
-    """Write each bucket unless a later run has."""
+    """Return the stages that write each bucket, unless a later run has written it."""
     value = {
         "total": "$total",
         "count": "$count",
@@ -169,7 +171,10 @@ def _merged(run: int, into: str) -> list[Document]:
 
 
 def emptied(begins: Sequence[datetime], run: int) -> tuple[Document, list[Document]]:
-    """Filter and update for buckets that a run recomputed and found nothing in. They stay, to keep older runs out."""
+    """Return the filter and update for recomputed buckets without events.
+
+    They are set to zero and not deleted, so that an older run cannot bring them back.
+    """
     where = {"_id.d": {"$in": list(begins)}, "run": {"$lt": run}}
     nothing = {"total": 0, "count": 0, "mean": None, "min": None, "max": None, "ts": "$$NOW"}
     return where, [{"$set": {"run": run, "value": nothing}}]
@@ -197,7 +202,7 @@ ARRIVED = Pipeline(
     stages=lambda since: touched(Config("events", "path", "bytes", "time", "UTC", "hour"), {"arrived": {"$gt": since}}),
     example={"since": Timestamp(1_700_000_000, 0)},
     routing="broadcast",
-    reason="what arrived lately is spread over all shards",
+    reason="new events are on all shards",
 )
 CHANGED = Query(
     "rollups.changed",
@@ -205,6 +210,6 @@ CHANGED = Query(
     where=lambda start, end: {"_id.d": {"$gte": start, "$lt": end}},
     example={"start": _EXAMPLE["start"], "end": _EXAMPLE["end"]},
     routing="broadcast",
-    reason="a day's hours of all keys are spread over all shards",
+    reason="the keys of one time are on all shards",
 )
 QUERIES = declared(globals())

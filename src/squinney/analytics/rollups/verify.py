@@ -1,4 +1,4 @@
-"""Roll-ups compared with the raw events, level by level, on the server."""
+"""Comparing roll-ups with the raw events, level by level, on the server."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from squinney.mongo.problems import Problem
 from squinney.mongo.schema import Db, Document
 
 COMPARED = ("total", "count", "min", "max")
-# A level is a sum of sums: with fractions its last digits are not those of one sum over all.
+# A level is a sum of sums, whose last digits may differ from a single sum if the values are fractions.
 ROUNDING = 1e-12
 
 
 def verify(db: Db) -> Iterator[Problem]:
-    """Every bucket of every roll-up that is not what its raw events say.
+    """Yield a problem for every bucket of every roll-up that differs from its raw events.
 
-    Buckets whose events arrived after the last run are not due yet and are passed over. Where raw events were dropped,
-    the coarser levels are compared with the finest instead.
+    Buckets with events that arrived after the last run are skipped. Where raw events were dropped, the coarser levels
+    are compared with the finest one instead.
     """
     db = pinned(db)
     for rollups in Rollups.registered(db):
-        compared = _Comparison(db, rollups)
+        comparison = _Comparison(db, rollups)
         for step in rollups.steps:
-            for row in compared.differing(step):
+            for row in comparison.differing(step):
                 yield _problem(rollups, step, row)
 
 
 def _problem(rollups: Rollups, step: Step, row: Document) -> Problem:
     key, at = row["_id"]["k"], row["_id"]["d"]
-    said, is_ = row.get("stored"), row.get("raw")
+    stored, raw = _short(row.get("stored")), _short(row.get("raw"))
     return Problem(
         "rollup-differs",
-        f"{rollups.name}.{step.level} {key} {at:%Y-%m-%d %H:%M}: stored {_short(said)}, the events say {_short(is_)}",
+        f"{rollups.name}.{step.level} {key} {at:%Y-%m-%d %H:%M}: stored {stored}, but the events have {raw}",
         documents={"name": rollups.name, "level": step.level, "key": key, "at": at},
         repairable=True,
     )
 
 
 def _short(value: Document | None) -> str:
-    return "nothing" if not value else f"{value['count']} adding up to {value['total']}"
+    return "nothing" if not value else f"{value['count']} values with a total of {value['total']}"
 
 
 class _Comparison:
-    """One roll-up's levels beside its raw events, a thousand buckets at a time."""
+    """Compares the levels of one roll-up with its raw events, a thousand buckets at a time."""
 
     def __init__(self, db: Db, rollups: Rollups) -> None:
         self._db = db
@@ -66,10 +66,10 @@ class _Comparison:
 
     def _match(self) -> Document:
         times = {"$gte": self._frozen or EARLIEST, "$lt": LATEST}
-        return {**self._config.keyed(), self._config.time: times}
+        return {**self._config.key_filter(), self._config.time: times}
 
     def differing(self, step: Step) -> Iterator[Document]:
-        """The rows of a level that are not as they should be."""
+        """Yield the rows of a level whose stored values differ."""
         stored = self._rollups.stored(step, EARLIEST - timedelta(days=400), LATEST)
         finest = self._rollups.stored(self._rollups.steps[0], EARLIEST, LATEST) if self._frozen else set()
         begins = self._buckets[step.level] | stored | self._rollups.buckets_of(finest)[step.level]
@@ -86,15 +86,15 @@ class _Comparison:
             first, raw = self._first, self._of_events(found)
         else:
             first, raw = f"{self._rollups.name}.{self._rollups.steps[0].level}", pipelines.summed(found)
-        stages = [*raw, *_beside(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
+        stages = [*raw, *_compare_with(f"{self._rollups.name}.{step.level}", stored, self._watermark)]
         yield from self._db[first].aggregate(stages, allowDiskUse=True)
 
     def _of_events(self, found: Sequence[Interval]) -> list[Document]:
         config = self._config
         match: Document = {"$and": [self._match(), in_any(config.time, found)]}
         counts = {"$isNumber": f"${config.value}"}
-        value = {"$cond": [counts, f"${config.value}", None]}  # what lost its value has arrived anew all the same
-        bucket = {"k": config.key_of_event(), "d": lookup(f"${config.time}", found)}
+        value = {"$cond": [counts, f"${config.value}", None]}  # an event without value still counts for `newest`
+        bucket = {"k": config.key_expression(), "d": lookup(f"${config.time}", found)}
         sums = {
             "total": {"$sum": value},
             "count": {"$sum": {"$cond": [counts, 1, 0]}},
@@ -105,8 +105,8 @@ class _Comparison:
         return [{"$match": match}, *union(self._others, match), {"$group": {"_id": bucket, **sums}}]
 
 
-def _beside(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:
-    """What is stored, beside what should be: the rows that differ."""
+def _compare_with(level: str, stored_from: Document, watermark: Timestamp) -> list[Document]:
+    """Return the stages that join the raw sums with the stored buckets and keep the rows that differ."""
     stored = {part: f"$value.{part}" for part in COMPARED}
     raw = {"$cond": [{"$gt": ["$count", 0]}, {part: f"${part}" for part in COMPARED}, None]}
     pipeline: list[Document] = [{"$match": stored_from}, {"$project": {"stored": stored}}]
@@ -123,8 +123,8 @@ def _beside(level: str, stored_from: Document, watermark: Timestamp) -> list[Doc
 def _differ() -> Document:
     exactly = {part: {"$ne": [f"$raw.{part}", f"$stored.{part}"]} for part in COMPARED}
     largest = {"$max": [{"$abs": "$raw.min"}, {"$abs": "$raw.max"}]}
-    apart = {"$abs": {"$subtract": ["$raw.total", "$stored.total"]}}
-    by_more = {"$gt": [apart, {"$multiply": [ROUNDING, "$raw.count", largest]}]}
-    of_fractions = {"$eq": [{"$type": "$raw.total"}, "double"]}
-    total = {"$cond": [of_fractions, by_more, exactly.pop("total")]}
+    difference = {"$abs": {"$subtract": ["$raw.total", "$stored.total"]}}
+    beyond_rounding = {"$gt": [difference, {"$multiply": [ROUNDING, "$raw.count", largest]}]}
+    is_fraction = {"$eq": [{"$type": "$raw.total"}, "double"]}
+    total = {"$cond": [is_fraction, beyond_rounding, exactly.pop("total")]}
     return {"$or": [total, *exactly.values()]}

@@ -1,4 +1,4 @@
-"""Analytics over HTTP."""
+"""The HTTP API of analytics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Counters = Annotated[Hits, Depends(service("analytics", "hits", Hits))]
 Rolled = Annotated[Rollups, Depends(service("analytics", "rollups", Rollups))]
 
 Start = Annotated[AwareDatetime, Query(examples=["2026-11-01T00:00:00Z"])]
-End = Annotated[AwareDatetime, Query(description="Not included", examples=["2026-12-01T00:00:00Z"])]
+End = Annotated[AwareDatetime, Query(description="Excluded", examples=["2026-12-01T00:00:00Z"])]
 Site = Annotated[str, Query(max_length=LONGEST_SITE)]
 PageName = Annotated[str, Query(max_length=LONGEST_PAGE)]
 Zone = Annotated[str, Query(max_length=100, examples=["Europe/Berlin"])]
@@ -40,7 +40,7 @@ Unit = Literal["minute", "hour", "day", "week", "month"]
 
 
 class NewEvent(BaseModel):
-    """A request to record, and up to fifty fields of your own."""
+    """An event to record, with up to fifty custom fields."""
 
     model_config = ConfigDict(extra="allow")
     time: AwareDatetime
@@ -63,14 +63,14 @@ class NewEvents(BaseModel):
 
 
 class EventPage(BaseModel):
-    """Events, oldest first; `next` is the `start` of the page behind."""
+    """A page of events, oldest first; `next` is the `start` of the next page."""
 
     items: list[dict[str, Any]]
     next: AwareDatetime | None
 
 
 class NewHit(BaseModel):
-    """Views of a page."""
+    """Views of a page to count."""
 
     model_config = ConfigDict(extra="forbid")
     site: str = Field(max_length=LONGEST_SITE, examples=["example.org"])
@@ -87,7 +87,7 @@ class NewHits(BaseModel):
 
 
 class Counted(BaseModel):
-    """How many hits were counted."""
+    """The number of counted hits."""
 
     hits: int
 
@@ -100,16 +100,16 @@ class TopPage(BaseModel):
 
 
 class DayAndPath(BaseModel):
-    """How often a path was asked for on a day."""
+    """The number of requests for a path on a day."""
 
     day: datetime
     path: str
     count: int
 
 
-_OURS = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
+_INTERNAL = ["head_length", "head_hash", "offset", "blank", "hits_offset", "unterminated", "chain", "tail"]
 RecordedModel = model_of(Recorded, failures=(list_of(model_of(Failure, without=["document"])), ...))
-ImportModel = model_of(Import, without=_OURS)
+ImportModel = model_of(Import, without=_INTERNAL)
 RejectModel = model_of(Reject, without=["source"])
 
 
@@ -117,9 +117,9 @@ RejectModel = model_of(Reject, without=["source"])
     "/events", status_code=201, response_model=RecordedModel, responses=responses(KeyReused, StillRunning, Busy)
 )
 def record_events(log: Log, body: NewEvents, key: IdempotencyKey) -> Any:
-    """Record events; every one that cannot be stored is named."""
+    """Record events, and report every event that could not be stored."""
     events = [event.model_dump(exclude_none=True) for event in body.events]
-    with operation():  # the log itself waits for a minute, which is right for ten times as many
+    with operation():  # shorter than the method's own deadline of a minute, which is meant for 10,000 events
         return log.record_many(events, key=key)
 
 
@@ -132,14 +132,14 @@ def read_events(
     host: Annotated[str | None, Query(max_length=LONGEST_TEXT)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
-    """Events of a time, of a path or of a host, oldest first."""
+    """Return the events of a time range, optionally of one path or host, oldest first."""
     page = log.page(start, end, path=path, host=host, limit=limit)
     return {"items": [_event(event) for event in page.items], "next": page.next}
 
 
 def _event(event: Any) -> dict[str, Any]:
-    ours = ("_id", "arrived", "ssk")
-    return {"id": event["_id"], **{name: value for name, value in event.items() if name not in ours}}
+    internal = ("_id", "arrived", "ssk")
+    return {"id": event["_id"], **{name: value for name, value in event.items() if name not in internal}}
 
 
 @router.get("/events/by-day-and-path", response_model=page_of(DayAndPath), responses=responses())
@@ -151,20 +151,20 @@ def count_events(
     cursor: Cursor = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
-    """How often each path was asked for on each day (UTC); paths alike in their first 512 characters are one."""
+    """Return the number of requests per day (UTC) and path; paths with the same first 512 characters are one."""
     page = log.count_by_day_and_path(start, end, cursor=cursor, limit=limit)
     return signed_page(page, sign)
 
 
 @router.get("/events/by-status", response_model=dict[int, int], responses=responses())
 def count_statuses(log: Log, start: Start, end: End) -> Any:
-    """How many events have each status."""
+    """Return the number of events per status."""
     return log.count_by_status(start, end)
 
 
 @router.post("/hits", status_code=201, response_model=Counted, responses=responses(KeyReused, Busy, LimitReached))
 def record_hits(hits: Counters, body: NewHits, key: IdempotencyKey) -> Any:
-    """Count hits."""
+    """Count hits of pages."""
     given = [(hit.site, hit.page, hit.at, hit.count) for hit in body.hits]
     with operation():  # as for events
         return {"hits": hits.record_many(given, key=key)}
@@ -180,7 +180,7 @@ def read_series(
     by: Unit = "day",
     time_zone: Zone = "UTC",
 ) -> Any:
-    """The hits of a page, unit by unit, zeros included."""
+    """Return the hits of a page per unit of time, zeros included."""
     return hits.series(site, page, start, end, by, time_zone=time_zone)
 
 
@@ -194,7 +194,7 @@ def download_series(
     by: Unit = "day",
     time_zone: Zone = "UTC",
 ) -> Response:
-    """The same as CSV."""
+    """Download the hits of a page per unit of time as CSV."""
     return series_as_csv(hits.series(site, page, start, end, by, time_zone=time_zone), by)
 
 
@@ -202,7 +202,7 @@ def download_series(
 def read_top(
     hits: Counters, start: Start, end: End, site: Site = "", limit: Annotated[int, Query(ge=1, le=1_000)] = 10
 ) -> Any:
-    """The pages with the most hits between two whole hours."""
+    """Return the pages with the most hits between two whole hours."""
     return hits.top_pages(site, start, end, limit=limit)
 
 
@@ -215,17 +215,17 @@ def read_rollup(
     end: End,
     time_zone: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Any:
-    """A path's buckets: how many requests, and how many bytes."""
+    """Return a path's buckets: the number of requests, and their bytes."""
     return rollups.read(level, key, start, end, time_zone=time_zone)  # type: ignore[arg-type]
 
 
 @router.get("/imports", response_model=page_of(ImportModel), responses=responses())
 def read_imports(log: Log, sign: SignCursor, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """The imported sources, the last used first."""
+    """Return the imported sources, the last updated first."""
     return signed_page(log.imports(cursor=cursor, limit=limit), sign)
 
 
 @router.get("/imports/{source}/rejects", response_model=page_of(RejectModel), responses=responses(UnknownSource))
 def read_rejects(log: Log, sign: SignCursor, source: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """The lines of a source that are no events, and why."""
+    """Return the lines of a source that could not be stored as events, and the reasons."""
     return signed_page(log.rejects(source, cursor=cursor, limit=limit), sign)

@@ -1,4 +1,4 @@
-"""`squinney analytics`: logs, hits and roll-ups from the command line."""
+"""The commands of `squinney analytics` for hits, roll-ups and retention."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ app.command()(logs.imports)
 app.command()(logs.rejects)
 app.command()(logs.forget)
 
-MOST_DAYS = 24_855  # what a TTL index can hold
+MOST_DAYS = 24_855  # the maximum of a TTL index
 
-Start = Annotated[datetime | None, typer.Option("--start", help="UTC; a week ago if not given.")]
-End = Annotated[datetime | None, typer.Option("--end", help="UTC, not included; now if not given.")]
-OneSite = Annotated[str | None, typer.Option("--site", help="The site; may be left out where there is only one.")]
-FinestOption = Annotated[str, typer.Option("--finest", help="hour, or quarter for zones at half hours.")]
-Zone = Annotated[str, typer.Option("--time-zone", help="The calendar to count by.")]
+Start = Annotated[datetime | None, typer.Option("--start", help="Start time in UTC; default: a week before the end.")]
+End = Annotated[datetime | None, typer.Option("--end", help="End time in UTC, excluded; default: now.")]
+OneSite = Annotated[str | None, typer.Option("--site", help="The site; optional if there is only one.")]
+FinestOption = Annotated[
+    str, typer.Option("--finest", help="hour, or quarter for time zones with an offset of half an hour.")
+]
+Zone = Annotated[str, typer.Option("--time-zone", help="The time zone in which days, weeks and months begin.")]
 
 
 def _range(start: datetime | None, end: datetime | None) -> tuple[datetime, datetime]:
@@ -67,37 +69,37 @@ def top(
     """Show the pages with the most hits."""
     with database(context) as (db, _):
         hits = Hits(db)
-        site = _chosen(hits, site)
+        site = _site_or_only(hits, site)
         rows = hits.top_pages(site, *_range(start, end), limit=limit)
-        nothing = "" if rows else _nothing(hits, site)
+        reason = "" if rows else _why_empty(hits, site)
     if as_json:
         print_json(rows)
         return
     for row in rows:
         print_line(f"{row['hits']:>12,}  {row['page']}")
-    if nothing:
-        print_line(nothing)
+    if reason:
+        print_line(reason)
 
 
-def _chosen(hits: Hits, site: str | None) -> str:
-    """The site that was named, or else the only one."""
+def _site_or_only(hits: Hits, site: str | None) -> str:
+    """Return the given site, or else the only one that has hits."""
     if site is not None:
         return site
     sites = hits.sites()
     if len(sites) > 1:
-        raise Invalid(f"name one of the sites with --site: {_some(sites)}", field="site")
+        raise Invalid(f"choose one of the sites with --site: {_listed(sites)}", field="site")
     return sites[0] if sites else ""
 
 
-def _nothing(hits: Hits, site: str) -> str:
-    """Why there is nothing to show: another time, another site, or no hits at all."""
+def _why_empty(hits: Hits, site: str) -> str:
+    """Explain an empty result: the site has hits at another time, other sites have hits, or there are none."""
     if last := hits.last_day(site):
-        return f"no hits of {site or 'the site without a name'} in that time; the last were on {last:%Y-%m-%d}"
+        return f"no hits of {site or 'the site without a name'} in this time; the last ones were on {last:%Y-%m-%d}"
     sites = hits.sites()
-    return f"no hits of {site!r}; there are hits of {_some(sites)}" if sites else "no hits yet"
+    return f"no hits of {site!r}; sites with hits: {_listed(sites)}" if sites else "no hits yet"
 
 
-def _some(sites: list[str]) -> str:
+def _listed(sites: list[str]) -> str:
     shown = ", ".join(site or "''" for site in sites[:20])
     return f"{shown}, ..." if len(sites) > 20 else shown
 
@@ -113,12 +115,12 @@ def series(
     time_zone: Zone = "UTC",
     as_json: Json = False,
 ) -> None:
-    """Show the hits of a page, unit by unit, zeros included."""
+    """Show the hits of a page per minute, hour, day, week or month, zeros included."""
     if by not in ("minute", "hour", "day", "week", "month"):
-        raise Invalid("by must be minute, hour, day, week or month", field="by")
+        raise Invalid("--by must be one of minute, hour, day, week, month", field="by")
     with database(context) as (db, _):
         hits = Hits(db)
-        points = hits.series(_chosen(hits, site), page, *_range(start, end), cast(Any, by), time_zone=time_zone)
+        points = hits.series(_site_or_only(hits, site), page, *_range(start, end), cast(Any, by), time_zone=time_zone)
     if as_json:
         print_json([{"at": point.at, "hits": point.hits} for point in points])
         return
@@ -136,13 +138,13 @@ def rollup(
     value: Annotated[str, typer.Option(help="The field to sum.")] = "bytes",
     time: Annotated[str, typer.Option(help="The field with the time.")] = "time",
     source: Annotated[str, typer.Option(help="The collection of events.")] = "events",
-    name: Annotated[str, typer.Option(help="What its collections begin with.")] = "rollups",
+    name: Annotated[str, typer.Option(help="The prefix of its collections.")] = "rollups",
     time_zone: Zone = "UTC",
     finest: FinestOption = "hour",
-    stop: Annotated[bool, typer.Option("--stop", help="Roll up no more; the buckets stay.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop this roll-up; its buckets stay.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring a roll-up up to date; from then on the background job keeps it so."""
+    """Run a roll-up; from then on the background job keeps it up to date."""
     with database(context) as (db, _):
         if stop:
             _stop(db, name, as_json)
@@ -150,36 +152,36 @@ def rollup(
         rollups = Rollups(db, source, key, value, time, time_zone, name=name, finest=cast(Finest, finest))
         schema.apply(db, rollup_collections(name))
         ran = rollups.run()
-    said = ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items())
-    print_result(asdict(ran), f"run {ran.run}: {said}", as_json)
+    counts = ", ".join(f"{count:,} {level}" for level, count in ran.buckets.items())
+    print_result(asdict(ran), f"run {ran.run}: {counts}", as_json)
 
 
 def _stop(db: Db, name: str, as_json: bool) -> None:
     found = next((rollups for rollups in Rollups.registered(db) if rollups.name == name), None)
     if found is None:
-        raise NotFound(f"nothing is rolled up under the name {name}", name=name)
+        raise NotFound(f"there is no roll-up with the name {name}", name=name)
     found.stop()
-    print_result({"stopped": name}, f"{name} is not rolled up any more", as_json)
+    print_result({"stopped": name}, f"the roll-up {name} is stopped", as_json)
 
 
 @app.command()
 def verify(
     context: typer.Context,
-    run: Annotated[bool, typer.Option(help="Bring the roll-ups up to date first.")] = True,
+    run: Annotated[bool, typer.Option(help="Run the roll-ups first.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Compare every level of every roll-up with the raw events; exits with 1 where one differs."""
+    """Compare every level of every roll-up with the raw events; exit with status 1 if any bucket differs."""
     with database(context) as (db, _):
         for rollups in Rollups.registered(db) if run else []:
             rollups.run()
         problems = [str(problem) for problem in verify_rollups(db)]
-        known = [rollups.name for rollups in Rollups.registered(db)]
+        names = [rollups.name for rollups in Rollups.registered(db)]
     if as_json:
-        print_json({"rollups": known, "differing": problems})
+        print_json({"rollups": names, "differing": problems})
     else:
         for problem in problems:
             print_line(problem)
-        print_line(f"{', '.join(known) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
+        print_line(f"{', '.join(names) or 'no roll-up'}: {len(problems):,} buckets differ from the events")
     if problems:
         raise typer.Exit(1)
 
@@ -188,15 +190,15 @@ def verify(
 def sessions(
     context: typer.Context, time_zone: Zone = "UTC", finest: FinestOption = "hour", as_json: Json = False
 ) -> None:
-    """Derive visitors' sessions from the events, and roll their lengths up by user, hour to year."""
+    """Derive visitors' sessions from the events, and roll up their lengths per user, from hours to years."""
     with database(context) as (db, _):
         derived = Sessions(db).derive()
         rollups = Sessions(db).rollups(time_zone, finest=cast(Finest, finest))
         rollups.run()
         longest = db["visits.yearly"].find({"value.count": {"$gt": 0}}).sort("value.total", -1).limit(10)
-        where = zone(time_zone)
+        tz = zone(time_zone)
         rows = [
-            {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(where).year, **row["value"]} for row in longest
+            {"user": row["_id"]["k"], "year": row["_id"]["d"].astimezone(tz).year, **row["value"]} for row in longest
         ]
     if as_json:
         print_json({"changed": derived.changed, "longest": rows})
@@ -206,29 +208,29 @@ def sessions(
         print_line(f"{row['total']:>10,} s in {row['count']:>5,} sessions, {row['mean']:>8,.0f} s each  {row['user']}")
 
 
-# ---- keeping ----
+# ---- retention and shard keys ----
 
 
 @app.command()
 def retention(
     context: typer.Context,
     strategy: Annotated[str | None, typer.Argument(help="keep, ttl, capped, rotate or rotate-databases.")] = None,
-    unit: Annotated[str, typer.Option(help="A collection for each day or month.")] = "day",
-    keep_days: Annotated[float | None, typer.Option(help="How old events may get.")] = None,
-    size_mb: Annotated[int | None, typer.Option(help="How large a capped log may get.")] = None,
+    unit: Annotated[str, typer.Option(help="day or month: the time span of each rotated collection.")] = "day",
+    keep_days: Annotated[float | None, typer.Option(help="The maximum age of events, for ttl and rotate.")] = None,
+    size_mb: Annotated[int | None, typer.Option(help="The maximum size of a capped collection.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the policy for old events, or change it and move them to where it wants them."""
+    """Show the policy for old events, or change it and move the events accordingly."""
     if strategy is None and (keep_days is not None or size_mb is not None):
-        raise Invalid("name the strategy that is to have these options", field="strategy")
+        raise Invalid("--keep-days and --size-mb need a strategy", field="strategy")
     if keep_days is not None and not 0 < keep_days < MOST_DAYS:
         raise Invalid(f"--keep-days must be more than 0 and less than {MOST_DAYS:,}", field="keep-days")
     if keep_days is not None and keep_days * 86_400 < LEAST_SECONDS:
         raise Invalid(f"--keep-days must be at least {LEAST_SECONDS / 86_400:.5f}, a minute", field="keep-days")
     if strategy == "ttl" and keep_days is None:
-        raise Invalid("ttl needs --keep-days, the age at which events go", field="keep-days")
+        raise Invalid("ttl needs --keep-days, the age at which events are deleted", field="keep-days")
     if strategy == "capped" and size_mb is None:
-        raise Invalid("capped needs --size-mb, the size at which the oldest events go", field="size-mb")
+        raise Invalid("capped needs --size-mb, the size at which the oldest events are deleted", field="size-mb")
     if size_mb is not None and not 0 < size_mb <= MOST_BYTES >> 20:
         raise Invalid(f"--size-mb must be from 1 to {MOST_BYTES >> 20:,}", field="size-mb")
     with database(context) as (db, _):
@@ -244,18 +246,18 @@ def retention(
 @app.command("advise-shard-key")
 def advise(
     context: typer.Context,
-    candidates: Annotated[list[str] | None, typer.Argument(help="Such as path,ssk or _id:hashed.")] = None,
-    sample: Annotated[int, typer.Option(help="How many events to judge by.")] = 10_000,
+    candidates: Annotated[list[str] | None, typer.Argument(help="Shard keys, such as path,ssk or _id:hashed.")] = None,
+    sample: Annotated[int, typer.Option(help="The number of events to sample.")] = 10_000,
     as_json: Json = False,
 ) -> None:
-    """Judge shard keys for the events by a sample of them and the declared queries."""
+    """Rate shard keys for the events by a sample of events and by the declared queries."""
     with database(context) as (db, _):
         keys = [_key(text) for text in candidates] if candidates else CANDIDATES
         found = advise_shard_key(db, keys, sample=sample)
     if as_json:
         print_json([asdict(advice) for advice in found])
         return
-    table = Table("key", "values", "hottest", "rises", "routed", "verdict", "because", show_lines=True)
+    table = Table("key", "values", "hottest", "monotonic", "routed", "verdict", "reason", show_lines=True)
     for advice in found:
         table.add_row(
             ", ".join(f"{name}: {kind}" for name, kind in advice.key.items()),

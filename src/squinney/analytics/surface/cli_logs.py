@@ -1,4 +1,4 @@
-"""`squinney analytics import`, `follow`, `imports` and `rejects`: logs from the command line."""
+"""The commands `squinney analytics import`, `follow`, `imports`, `rejects` and `forget`."""
 
 from __future__ import annotations
 
@@ -39,22 +39,24 @@ from squinney.http.commands import (
 from squinney.mongo import schema
 from squinney.mongo.schema import Db
 
-Site = Annotated[str, typer.Option(help="The site whose pages these are.")]
+Site = Annotated[str, typer.Option(help="The site of the log's events.")]
 Format = Annotated[str, typer.Option(help=f"auto, {', '.join(NAMES)}, or a log_format or LogFormat string.")]
-FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Keep only these fields; repeat it.")]
-MapOption = Annotated[list[str] | None, typer.Option("--map", help="For JSON lines: time=timestamp; repeat it.")]
+FieldOption = Annotated[list[str] | None, typer.Option("--field", help="Store only this field; may be repeated.")]
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map", help="For JSON lines: OURS=THEIRS, as time=timestamp; may be repeated.")
+]
 DurabilityOption = Annotated[
     str, typer.Option("--durability", help="acknowledged, journaled, replicated, or a number of members.")
 ]
-HitsOption = Annotated[bool, typer.Option("--hits", help="Count the events as hits of the site, each once.")]
+HitsOption = Annotated[bool, typer.Option("--hits", help="Also count each event as a hit of its page.")]
 
 
 @contextmanager
 def database(context: typer.Context) -> Iterator[tuple[Db, str]]:
-    """The database, with the collections it takes, and the address for further processes."""
+    """Yield the database, with its collections created, and the URI for additional processes."""
     with connected(context) as connection:
-        there = set(connection.db.list_collection_names())
-        schema.apply(connection.db, [one for one in COLLECTIONS if one.name not in there])
+        existing = set(connection.db.list_collection_names())
+        schema.apply(connection.db, [one for one in COLLECTIONS if one.name not in existing])
         embedded = connection.embedded.uri if connection.embedded else ""
         yield connection.db, settings_of(context).uri or embedded
 
@@ -78,19 +80,19 @@ def import_logs(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="Logs, plain or compressed; - is standard input.")],
     site: Site = "",
-    source: Annotated[str | None, typer.Option(help="Know it by this name, not by its content.")] = None,
+    source: Annotated[str | None, typer.Option(help="Identify the log by this name, not by its content.")] = None,
     format: Format = "auto",
     fields: FieldOption = None,
     mapped: MapOption = None,
     durability: DurabilityOption = "replicated",
-    processes: Annotated[int, typer.Option(help="How many to share the work.", min=1, max=64)] = 1,
+    processes: Annotated[int, typer.Option(help="The number of processes.", min=1, max=64)] = 1,
     hits: HitsOption = False,
     as_json: Json = False,
 ) -> None:
-    """Import logs, each line once, however often it is repeated or cut off."""
+    """Import logs; each line is stored once, even if the import is interrupted or repeated."""
     options = _import_options(format, fields, mapped, durability, site)
     if source is not None and len(files) > 1:
-        raise Invalid("--source names one log; import them one by one", field="source")
+        raise Invalid("--source allows only one file: import several files one by one", field="source")
     results = []
     with database(context) as (db, uri), _bar(quiet=as_json) as bar:
         log = EventLog(db)
@@ -123,7 +125,7 @@ def _bar(*, quiet: bool) -> Iterator[Progress]:
 
 
 def columns() -> list[ProgressColumn]:
-    """What the bar shows, in one line of 80 characters: a long name is cut."""
+    """Return the columns of the progress bar, which fit into one line of 80 characters; a long name is truncated."""
     one_line = Column(no_wrap=True)
     return [
         TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
@@ -161,7 +163,7 @@ def _report(name: str, imported: Imported, as_json: bool) -> None:
         line += f" ({imported.note})"
     print_line(line)
     if counts.rejected and imported.source:
-        print_line(f"  why: squinney analytics rejects {imported.source['_id']}")
+        print_line(f"  see the reasons with: squinney analytics rejects {imported.source['_id']}")
 
 
 def follow(
@@ -173,25 +175,25 @@ def follow(
     mapped: MapOption = None,
     durability: DurabilityOption = "replicated",
     hits: HitsOption = False,
-    poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1,
+    poll: Annotated[float, typer.Option(help="Seconds between two checks for new lines.", min=0.05)] = 1,
 ) -> None:
-    """Keep up with a growing log, through its rotations, until interrupted."""
+    """Import a growing log continuously, across rotations, until interrupted."""
     options = _import_options(format, fields, mapped, durability, site)
     stop = stop_signal()
     with database(context) as (db, _):
         total = [0, 0]
 
-        def tell(imported: Imported) -> None:
+        def report(imported: Imported) -> None:
             total[0] += imported.counts.stored
             total[1] += imported.counts.rejected
             print_line(f"{datetime.now(UTC):%H:%M:%S}  {total[0]:,} stored, {total[1]:,} rejected")
 
         feed = _feeding(db) if hits else None
-        EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=tell, after_checkpoint=feed, **options)
+        EventLog(db).follow(path, stop=stop, poll_seconds=poll, on_import=report, after_checkpoint=feed, **options)
 
 
 def imports(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
-    """List the imported sources, the last used first."""
+    """List the imported sources, the last updated first."""
     with database(context) as (db, _):
         page = EventLog(db).imports(cursor=cursor, limit=limit)
     counted = [Column(name, justify="right") for name in ("lines", "stored", "rejected")]
@@ -208,7 +210,7 @@ def _import_row(one: Import) -> list[str]:
 def rejects(
     context: typer.Context, source: str, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False
 ) -> None:
-    """Show the lines of a source that are no events, and why."""
+    """Show the lines of a source that could not be stored as events, and the reasons."""
     with database(context) as (db, _):
         page = EventLog(db).rejects(source, cursor=cursor, limit=limit)
     if as_json:
@@ -221,8 +223,8 @@ def rejects(
 
 
 def forget(context: typer.Context, source: str, as_json: Json = False) -> None:
-    """Take an import back, with its events and hits, so that it can be repeated with other options."""
+    """Undo an import: delete its events and hits, so that it can be repeated with other options."""
     with database(context) as (db, _):
         done = forget_import(db, source)
-    said = ", ".join(f"{count:,} {what}" for what, count in done.items())
-    print_result(dict(done), f"{source} is forgotten: {said}", as_json)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in done.items())
+    print_result(dict(done), f"{source} is forgotten; deleted: {counts or 'nothing'}", as_json)

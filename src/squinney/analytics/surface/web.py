@@ -1,4 +1,4 @@
-"""The pages of analytics: charts that move, top pages, status codes, roll-ups and rejects."""
+"""The web pages of analytics: live charts, top pages, status codes, roll-ups and rejects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Zone = Annotated[str, Query(max_length=100)]
 
 @dataclass(frozen=True)
 class Chart:
-    """What a chart shows: so many units, of which the present one is the last."""
+    """A chart of a number of units, of which the current one is the last."""
 
     unit: Unit
     title: str
@@ -58,7 +58,7 @@ RANGES = {1: "1 day", 7: "7 days", 30: "30 days", 365: "1 year"}
 
 @dataclass(frozen=True)
 class Choice:
-    """What the visitor looks at."""
+    """The visitor's selection: site, page, time and time zone."""
 
     site: str
     page: str
@@ -68,16 +68,16 @@ class Choice:
 
     @property
     def now(self) -> datetime:
-        """The right edge of all charts."""
+        """The time at which all charts end."""
         return self.until or utcnow()
 
     def hours(self) -> tuple[datetime, datetime]:
-        """The chosen days up to the present hour, in whole hours."""
+        """Return the start and end of the chosen days, up to the end of the current hour."""
         end = self.now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
         return end - timedelta(days=self.days), end
 
     def query(self, **more: Any) -> str:
-        """The address's query for the same choice, or another in part; None leaves the choice to the page."""
+        """Return the URL query for this selection, with some values replaced; None removes a value."""
         values = {"site": self.site, "page": self.page, "time_zone": self.time_zone, "days": self.days, **more}
         if self.until:
             values["until"] = self.until.isoformat()
@@ -92,7 +92,7 @@ def choice(
     time_zone: Zone = "UTC",
     days: Annotated[int, Query(ge=1, le=3_660)] = 7,
 ) -> Choice:
-    """The visitor's choice; the first site and its first page where none is made."""
+    """Return the visitor's selection, by default the first site and its page with the most hits."""
     chosen = site if site is not None else next(iter(hits.sites()), "")
     given = Choice(chosen, page or "", until, time_zone, days)
     if page is not None:
@@ -106,7 +106,7 @@ Chosen = Annotated[Choice, Depends(choice)]
 
 @router.get("", response_class=HTMLResponse)
 def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageBytes, chosen: Chosen) -> Response:
-    """Everything about a page of a site."""
+    """Show the dashboard of a site's page."""
     start, end = chosen.hours()
     last = None if chosen.until else hits.last_day(chosen.site)
     stale = last if last and last < chosen.now - timedelta(days=chosen.days) else None
@@ -127,40 +127,40 @@ def show_analytics(request: Request, log: Log, hits: Counters, rollups: PageByte
 
 
 def _choices(sites: list[str], chosen: str) -> list[str]:
-    """The sites to choose from, with the present one, which may have no hits or be one of too many."""
+    """Return the sites to choose from, with the selected one, which may be missing from the list."""
     return sites if chosen in sites or not sites else [chosen, *sites]
 
 
 @router.get("/charts/{unit}", response_class=HTMLResponse)
 def show_chart(hits: Counters, chosen: Chosen, unit: Unit) -> Response:
-    """One chart by itself, which the page's script asks for to keep it moving."""
+    """Return one chart, which the page's script requests to update it."""
     chart = next(chart for chart in CHARTS if chart.unit == unit)
     return HTMLResponse(_drawn(hits, chosen, chart), headers={"Cache-Control": "no-store"})
 
 
 @router.get("/top", response_class=HTMLResponse)
 def show_top(request: Request, hits: Counters, chosen: Chosen) -> Response:
-    """The table of top pages by itself."""
+    """Return the table of top pages, which the page's script requests to update it."""
     top = hits.top_pages(chosen.site, *chosen.hours(), limit=10)
     return render(request, "analytics/top.html", top=top, chosen=chosen)
 
 
 @router.get("/imports/{source}", response_class=HTMLResponse, dependencies=[needs("editor")])
 def show_rejects(request: Request, log: Log, source: str, cursor: str | None = None) -> Response:
-    """The lines of a source that are no events, and why; not for everybody, since anything may stand in a log."""
+    """Show a source's rejected lines and the reasons; only for editors, since a log may contain private data."""
     page = log.rejects(source, cursor=cursor, limit=50)
     return render(request, "analytics/rejects.html", page=page, source=source)
 
 
 def _bounds(chosen: Choice, chart: Chart) -> tuple[datetime, datetime]:
-    """From the first unit's beginning or some time within it; months differ in length, so they are counted."""
+    """Return a time within the chart's first unit and the chart's end; months are counted, as their lengths differ."""
     end = chosen.now + timedelta(milliseconds=1)
     before = chart.units - 1
     if chart.unit != "month":
         return chosen.now - before * STEPS[chart.unit], end
-    here = chosen.now.astimezone(zone(chosen.time_zone))
-    year, month = divmod(here.year * 12 + here.month - 1 - before, 12)
-    return datetime(year, month + 1, 1, tzinfo=here.tzinfo), end
+    local = chosen.now.astimezone(zone(chosen.time_zone))
+    year, month = divmod(local.year * 12 + local.month - 1 - before, 12)
+    return datetime(year, month + 1, 1, tzinfo=local.tzinfo), end
 
 
 def _drawn(hits: Hits, chosen: Choice, chart: Chart) -> Markup:
@@ -198,6 +198,6 @@ def _rollup_chart(rollups: Rollups, chosen: Choice) -> Markup:
 
 @router.get("/series.csv")
 def download(hits: Counters, chosen: Chosen, by: Unit, start: AwareDatetime, end: AwareDatetime) -> Response:
-    """A chart's numbers."""
+    """Download the values of a chart as CSV."""
     points = hits.series(chosen.site, chosen.page, start, end, by, time_zone=chosen.time_zone)
     return series_as_csv(points, by)

@@ -1,1 +1,1 @@
-"""How long visitors stay, from events."""
+"""Sessions of visitors, derived from events."""

@@ -12,9 +12,9 @@ VISIT_COLLECTIONS = [
     Collection(
         VISITS,
         indexes=[
-            Index([("host", 1), ("ts", 1)], why="deriving a host's sessions anew"),
-            Index([("ts", 1)], why="what roll-ups recompute"),
-            Index([("arrived", 1)], why="what roll-ups have not seen yet"),
+            Index([("host", 1), ("ts", 1)], why="deriving a host's sessions again"),
+            Index([("ts", 1)], why="recomputing roll-ups"),
+            Index([("arrived", 1)], why="sessions that roll-ups have not counted yet"),
         ],
         shard_key={"_id": "hashed"},
     ),

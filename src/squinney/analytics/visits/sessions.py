@@ -1,4 +1,4 @@
-"""`Sessions`: how long visitors stay, from the requests they make."""
+"""`Sessions`: how long visitors stay, derived from their requests."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MOST_SILENCE_SECONDS = 30 * 86_400
 SECONDS = 3_600
 HOSTS_AT_ONCE = 200
 
-Visitor = tuple[str, str]  # the host, and who it is
+Visitor = tuple[str, str]  # host and user id
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What a call changed, and whether the next one begins where it began."""
+    """The result of `derive`; `moved` is True if it moved the watermark, from which the next call continues."""
 
     hosts: int
     changed: int
@@ -43,12 +43,13 @@ class Derived:
 
 
 class Sessions:
-    """Sessions of visitors: a visitor is a logged-in user of a host, or else a host with one user agent. A user who
-    goes on from another host begins another session; roll-ups add up what is the same user's.
+    """Sessions of visitors. A visitor is a logged-in user on one host, or otherwise a host with one user agent.
 
-    Half an hour of silence ends a session. A late request may lengthen one, join two or begin one earlier: all sessions
-    of its host are derived anew. One that is no more stays as an empty document, so that roll-ups notice. One whose
-    first events retention has dropped stays the same session.
+    A user who continues from another host starts a new session; roll-ups add up all sessions of the same user.
+    `silence_seconds` without a request end a session, half an hour by default. A late request may lengthen a session,
+    merge two, or move its start, so all sessions of its host are derived again. A session that no longer exists stays
+    as an empty document, so that roll-ups notice the change. A session keeps its start when retention drops its first
+    events.
     """
 
     def __init__(
@@ -62,34 +63,34 @@ class Sessions:
 
     @classmethod
     def registered(cls, db: Db) -> list[Sessions]:
-        """The sessions that were derived once in this database, as they were."""
-        return [cls(db, silence_seconds=known["silence_seconds"]) for known in pinned(db)[VISIT_RUNS].find()]
+        """Return the `Sessions` that were derived in this database before, with their settings."""
+        return [cls(db, silence_seconds=stored["silence_seconds"]) for stored in pinned(db)[VISIT_RUNS].find()]
 
     @operation(reads_only=True)
     def rollups(self, time_zone: str = "UTC", *, finest: Finest = "hour") -> Rollups:
-        """The book's example: total and mean session time per user, by hour to year."""
+        """Return the roll-up of session times: total and mean per user, from hours to years."""
         return Rollups(self._db, VISITS, "userid", "length", "ts", time_zone, name="visits", finest=finest)
 
     @operation(SECONDS)
     def derive(self) -> Derived:
-        """Bring the sessions up to date with the events that have arrived.
+        """Update the sessions with the events that have arrived.
 
-        Atomic: each session by itself, unless a later call wrote it; the watermark's move, while this is the latest.
+        Atomic: each session separately, unless a later call wrote it; moving the watermark, if this is the latest call.
         After a crash: some sessions are newer than others; the next call derives them again.
-        Raises: `Conflict` where they were derived with another silence: hosts would be told apart by when they came.
+        Raises: `Conflict` if the sessions were derived with another `silence_seconds` before.
         """
         with self._db.client.start_session(causal_consistency=True) as session:
-            taken = {"$inc": {"run": 1}, "$setOnInsert": {"silence_seconds": self._silence_seconds}}
-            known: Any = self._db[VISIT_RUNS].find_one_and_update(
-                {"_id": VISITS}, taken, upsert=True, return_document=True, session=session
+            next_run = {"$inc": {"run": 1}, "$setOnInsert": {"silence_seconds": self._silence_seconds}}
+            state: Any = self._db[VISIT_RUNS].find_one_and_update(
+                {"_id": VISITS}, next_run, upsert=True, return_document=True, session=session
             )
-            if known["silence_seconds"] != self._silence_seconds:
-                said = f"sessions here end after {known['silence_seconds']} s of silence"
-                raise Conflict(said, field="silence_seconds")
+            if state["silence_seconds"] != self._silence_seconds:
+                message = f"silence_seconds must be {state['silence_seconds']}, as for the sessions already derived"
+                raise Conflict(message, field="silence_seconds")
             began = session.operation_time
-            hosts = self._hosts(arrived_since(known.get("watermark"), self._overlap_seconds), session)
-            changed = sum(self._derive_hosts(some, known["run"], session) for some in chunks(hosts, HOSTS_AT_ONCE))
-            latest = {"_id": VISITS, "run": known["run"]}
+            hosts = self._hosts(arrived_since(state.get("watermark"), self._overlap_seconds), session)
+            changed = sum(self._derive_hosts(batch, state["run"], session) for batch in chunks(hosts, HOSTS_AT_ONCE))
+            latest = {"_id": VISITS, "run": state["run"]}
             moved = self._db[VISIT_RUNS].update_one(latest, {"$set": {"watermark": began}}, session=session)
         return Derived(len(hosts), changed, moved.matched_count == 1)
 
@@ -122,7 +123,7 @@ class Sessions:
         return len(writes)
 
     def _times_of(self, hosts: Sequence[str], session: ClientSession) -> dict[Visitor, list[datetime]]:
-        """When each visitor of these hosts made requests, in order."""
+        """Return the times of the requests of each visitor of these hosts, sorted."""
         times: dict[Visitor, list[datetime]] = defaultdict(list)
         fields = {"time": 1, "host": 1, "user": 1, "user_agent": 1}
         for partition in self._partitions.spanning():
@@ -133,9 +134,9 @@ class Sessions:
     def _stored(
         self, hosts: Sequence[str], times: Mapping[Visitor, Sequence[datetime]], session: ClientSession
     ) -> tuple[dict[str, Document], dict[Visitor, Document]]:
-        """The sessions to compare with, by id, and for each visitor the last one whose first events are gone.
+        """Return the stored sessions to compare with, by id, and each visitor's session whose first events are dropped.
 
-        Older ones lost all their events to retention, and stay as they are.
+        Older sessions, all of whose events were dropped, are left unchanged.
         """
         oldest: dict[str, datetime] = {}
         for (host, _), moments in times.items():
@@ -163,8 +164,8 @@ class Sessions:
             failed = write_errors(error)
             if any(one["code"] != DUPLICATE_KEY for one in failed):
                 raise
-            again = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted it first
-            self._db[VISITS].bulk_write([_update(document, run) for document in again], session=session)
+            duplicates = [wanted[one["op"]["_id"]] for one in failed]  # another call inserted these first
+            self._db[VISITS].bulk_write([_update(document, run) for document in duplicates], session=session)
 
 
 def _sessions_of(
@@ -192,7 +193,10 @@ def _visitor(event: Document) -> str:
 def _split(
     moments: Iterable[datetime], silence: timedelta, begun: Document | None = None
 ) -> Iterator[tuple[datetime, datetime, int]]:
-    """First, last and number of requests of each session; one that is `begun` goes on with what came behind it."""
+    """Yield the first time, last time and number of requests of each session.
+
+    A `begun` session has no events any more for its first requests; it is continued with the later requests.
+    """
     first = last = None
     requests = 0
     if begun is not None:
@@ -217,8 +221,8 @@ def _write(
     if wanted is None:
         if stored is None or "length" not in stored:
             return []
-        gone = {"$unset": {"length": "", "requests": ""}, "$set": {"run": run}, "$currentDate": _NOW}
-        return [UpdateOne({"_id": session_id, "run": {"$lte": run}}, gone)]
+        emptied = {"$unset": {"length": "", "requests": ""}, "$set": {"run": run}, "$currentDate": _NOW}
+        return [UpdateOne({"_id": session_id, "run": {"$lte": run}}, emptied)]
     if stored is None:
         return [InsertOne({**wanted, "run": run, "arrived": Timestamp(0, 0)})]
     if (stored.get("length"), stored.get("requests")) == (wanted["length"], wanted["requests"]):

@@ -1,30 +1,30 @@
-// Keeps the charts moving: the server draws, this puts the new drawing in place of the old.
+// Updates the charts: replaces each chart with a new one that the server has drawn.
 const SECONDS = { minute: 2, hour: 10, day: 60, month: 300, top: 5 };
 const board = document.querySelector("[data-live]");
 
-async function refresh(place, address) {
+async function refresh(element, url) {
   if (document.hidden) return;
   try {
-    const response = await fetch(address, { cache: "no-store" });
-    if (response.ok) place.innerHTML = await response.text();
+    const response = await fetch(url, { cache: "no-store" });
+    if (response.ok) element.innerHTML = await response.text();
   } catch {
-    // The server is away for a moment; the next round tries again.
+    // The server is unreachable; the next refresh tries again.
   }
 }
 
-function keepMoving(place, what, address) {
+function keepFresh(element, name, url) {
   const next = async () => {
-    await refresh(place, address);
-    setTimeout(next, SECONDS[what] * 1000);
+    await refresh(element, url);
+    setTimeout(next, SECONDS[name] * 1000);
   };
-  setTimeout(next, SECONDS[what] * 1000);
+  setTimeout(next, SECONDS[name] * 1000);
 }
 
 if (board) {
   const { live, query } = board.dataset;
   for (const figure of board.querySelectorAll("[data-chart]")) {
     const unit = figure.dataset.chart;
-    keepMoving(figure, unit, `${live}/charts/${unit}?${query}`);
+    keepFresh(figure, unit, `${live}/charts/${unit}?${query}`);
   }
-  keepMoving(board.querySelector("[data-top]"), "top", `${live}/top?${query}`);
+  keepFresh(board.querySelector("[data-top]"), "top", `${live}/top?${query}`);
 }

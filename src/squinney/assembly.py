@@ -53,7 +53,7 @@ CORE_JOBS = [
         "recover-transactions",
         every_seconds=5,
         run=lambda db: Transactions(db).recover(),
-        what="finishes or undoes what crashed processes left half done",
+        what="finishes or undoes the transactions of crashed processes",
     )
 ]
 
@@ -98,7 +98,7 @@ FORGET_LOST_PHOTOS = Job(
     "forget-lost-photos",
     every_seconds=600,
     run=lambda db: forget_lost_photos(db, kept_photos(Nodes(db), Photos(db))),
-    what="removes photos whose posts are gone",
+    what="deletes photos whose posts no longer exist",
 )
 
 

@@ -120,7 +120,7 @@ def _from_mongodb() -> Unavailable:
     [
         (Unavailable("too many people are signing in at this moment"), "Please try again in a moment.", "database"),
         (Unavailable("too busy", outcome_unknown=True), "Please try again in a moment.", "may have been done"),
-        (_from_mongodb(), "It may have been done all the same", "try again in a moment"),
+        (_from_mongodb(), "The change may have been made", "try again in a moment"),
     ],
 )
 def test_a_page_says_what_is_the_matter_and_blames_nothing_else(

@@ -111,7 +111,7 @@ def test_forms_tell_what_they_did(site: TestClient, systems: assembly.Assembled)
 
     assert "The account is open." in send("/ledger/accounts", name="Mine", currency="EUR", key="a")
     ada, ben = opened(site, 1_000), opened(site)
-    assert "2.50 EUR has been moved." in send("/ledger/transfers", src=ada, dst=ben, amount="2.50", key="b")
+    assert "2.50 EUR has been transferred." in send("/ledger/transfers", src=ada, dst=ben, amount="2.50", key="b")
     send("/ledger/transfers", src=ben, dst=ada, amount="2.50", key="c")
     assert "The account is closed." in send(f"/ledger/{ben}/close")
 

@@ -60,7 +60,7 @@ def test_a_member_opens_at_zero_and_sees_their_own_alone(systems: assembly.Assem
 def test_a_member_makes_no_money(systems: assembly.Assembled, ledger: Accounts) -> None:
     refused = Person(systems, "ada").open("Rich", opening="1000000")
     assert refused.status_code == 403
-    assert "only an admin puts money in" in refused.text
+    assert "only an admin may set an opening balance" in refused.text
     assert ledger.total("EUR") == 0
 
 

@@ -15,7 +15,7 @@ from squinney import assembly
 from squinney.clock import utcnow
 from squinney.http.options import Options
 from squinney.http.visitor import SIGNED_IN
-from squinney.identity.surface.web import _own_path
+from squinney.identity.surface.web import _safe_path
 from squinney.service.site import create_site
 
 PASSWORD = "correct horse battery"
@@ -43,7 +43,7 @@ def test_a_person_signs_up_out_and_in(stranger: TestClient) -> None:
     assert "Welcome, Ada &lt;b&gt;." in page.text
     assert "Sign out" in page.text
     assert "Welcome" not in stranger.get("/", headers=HTML).text, "told once"
-    assert "You sign in as" in stranger.get("/account", headers=HTML).text
+    assert "Your login is" in stranger.get("/account", headers=HTML).text
     assert "You have signed out." in send(stranger, "/sign-out").text
     assert "Sign in" in stranger.get("/account", headers=HTML).text
     page = send(stranger, "/sign-in", login="ADA", password=PASSWORD, next="/ledger")
@@ -115,9 +115,9 @@ def test_a_new_password_ends_other_sessions_and_needs_the_old_one(stranger: Test
     send(elsewhere, "/sign-in", login="ada", password=PASSWORD)
     refused = send(stranger, "/account/password", old="wrong password", new="another password")
     assert refused.status_code == 401
-    assert "the present password is wrong" in refused.text
+    assert "the current password is wrong" in refused.text
     changed = send(stranger, "/account/password", old=PASSWORD, new="another password")
-    assert "Your password is changed" in changed.text
+    assert "Your password has been changed" in changed.text
     assert "Sign out" not in elsewhere.get("/", headers=HTML).text
     assert "Sign out" in stranger.get("/", headers=HTML).text
 
@@ -148,11 +148,11 @@ def test_a_setting_closes_signing_up_and_an_invitation_still_opens(systems: asse
     ],
 )
 def test_signing_in_leads_nowhere_else(target: str) -> None:
-    assert _own_path(target) == "/"
+    assert _safe_path(target) == "/"
 
 
 def test_signing_in_leads_on() -> None:
-    assert _own_path("/ledger?cursor=x") == "/ledger?cursor=x"
+    assert _safe_path("/ledger?cursor=x") == "/ledger?cursor=x"
 
 
 def test_writes_need_a_role_and_a_stranger_is_led_to_sign_in(stranger: TestClient) -> None:
@@ -257,7 +257,7 @@ def test_the_admin_sees_which_keys_have_ended(site: TestClient, systems: assembl
     systems.db["api_keys"].update_one({"_id": key["_id"]}, {"$set": {"expires_at": now - timedelta(days=1)}})
     page = re.sub("<[^>]*time[^>]*>", "", site.get("/admin/keys", headers=HTML).text)
     assert f"until {now + timedelta(days=3):%Y-%m-%d}" in page
-    assert f"ended {now - timedelta(days=1):%Y-%m-%d}" in page
+    assert f"expired {now - timedelta(days=1):%Y-%m-%d}" in page
     assert 'aria-label="Revoke sooner"' not in page
 
 

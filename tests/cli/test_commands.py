@@ -34,10 +34,10 @@ def test_an_error_is_one_sentence_and_a_code(squinney: Any, ready_db: Db) -> Non
     ada = json.loads(squinney("ledger", "open", "EUR", "1000", "--json").stdout)["_id"]
     ben = json.loads(squinney("ledger", "open", "EUR", "--json").stdout)["_id"]
     for arguments, code, said in [
-        (["transfer", ada, ben, "5000"], 5, "the account does not hold that much"),
+        (["transfer", ada, ben, "5000"], 5, "the balance of the account is too low"),
         (["show", "nobody"], 3, "there is no account nobody"),
-        (["transfer", ada, ada, "1"], 2, "src and dst must be two accounts"),
-        (["close", ada], 5, "only an account at zero"),
+        (["transfer", ada, ada, "1"], 2, "src and dst must be different accounts"),
+        (["close", ada], 5, "only an account with a balance of zero"),
     ]:
         result = squinney("ledger", *arguments)
         assert result.returncode == code

@@ -28,7 +28,7 @@ GUARDS = [
         "two lines glued together are rejected",
         r"""TRAILING = rf'(?: (?:"{_QUOTED}"|[^\s"\[\]]+))*\s*'""",
         r"""TRAILING = r".*" """,
-        "test_two_lines_glued_together_are_nobodys",
+        "test_two_lines_glued_together_are_dummy_hash",
     ),
     _layout(
         "a user name contains no empty field",

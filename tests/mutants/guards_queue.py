@@ -13,7 +13,7 @@ GUARDS = [
         "a task of an undecided run is hidden",
         'visible({"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}})',
         '{"queue": queue, "state": "ready", "$expr": {"$lte": ["$due_at", "$$NOW"]}}',
-        "test_a_task_of_an_undecided_run_is_nobodys",
+        "test_a_task_of_an_undecided_run_is_dummy_hash",
     ),
     _queue(
         "nothing is handed out before it is due",

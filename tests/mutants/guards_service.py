@@ -1,4 +1,4 @@
-"""The service, the library beside it, and the commands."""
+"""The service, parts of the library, and the commands."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _document = guards_of("squinney.service.openapi", "tests/api/test_failures.py")
 
 EXAMINING = [
     _problems(
-        "a server that is too slow tells nothing of the data",
+        "a time-out of the server is not reported as a problem of the data",
         "isinstance(error, PyMongoError) and is_away(error)",
         "False",
         "test_a_time_that_is_over_is_told_of_no_document_and_no_check",
     ),
     _doctor(
-        "each system has its share of the time",
+        "each system has its own time limit",
         ", pymongo.timeout(seconds):",
         ":",
         "test_a_system_that_takes_too_long_is_a_notice_and_keeps_no_other_from_being_looked_at",
@@ -42,49 +42,49 @@ EXAMINING = [
 ]
 PROCESSES = [
     _process(
-        "what hangs is ended",
+        "a worker that hangs is killed",
         "        clock.start()\n",
         "",
         "test_what_hangs_is_ended_with_one_error_and_another_takes_its_place[stopped]",
     ),
     _process(
-        "one that died while it stood idle is not used",
+        "a worker that died while idle is not used",
         "            if process.is_ready:\n                return process\n",
         "            return process\n",
         "test_what_dies_is_one_error_and_another_takes_its_place",
     ),
     _process(
-        "so many wait",
+        "the number of waiting calls is limited",
         "if not may_go and self._waiting < self._most_waiting:",
         "if not may_go:",
         "test_so_many_work_so_many_wait_and_the_rest_is_refused",
     ),
     _process(
-        "who waited too long waits no more",
+        "a call that waited too long no longer counts as waiting",
         "            self._waiting -= 1\n",
         "",
         "test_who_waits_too_long_is_refused_and_counts_no_more",
     ),
     _process(
-        "closing ends the busy ones",
+        "closing kills busy workers",
         "processes = [*self._idle, *self._busy]",
         "processes = [*self._idle]",
         "test_closing_ends_the_idle_and_the_busy_and_nothing_begins_after_it",
     ),
     _process(
-        "one that hangs ends by its own clock where its starter is dead",
+        "a worker that hangs is killed by its own timer if the parent is dead",
         "            signal.setitimer(signal.ITIMER_REAL, seconds)\n",
         "",
         "test_a_parent_that_is_killed_leaves_neither_idle_nor_hanging_ones",
     ),
     _process(
-        "they give way to the service",
+        "workers have a lower priority than the service",
         "                os.nice(NICE)\n",
         "",
         "test_one_process_does_what_comes_and_gives_way_to_others",
     ),
     _process(
-        "what is printed is no answer",
+        "output of a function does not mix with results",
         "    os.dup2(2, 1)  # output of a function must not mix with results\n",
         "",
         "test_what_a_function_raises_and_prints_harms_nothing",
@@ -118,7 +118,7 @@ FACETS = [
 ]
 LIBRARY = [
     _pinned(
-        "times are aware whatever the client",
+        "times are timezone-aware with every client",
         "tz_aware=True, tzinfo=UTC, ",
         "",
         "test_hits_by_a_plain_client",
@@ -126,7 +126,7 @@ LIBRARY = [
         "test_the_ledger_by_a_plain_client",
     ),
     _pinned(
-        "reads and writes are of the majority whatever the client",
+        "reads and writes use majority concern with every client",
         "            read_concern=MAJORITY_READ,\n            write_concern=MAJORITY_WRITE,\n",
         "",
         "test_what_a_system_does_with_a_database_is_pinned",
@@ -139,13 +139,13 @@ LIBRARY = [
         "test_hits_by_a_plain_client",
     ),
     _start(
-        "a missing package is one sentence",
+        "a missing package gives one sentence",
         "    except ModuleNotFoundError as error:\n",
         "    except ZeroDivisionError as error:\n",
         "test_the_command_without_its_packages_says_what_to_install",
     ),
     _media(
-        "photos name their extra",
+        "a missing image library names the extra to install",
         "    except ModuleNotFoundError as error:\n",
         "    except ZeroDivisionError as error:\n",
         "test_what_needs_a_package_that_is_missing_names_the_extra",
@@ -159,44 +159,44 @@ LIBRARY = [
 ]
 COMMANDS = [
     _server(
-        "a server that runs needs no room",
+        "a running server needs no free disk space",
         "        if process.is_running(self.folder):\n            if self._answers():",
         "        data_folders.check_room(self.folder)\n        if process.is_running(self.folder):\n            if self._answers():",
         "test_a_server_that_runs_is_used_on_a_disk_that_is_nearly_full",
     ),
     _session(
-        "a session has an end however it is used",
+        "a session ends even if it is used every day",
         "LASTS_AT_MOST = timedelta(days=90)",
         "LASTS_AT_MOST = timedelta(days=9_000)",
         "test_a_session_that_is_used_every_day_ends_all_the_same",
     ),
     _erase(
-        "names go out of revisions",
+        "erasing a person removes the name from revisions",
         '            (node_queries.VERSIONS_WRITTEN_BY, {"metadata.author": ERASED}),\n'
         '            (node_queries.SAVED_BY, {"author": ERASED}),\n',
         "",
         "test_no_name_of_a_person_stays_anywhere",
     ),
     _erase(
-        "names go out of decisions",
+        "erasing a person removes the name from decisions",
         '            (queries.DECIDED_BY, {"decided_by": ""}),\n',
         "",
         "test_no_name_of_a_person_stays_anywhere",
     ),
     _viewer(
-        "who was refused once does not wait again",
+        "after one refusal a request does not wait again",
         "_refuse if is_busy else processes_of(request)",
         "processes_of(request)",
         "test_comments_that_cannot_be_rendered_now_are_stored_and_shown_as_typed",
     ),
     _document(
-        "one thread makes the document",
+        "only one thread builds the OpenAPI document",
         "        with self._lock:\n",
         "        if True:\n",
         "test_the_document_of_the_api_is_made_once_however_many_ask",
     ),
     _document(
-        "the document is made in a thread",
+        "the OpenAPI document is built in a thread",
         "def show_document(",
         "async def show_document(",
         "test_making_the_document_of_the_api_does_not_hold_the_event_loop",
@@ -214,7 +214,7 @@ COMMANDS = [
         "test_how_long_carts_are_kept_can_be_set",
     ),
     _main(
-        "the shell's words are where it puts them",
+        "completion reads the words from the environment",
         'os.environ.get("COMP_WORDS", "").split()[1:] if "_SQUINNEY_COMPLETE" in os.environ else sys.argv[1:]',
         "sys.argv[1:]",
         "tests/unit/test_imports.py::test_commands_of_a_group_load_no_other",

@@ -273,7 +273,7 @@ def test_a_step_puts_it_exactly_when_the_operation_is_decided(mail: Queue, ready
     assert mail.done(task)
 
 
-def test_a_task_of_an_undecided_run_is_nobodys(mail: Queue, ready: Db, mongod: Embedded) -> None:
+def test_a_task_of_an_undecided_run_is_dummy_hash(mail: Queue, ready: Db, mongod: Embedded) -> None:
     hidden = 0
     for at_write in itertools.count(1):
         ready[queue.NAME].delete_many({})

@@ -152,7 +152,7 @@ def test_a_dash_for_a_whole_request_is_none():
 
 # Before that it is one address or name with no space in it, and nobody can tell.
 @pytest.mark.parametrize("cut", range(len("127.0.0.1 - frank "), len(COMBINED)))
-def test_two_lines_glued_together_are_nobodys(cut):
+def test_two_lines_glued_together_are_dummy_hash(cut):
     """A line cut anywhere with another behind it was stored under the first one's visitor."""
     second = COMBINED.replace("127.0.0.1", "203.0.113.7").replace("frank", "-")
     glued = COMBINED[:cut] + second

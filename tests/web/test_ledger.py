@@ -46,7 +46,7 @@ def test_a_person_opens_two_accounts_moves_money_and_reads_the_statement(admin: 
     expect(admin.locator("tbody tr").first).to_contain_text("-40.25 EUR")
     expect(admin.locator("tbody tr").first).to_contain_text("for <b>cake</b>")
     move(admin, "Alice of the test", "Bob of the test", "1000")
-    expect(admin.get_by_role("alert")).to_have_text("the account does not hold that much")
+    expect(admin.get_by_role("alert")).to_have_text("the balance of the account is too low")
     expect(admin.get_by_label("Amount")).to_have_value("1000")
 
 
@@ -61,7 +61,7 @@ def test_a_member_opens_at_zero_and_moves_their_own_alone(page: Page) -> None:
 def test_an_account_is_closed_only_when_it_is_empty(admin: Page) -> None:
     open_account(admin, "Closing account", "1")
     admin.get_by_role("button", name="Close this account").click()
-    expect(admin.get_by_role("alert")).to_contain_text("only an account at zero")
+    expect(admin.get_by_role("alert")).to_contain_text("only an account with a balance of zero")
     open_account(admin, "Empty account", "0")
     admin.get_by_role("button", name="Close this account").click()
     expect(admin.locator(".tag")).to_contain_text("closed")

@@ -39,7 +39,7 @@ def test_the_admin_makes_a_key_and_revokes_it(admin: Page) -> None:
     admin.goto("/admin/keys")
     admin.get_by_label("Name").fill("browser's key")
     admin.get_by_label("ledger:read").check()
-    admin.get_by_role("button", name="Make it").click()
+    admin.get_by_role("button", name="Create key").click()
     key = admin.locator("#new-key").inner_text()
     read = {"Authorization": f"Bearer {key}"}
     assert admin.request.get("/api/ledger/accounts", headers=read).ok
@@ -66,4 +66,4 @@ def test_a_member_sees_no_admin_pages(page: Page) -> None:
     response = page.goto("/admin")
     assert response
     assert response.status == 403
-    expect(page.get_by_role("heading")).to_have_text("this needs the role of admin")
+    expect(page.get_by_role("heading")).to_have_text("this requires the role admin")

@@ -1,4 +1,4 @@
-"""The shapes and collections of identity. Secrets are stored as hashes only, and never in the people's documents."""
+"""The documents and collections of identity. Secrets are stored only as hashes, and never in a person's document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WITHOUT_MARKERS = dict.fromkeys(PROTOCOL_FIELDS, 0)
 
 
 class Person(TypedDict):
-    """Somebody who can sign in. `credential_id` names the password they have, from the first that was changed on."""
+    """A person who can sign in. `credential_id` identifies the current password; it is set by the first change."""
 
     _id: str
     login: str
@@ -24,7 +24,7 @@ class Person(TypedDict):
 
 
 class Session(TypedDict):
-    """A signed-in browser, while its credential is the person's. `_id` is the SHA-256 of the cookie's token."""
+    """A signed-in browser. It is valid while its `credential_id` is the person's. `_id` is the SHA-256 of the token."""
 
     _id: str
     person_id: str
@@ -35,7 +35,7 @@ class Session(TypedDict):
 
 
 class ApiKey(TypedDict):
-    """A key for a trusted server. The secret itself is shown once and not kept."""
+    """A key for a trusted server. The secret itself is shown once and not stored."""
 
     _id: str
     name: str
@@ -50,28 +50,28 @@ class ApiKey(TypedDict):
 COLLECTIONS = [
     Collection(
         "people",
-        indexes=[Index([("role", 1)], why="is there an admin yet?")],
+        indexes=[Index([("role", 1)], why="is_there_an_admin()")],
         shard_key={"_id": "hashed"},
     ),
-    # A login is unique because it is the key of a document of its own, made in the same transaction as the person.
+    # A login is unique because it is the `_id` of its own document, inserted in the same transaction as the person.
     Collection("logins", shard_key={"_id": "hashed"}),
     Collection(
         "sessions",
         indexes=[
-            Index([("expires_at", 1)], expire_after_seconds=0, why="forgets sessions that ran out"),
-            Index([("person_id", 1)], why="ends all sessions of a person"),
+            Index([("expires_at", 1)], expire_after_seconds=0, why="deletes expired sessions"),
+            Index([("person_id", 1)], why="end_all(person_id)"),
         ],
         shard_key={"_id": "hashed"},
     ),
-    Collection("api_keys", unsharded="one document per trusted server: some dozens in all"),
+    Collection("api_keys", unsharded="one document per trusted server: a few dozen in total"),
     Collection(
         "sign_in_tries",
-        indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="forgets old failures")],
+        indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="deletes old counts")],
         shard_key={"_id": "hashed"},
     ),
     Collection(
         "invitations",
-        indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="forgets links that ran out")],
+        indexes=[Index([("expires_at", 1)], expire_after_seconds=0, why="deletes expired links")],
         unsharded="a handful of one-time links",
     ),
 ]

@@ -1,18 +1,18 @@
-"""What identity refuses."""
+"""The errors of identity."""
 
 from squinney.errors import Conflict, CredentialsRefused, NotFound, TooManyRequests
 
 
 class UnknownPerson(NotFound):
-    """There is no such person."""
+    """The person does not exist."""
 
 
 class UnknownKey(NotFound):
-    """There is no such API key."""
+    """The API key does not exist."""
 
 
 class LoginTaken(Conflict):
-    """Somebody else has this login."""
+    """Another person has this login."""
 
 
 class SignInRefused(CredentialsRefused):

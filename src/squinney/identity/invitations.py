@@ -1,4 +1,4 @@
-"""`Invitations`: one-time links, for the first admin and for whoever forgot a password."""
+"""`Invitations`: one-time links to sign up with a role, among them the link for the first admin."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from squinney.mongo.schema import Db, Document
 from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 LASTS = timedelta(hours=24)
-FIRST = "first-admin"  # counts the links for the first admin that were used
+FIRST = "first-admin"  # the document that counts accepted links for the first admin
 
 
 class Invitations:
-    """Links that let one person choose a login and a password, once, with the role the link gives."""
+    """One-time links. One person can use a link to sign up with the role that the link grants."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
@@ -32,20 +32,18 @@ class Invitations:
 
     @operation()
     def first_admin(self) -> str | None:
-        """A token for the first admin; None where there is an admin already. It ends when somebody else is faster.
+        """Create a token for the first admin; return None if there is an admin.
 
-        Atomic: one insert.
-        After a crash: a token that nobody knows, until it runs out.
+        The token becomes invalid as soon as another person is an admin.
+
         Raises: `Unavailable`.
         """
         return None if self._people.is_there_an_admin() else self._create("admin", for_the_first=True)
 
     @operation()
     def create(self, role: str) -> str:
-        """A token that makes one person with this role; it lasts a day.
+        """Create a token with which one person can sign up with this role within 24 hours.
 
-        Atomic: one insert.
-        After a crash: a token that nobody knows, until it runs out.
         Raises: `Invalid`, `Unavailable`.
         """
         return self._create(checked_role(role))
@@ -58,56 +56,57 @@ class Invitations:
 
     @operation(reads_only=True)
     def role_of(self, token: str) -> str:
-        """The role that a token gives.
+        """Return the role that a token grants.
 
-        Raises: `NotFound` where it was used or ran out.
+        Raises: `NotFound` if the token was used or has expired.
         """
         return str(self._find(token)["role"])
 
     @operation()
     def accept(self, token: str, login: str, password: str, *, name: str = "") -> Person:
-        """Use a token up and add its person.
+        """Add a person with the role of a token; the token cannot be used again.
 
-        Atomic: the token, the person and their login, in one `Transactions` run; of several links for the first admin
-        that are used at once, one is.
-        After a crash: nothing, or in two-phase mode what `recover-transactions` settles.
-        Raises: `NotFound` where it was used or ran out, `Invalid`, `LoginTaken`, `Unavailable`.
+        Atomic: the token, the person and the login change in one `Transactions` run. If several links for the first
+        admin are used at the same time, one succeeds.
+        After a crash: nothing remains, or in two-phase mode a run that `recover-transactions` settles.
+        Raises: `NotFound` if the token was used or has expired; `Invalid`, `LoginTaken`, `Unavailable`.
         """
         invitation = self._find(token)
         person, steps = sign_up_steps(login, password, name=name, role=invitation["role"], now=self._clock())
-        used = Step("invitations", invitation["_id"], delete=True, refused=lambda found: _gone())
-        alone = [self._none_before()] if invitation.get("for_the_first") else []
+        used = Step("invitations", invitation["_id"], delete=True, refused=lambda _: _invalid_link())
+        only_first = [self._first_admin_step()] if invitation.get("for_the_first") else []
         try:
-            self._transactions.run("accept-invitation", Plan([used, *alone, *steps]))
+            self._transactions.run("accept-invitation", Plan([used, *only_first, *steps]))
         except AlreadyExists as error:
-            raise LoginTaken("somebody else has this login", field="login") from error
+            raise LoginTaken("login is already taken", field="login") from error
         return person
 
-    def _none_before(self) -> Step:
-        """There is no admin yet, and no other link makes one: it has the count to itself until it is decided.
+    def _first_admin_step(self) -> Step:
+        """Return a step that fails if there is an admin or another link is creating one.
 
-        Whoever reads the count after it was raised finds the admin, or what will be one, who was written before.
+        The step locks the counter until the run ends. A run that reads the increased counter also finds the admin, or
+        the stub of one, because it was written earlier.
         """
         start = {"$setOnInsert": {"accepted": 0}}
         found = self._db["invitations"].find_one_and_update({"_id": FIRST}, start, upsert=True, return_document=True)
         if self._db["people"].find_one(queries.ADMINS_TO_BE(), {"_id": 1}):
-            raise _gone()
+            raise _invalid_link()
         accepted = found["accepted"] if found else 0
         return Step(
             "invitations",
             FIRST,
             guard={"accepted": accepted},
             give={"$set": {"accepted": accepted + 1}},
-            refused=lambda _: _gone(),
+            refused=lambda _: _invalid_link(),
         )
 
     def _find(self, token: str) -> Document:
         where = queries.INVITATION(digest=digest(token[:100]), now=self._clock())
         found = self._db["invitations"].find_one(where)
         if found is None or (found.get("for_the_first") and self._people.is_there_an_admin()):
-            raise _gone()
+            raise _invalid_link()
         return found
 
 
-def _gone() -> NotFound:
-    return NotFound("this link was used or ran out")
+def _invalid_link() -> NotFound:
+    return NotFound("this link was already used or has expired")

@@ -34,24 +34,22 @@ USE_NOTED_EVERY_SECONDS = 60.0
 class Keys:
     """API keys: 256 random bits, shown once, stored as SHA-256.
 
-    `find` remembers a key for 5 seconds: one that is revoked by another process is refused everywhere after that.
+    `find` caches a key for 5 seconds: a key that another process revokes is refused everywhere after that time.
     """
 
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
         self._clock = clock
         self._lock = threading.Lock()
-        self._cache: dict[str, tuple[float, Document | None]] = {}  # by id, until when; None where there is no such key
-        self._noted: dict[str, float] = {}
+        self._cache: dict[str, tuple[float, Document | None]] = {}  # by id: expiry, and the key or None if unknown
+        self._use_noted_until: dict[str, float] = {}
 
     @operation()
     def create(
         self, name: str, scopes: Iterable[str], *, expires_at: datetime | None = None, created_by: str = ""
     ) -> tuple[ApiKey, str]:
-        """Make a key: its document, and the key itself, which is shown this once and not stored.
+        """Create a key; return its document and the key itself, which is not stored and cannot be shown again.
 
-        Atomic: one insert.
-        After a crash: a key that nobody knows; revoke it.
         Raises: `Invalid`, `Unavailable`.
         """
         key_id, secret, now = new_id(), secrets.token_urlsafe(32), self._clock()
@@ -69,11 +67,9 @@ class Keys:
 
     @operation()
     def find(self, presented: str) -> ApiKey:
-        """The key that was presented.
+        """Return the document of a presented key, and store the time of its use at most once a minute.
 
-        Atomic: its last use is noted by one update, at most once a minute.
-        After a crash: a use may not be noted.
-        Raises: `KeyRefused`, whatever is wrong with it; `Unavailable`.
+        Raises: `KeyRefused` for every invalid key, with the same message; `Unavailable`.
         """
         key_id, secret = _parts(presented)
         key = _checked(self._stored(key_id) if key_id else None, secret, self._clock)
@@ -83,10 +79,10 @@ class Keys:
         return key
 
     def remembered(self, presented: str) -> ApiKey | None:
-        """The key, where it is known to be good without asking MongoDB; None says nothing about it."""
+        """Return the key if the cache shows that it is valid; None means only that `find` must be called."""
         key_id, secret = _parts(presented)
         known, stored = self._cached(key_id)
-        return _checked(stored, secret, self._clock) if known and self._is_noted(key_id) else None
+        return _checked(stored, secret, self._clock) if known and self._is_use_noted(key_id) else None
 
     def _stored(self, key_id: str) -> Document | None:
         known, stored = self._cached(key_id)
@@ -103,19 +99,18 @@ class Keys:
         return time.monotonic() < until, stored
 
     def _note_use(self, key_id: str) -> None:
-        """Once a minute, by one thread."""
         with self._lock:
-            if self._is_noted(key_id):
+            if self._is_use_noted(key_id):
                 return
-            self._noted[key_id] = time.monotonic() + USE_NOTED_EVERY_SECONDS
+            self._use_noted_until[key_id] = time.monotonic() + USE_NOTED_EVERY_SECONDS
         self._db["api_keys"].update_one(queries.KEY(key_id=key_id), {"$max": {"used_at": self._clock()}})
 
-    def _is_noted(self, key_id: str) -> bool:
-        return time.monotonic() < self._noted.get(key_id, 0.0)
+    def _is_use_noted(self, key_id: str) -> bool:
+        return time.monotonic() < self._use_noted_until.get(key_id, 0.0)
 
     @operation()
     def revoke(self, key_id: str) -> ApiKey:
-        """Refuse a key from now on; in other processes within 5 seconds.
+        """Revoke a key. Other processes refuse it within 5 seconds.
 
         Raises: `UnknownKey`.
         """
@@ -129,12 +124,12 @@ class Keys:
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[ApiKey]:
-        """Every key, oldest first, without their digests."""
+        """List all keys without their digests, oldest first."""
         return cast(Page[ApiKey], page(self._db, queries.KEYS, cursor=cursor, limit=limit, projection=_PUBLIC))
 
 
 def _parts(presented: str) -> tuple[str, str]:
-    """The key's id, empty where it cannot be one, and its secret."""
+    """Split a presented key into its id and secret; both are empty if the format is wrong."""
     if not isinstance(presented, str) or not presented.isascii():
         return "", ""
     prefix, _, rest = presented.partition("_")
@@ -143,7 +138,7 @@ def _parts(presented: str) -> tuple[str, str]:
 
 
 def _checked(stored: Document | None, secret: str, clock: Clock) -> ApiKey | None:
-    """Compared in constant time, and compared even where there is no such key."""
+    """Return the key if the secret is right and the key is live. Unknown keys take the same time to compare."""
     same = hmac.compare_digest(digest(secret), stored["digest"] if stored else _NO_DIGEST)
     if stored is None or not same or not is_live(cast(ApiKey, stored), clock):
         return None
@@ -154,7 +149,7 @@ def _checked_end(expires_at: datetime, now: datetime) -> datetime:
     if not isinstance(expires_at, datetime) or expires_at.utcoffset() is None:
         raise Invalid("expires_at must have a time zone", field="expires_at")
     if expires_at <= now:
-        raise Invalid("expires_at must lie in the future", field="expires_at")
+        raise Invalid("expires_at must be in the future", field="expires_at")
     if expires_at > now + timedelta(days=3650):
-        raise Invalid("expires_at must lie within ten years", field="expires_at")
+        raise Invalid("expires_at must be within ten years", field="expires_at")
     return expires_at

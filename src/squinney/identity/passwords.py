@@ -1,4 +1,4 @@
-"""Passwords: argon2id, a few at a time."""
+"""Hashes and checks passwords with argon2id, a few at a time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 SHORTEST = 10
 LONGEST = 200
-AT_ONCE = 4  # each takes 64 MB and a core for some 50 ms: a flood of sign-ins must not take the machine
+AT_ONCE = 4  # each hash takes 64 MB and a core for about 50 ms, so many sign-ins could exhaust the machine
 WAIT_SECONDS = 5.0
 
 _turn = threading.BoundedSemaphore(AT_ONCE)
 
 
 def checked(password: str) -> str:
-    """The password if it may be chosen.
+    """Return the password if its length is allowed.
 
     Raises: `Invalid`.
     """
@@ -29,53 +29,55 @@ def checked(password: str) -> str:
 
 
 def hashed(password: str) -> str:
-    """What is stored of it.
+    """Return the hash to store.
 
-    Raises: `Unavailable` where too many wait already.
+    Raises: `Unavailable` if no hashing slot becomes free in 5 seconds.
     """
     with _Turn():
         return _hasher().hash(password)
 
 
 def matches(stored: str | None, password: str) -> bool:
-    """Whether it is the one. Takes as long where nothing is stored, so that nobody learns which logins exist.
+    """Return whether the password matches the stored hash.
 
-    Raises: `Unavailable` where too many wait already.
+    Without a stored hash it takes as long, so that the response time does not reveal which logins exist.
+
+    Raises: `Unavailable` if no hashing slot becomes free in 5 seconds.
     """
     hasher = _hasher()
     from argon2.exceptions import InvalidHashError, VerificationError
 
     with _Turn():
         try:
-            return hasher.verify(stored or _nobodys(), password) and stored is not None
+            return hasher.verify(stored or _dummy_hash(), password) and stored is not None
         except (VerificationError, InvalidHashError):
             return False
 
 
 def is_outdated(stored: str) -> bool:
-    """Whether today's parameters are stronger than those it was hashed with."""
+    """Return whether the hash was made with other parameters than the current ones."""
     return _hasher().check_needs_rehash(stored)
 
 
 @lru_cache(maxsize=1)
-def _nobodys() -> str:
-    return _hasher().hash("the password of nobody")
+def _dummy_hash() -> str:
+    return _hasher().hash("a password that no person has")
 
 
 @lru_cache(maxsize=1)
 def _hasher() -> PasswordHasher:
-    try:  # not above: sessions, keys and everybody's errors do without it
+    try:  # imported here, because sessions, keys and errors do not need it
         from argon2 import PasswordHasher
     except ModuleNotFoundError as error:
         needs = "passwords need argon2-cffi: pip install 'squinney[server]'"
         raise ModuleNotFoundError(needs, name=error.name) from error
-    return PasswordHasher(parallelism=1)  # its four threads of old would take every core from those who wait for pages
+    return PasswordHasher(parallelism=1)  # the default of four threads would take all cores from other requests
 
 
 class _Turn:
     def __enter__(self) -> None:
         if not _turn.acquire(timeout=WAIT_SECONDS):
-            raise Unavailable("too many people are signing in at this moment")
+            raise Unavailable("too many sign-ins are in progress; try again later")
 
     def __exit__(self, *_: object) -> None:
         _turn.release()

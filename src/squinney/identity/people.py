@@ -1,4 +1,4 @@
-"""`People`: sign up, sign in, roles."""
+"""`People`: signing up, signing in and roles."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from squinney.roles import ROLES
 from squinney.transactions import AlreadyExists, Plan, Step, Transactions
 
 TRIES_PER_LOGIN = 10  # from one address
-TRIES_PER_LOGIN_UNDER_ATTACK = 3  # from one address, while many addresses guess
-FAILURES_THAT_ARE_AN_ATTACK = 50  # of one login, from anywhere
+TRIES_PER_LOGIN_UNDER_ATTACK = 3  # from one address, while many addresses guess the password of the login
+FAILURES_THAT_ARE_AN_ATTACK = 50  # for one login, from all addresses
 TRIES_PER_ADDRESS = 50
 TRIES_SECONDS = 15 * 60.0
 SIGN_UPS_PER_ADDRESS = 50
@@ -31,7 +31,7 @@ SIGN_UPS_SECONDS = 3_600.0
 
 
 class People:
-    """Everybody who can sign in."""
+    """The people who can sign in."""
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
         self._db = pinned(db)
@@ -44,11 +44,11 @@ class People:
 
     @operation()
     def sign_up(self, login: str, password: str, *, name: str = "", role: str = "member", address: str = "") -> Person:
-        """Add a person. From one address, where it is given, only so many an hour may try.
+        """Add a person. If `address` is given, an address can make 50 attempts per hour.
 
-        Atomic: the person and their login, in one `Transactions` run; the count before it is one update.
-        After a crash: nothing, or in two-phase mode invisible stubs that `recover-transactions` removes; the attempt
-        may count.
+        Atomic: the person and the login are inserted in one `Transactions` run, after the attempt was counted.
+        After a crash: the attempt may be counted; in two-phase mode invisible stubs may remain, which
+        `recover-transactions` removes.
         Raises: `Invalid`, `LoginTaken`, `TooManyTries`, `Unavailable`.
         """
         if address:
@@ -57,51 +57,52 @@ class People:
         try:
             self._transactions.run("sign-up", Plan(steps))
         except AlreadyExists as error:
-            raise LoginTaken("somebody else has this login", field="login") from error
+            raise LoginTaken("login is already taken", field="login") from error
         return person
 
     @operation()
     def sign_in(self, login: str, password: str, *, address: str = "") -> Person:
-        """The person with this login and password, for `Sessions.start`.
+        """Return the person with this login and password, for `Sessions.start`.
 
-        Tries are limited by address, and by login from each address: nobody can lock a person out from elsewhere. A
-        right password is not counted. Callers who give no address count as one.
+        Attempts are limited per address, and per login from each address, so that another address cannot lock a person
+        out. An attempt with the right password is not counted. All callers without an address share one limit.
 
         Atomic: each count is one update.
-        After a crash: the attempt may count.
-        Raises: `SignInRefused`, whatever of the two is wrong; `TooManyTries`; `Unavailable`.
+        After a crash: the attempt may be counted.
+        Raises: `SignInRefused`, with the same message for a wrong login and a wrong password; `TooManyTries`;
+        `Unavailable`.
         """
         login = checks.text(login, "login", most=200).strip().lower()
         checks.text(password, "password", most=10_000)
-        here = network_of(address)
-        self._count_try(login, here)
+        network = network_of(address)
+        self._count_try(login, network)
         credentials = self._db["logins"].find_one(queries.LOGIN(login=login)) or {}
         right = passwords.matches(credentials.get("password"), password)
         person = self._find(credentials["person_id"]) if right else None
         if person is None or person.get("disabled_at"):
-            self._attacks.note(login)
+            self._attacks.increment(login)
             raise SignInRefused("the login or the password is wrong")
-        self._by_login.forget(f"{login} {here}")
-        if here:
-            self._by_address.take_back(here)
+        self._by_login.reset(f"{login} {network}")
+        if network:
+            self._by_address.uncount(network)
         self._rehash_if_outdated(credentials, password)
         return _with_credential(person, credentials)
 
-    def _count_try(self, login: str, here: str) -> None:
-        """A login that many addresses guess at has fewer tries from each, but from none of them no try at all."""
-        if here:
-            self._by_address.count(here)
+    def _count_try(self, login: str, network: str) -> None:
+        """Count an attempt. When many addresses try one login, each address gets fewer attempts, but always some."""
+        if network:
+            self._by_address.count(network)
         attacked = self._attacks.is_used_up(login)
-        self._by_login.count(f"{login} {here}", most=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
+        self._by_login.count(f"{login} {network}", most=TRIES_PER_LOGIN_UNDER_ATTACK if attacked else None)
 
     def _rehash_if_outdated(self, credentials: Document, password: str) -> None:
         if passwords.is_outdated(credentials["password"]):
-            same = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}
-            self._db["logins"].update_one(same, {"$set": {"password": passwords.hashed(password)}})
+            unchanged = {**queries.LOGIN(login=credentials["_id"]), "password": credentials["password"]}
+            self._db["logins"].update_one(unchanged, {"$set": {"password": passwords.hashed(password)}})
 
     @operation(reads_only=True)
     def get(self, person_id: str) -> Person:
-        """The person.
+        """Return the person with this id.
 
         Raises: `UnknownPerson`.
         """
@@ -112,7 +113,7 @@ class People:
 
     @operation(reads_only=True)
     def by_login(self, login: str) -> Person:
-        """The person with this login.
+        """Return the person with this login.
 
         Raises: `UnknownPerson`.
         """
@@ -120,18 +121,18 @@ class People:
         credentials = self._db["logins"].find_one(queries.LOGIN(login=wanted))
         person = self._find(credentials["person_id"]) if credentials else None
         if person is None:
-            raise UnknownPerson(f"nobody has the login {wanted}", login=wanted)
+            raise UnknownPerson(f"there is no login {wanted}", login=wanted)
         return person
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Person]:
-        """Everybody, oldest first."""
+        """List all people, oldest first."""
         found = page(self._db, queries.PEOPLE, cursor=cursor, limit=limit, projection=WITHOUT_MARKERS)
         return cast(Page[Person], found)
 
     @operation()
     def set_role(self, person_id: str, role: str) -> Person:
-        """Give a person a role; it counts from their next request on.
+        """Change a person's role, with effect from their next request.
 
         Raises: `Invalid`, `UnknownPerson`.
         """
@@ -139,7 +140,7 @@ class People:
 
     @operation()
     def disable(self, person_id: str) -> Person:
-        """Let a person in no more; their sessions count no more from their next request on.
+        """Disable a person: they cannot sign in, and their sessions are invalid from their next request on.
 
         Raises: `UnknownPerson`.
         """
@@ -147,7 +148,7 @@ class People:
 
     @operation()
     def enable(self, person_id: str) -> Person:
-        """Let a disabled person in again.
+        """Allow a disabled person to sign in again.
 
         Raises: `UnknownPerson`.
         """
@@ -155,16 +156,16 @@ class People:
 
     @operation()
     def set_password(self, person_id: str, password: str) -> Person:
-        """Give a person another password and end all their sessions, also one that is just beginning with the old one.
+        """Change a person's password and end all their sessions, even one that is being started with the old password.
 
-        Atomic: the password and the credential that sessions must have been begun with, in one `Transactions` run.
-        After a crash: nothing, or in two-phase mode what `recover-transactions` settles; documents of sessions may
-        remain, which count for nothing, until they run out.
-        Raises: `Invalid`, `UnknownPerson`, also where their login is missing; `Unavailable`.
+        Atomic: the password and the `credential_id` of valid sessions change in one `Transactions` run.
+        After a crash: in two-phase mode, a run that `recover-transactions` settles; documents of invalid sessions may
+        remain until they expire.
+        Raises: `Invalid`; `UnknownPerson`, also if the login is missing; `Unavailable`.
         """
         person = self.get(person_id)
         stored = {"password": passwords.hashed(passwords.checked(password)), "credential_id": new_id()}
-        missing = UnknownPerson(f"nobody has the login {person['login']}", login=person["login"])
+        missing = UnknownPerson(f"there is no login {person['login']}", login=person["login"])
         guard, credential = {"person_id": person_id}, {"credential_id": stored["credential_id"]}
         steps = [
             Step("logins", person["login"], guard=guard, give={"$set": stored}, refused=lambda _: missing),
@@ -176,7 +177,7 @@ class People:
 
     @operation(reads_only=True)
     def is_there_an_admin(self) -> bool:
-        """Whether anybody has the role of admin."""
+        """Return whether any person is an admin."""
         return self._db["people"].find_one(queries.ADMINS(), {"_id": 1}) is not None
 
     def _find(self, person_id: str) -> Person | None:
@@ -195,14 +196,14 @@ def _unknown(person_id: str) -> UnknownPerson:
 
 
 def _with_credential(person: Person, credentials: Document) -> Person:
-    """The person with the credential that was looked at: the one that was read may be newer, or older."""
+    """Return the person with the `credential_id` of the checked password; that of the person may be newer or older."""
     plain = {name: value for name, value in person.items() if name != "credential_id"}
     known = {name: credentials[name] for name in ("credential_id",) if name in credentials}
     return cast(Person, {**plain, **known})
 
 
 def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datetime) -> tuple[Person, list[Step]]:
-    """What signing up writes, for operations that do more in the same transaction.
+    """Return the new person and the steps that insert the person and the login, for use in a larger transaction.
 
     Raises: `Invalid`, `Unavailable`.
     """
@@ -221,7 +222,7 @@ def sign_up_steps(login: str, password: str, *, name: str, role: str, now: datet
 
 
 def checked_login(login: str) -> str:
-    """The login as stored: in small letters, 2 to 100 of them.
+    """Return the login in lower case if it is valid: 2 to 100 characters.
 
     Raises: `Invalid`.
     """
@@ -230,7 +231,7 @@ def checked_login(login: str) -> str:
 
 
 def checked_role(role: str) -> str:
-    """The role if there is such a one; nobody signs up as a visitor.
+    """Return the role if it is `member`, `editor` or `admin`.
 
     Raises: `Invalid`.
     """

@@ -1,4 +1,4 @@
-"""Every query of identity, named once."""
+"""The queries of identity, each declared once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEOPLE = Query(
     where=lambda: visible({}),
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="lists the people of all shards, a page at a time",
+    reason="lists people from all shards, a page at a time",
 )
 LOGIN = Query("identity.login", "logins", where=lambda login: visible({"_id": login}), example={"login": "ada"})
 SESSION = Query(
@@ -32,7 +32,7 @@ SESSIONS_OF = Query(
     where=lambda person_id: {"person_id": person_id},
     example={"person_id": "p"},
     routing="broadcast",
-    reason="a person's sessions lie on all shards; ended together when a password changes",
+    reason="a person's sessions are on all shards; a password change ends them together",
 )
 KEY = Query("identity.key", "api_keys", where=lambda key_id: {"_id": key_id}, example={"key_id": "k"})
 KEYS = Query("identity.keys", "api_keys", where=dict, sort=[("_id", 1)])
@@ -48,15 +48,15 @@ ADMINS = Query(
     "people",
     where=lambda: visible({"role": "admin"}),
     routing="broadcast",
-    reason="asked once at the start of a service, whether there is an admin at all",
+    reason="runs once, when a service starts",
 )
 
 ADMINS_TO_BE = Query(
     "identity.admins-to-be",
     "people",
-    where=lambda: {"role": "admin"},  # also those whose signing up is not decided yet
+    where=lambda: {"role": "admin"},  # includes people whose sign-up is not committed yet
     routing="broadcast",
-    reason="asked when a link for the first admin is used",
+    reason="runs only when a link for the first admin is used",
 )
 
 
@@ -100,4 +100,6 @@ OTHER_CREDENTIALS = problem_query(
     ],
 )
 
-QUERIES = [query for query in declared(globals()) if isinstance(query, Query)]  # the pipelines read everything
+QUERIES = [
+    query for query in declared(globals()) if isinstance(query, Query)
+]  # the problem queries read whole collections

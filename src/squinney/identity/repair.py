@@ -1,4 +1,4 @@
-"""What can be wrong between people and logins, which are made together."""
+"""Checks that people and logins, which are created together, still match, and repairs them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from squinney.mongo.schema import Db, Document
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Logins without a person, which are in the way of whoever wants them, and people who cannot sign in or stay so."""
+    """Find logins without a person, people without a login, and people whose sessions are all invalid."""
     return problems(pinned(db), CHECKS)
 
 
 def repair(db: Db) -> Counter[str]:
-    """Remove logins that belong to nobody, and give people the credential of their login.
+    """Delete logins without a person, and set each person's `credential_id` to that of the login.
 
-    Atomic: each login by itself, only where it still names the missing person; each person by themselves, only where
-    they still have the other credential.
+    Atomic: each login separately, if it still names the missing person; each person separately, if the `credential_id`
+    has not changed.
     After a crash: run it again.
     """
     return +repair_problems(pinned(db), CHECKS)
@@ -41,15 +41,17 @@ CHECKS = [
     Check(
         "login-without-person",
         queries.LOGINS_WITHOUT_PERSON,
-        "the login {_id} belongs to nobody",
+        "login {_id} belongs to no person",
         repair=_remove_login,
         counted_as="logins removed",
     ),
-    Check("person-without-login", queries.PEOPLE_WITHOUT_LOGIN, "{_id} cannot sign in: there is no login {login}"),
+    Check(
+        "person-without-login", queries.PEOPLE_WITHOUT_LOGIN, "person {_id} cannot sign in: there is no login {login}"
+    ),
     Check(
         "other-credential",
         queries.OTHER_CREDENTIALS,
-        "no session of {_id} counts: they have another credential than their login",
+        "all sessions of person {_id} are invalid: person and login have different credentials",
         repair=_set_credential,
         counted_as="credentials set",
     ),

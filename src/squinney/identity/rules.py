@@ -1,4 +1,4 @@
-"""Who may do what. Nothing here talks to the database."""
+"""Pure rules of identity: scopes, validity of keys, networks and digests. Nothing here uses the database."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from squinney.identity.documents import ApiKey
 
 LOGIN = r"[a-z0-9][a-z0-9._@+-]{1,99}"
 SCOPE = re.compile(r"(\*|[a-z][a-z-]{0,29}):(read|write)")
-LEVELS = ("read", "write", "admin")  # keys made earlier may have `admin`, which never was more than `write`
+LEVELS = ("read", "write", "admin")  # older keys may have `admin`, which means the same as `write`
 MOST_SCOPES = 50
 
 
 def allows(scopes: Iterable[str], needed: str) -> bool:
-    """Whether the scopes include the needed one: `*` stands for every system, and a level includes those below it."""
+    """Return whether the scopes include the needed one; `*` means every system, and `write` includes `read`."""
     system, _, level = needed.partition(":")
     for scope in scopes:
         has_system, _, has_level = scope.partition(":")
@@ -28,21 +28,21 @@ def allows(scopes: Iterable[str], needed: str) -> bool:
 
 
 def checked_scopes(scopes: Iterable[str]) -> list[str]:
-    """The scopes, sorted, each once.
+    """Return the scopes sorted and without duplicates.
 
     Raises: `Invalid`.
     """
     wanted = list(scopes)
     if not 1 <= len(wanted) <= MOST_SCOPES:
-        raise Invalid(f"a key needs 1 to {MOST_SCOPES} scopes", field="scopes", limit=MOST_SCOPES)
+        raise Invalid(f"scopes must have 1 to {MOST_SCOPES} entries", field="scopes", limit=MOST_SCOPES)
     for scope in wanted:
         if not isinstance(scope, str) or not SCOPE.fullmatch(scope):
-            raise Invalid("a scope is <system>:read or <system>:write; * is every system", field="scopes")
+            raise Invalid("scopes must be <system>:read or <system>:write; * means every system", field="scopes")
     return sorted(set(wanted))
 
 
 def network_of(address: str) -> str:
-    """What attempts are counted by: an IPv6 address's first half, as whoever has one has all with the same half."""
+    """Return what attempts are counted by: the address, or the first 64 bits of IPv6, which one caller usually owns."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -53,11 +53,11 @@ def network_of(address: str) -> str:
 
 
 def is_live(key: ApiKey, clock: Clock) -> bool:
-    """Whether a key is neither revoked nor expired."""
+    """Return whether a key is neither revoked nor expired."""
     expires_at = key.get("expires_at")
     return key.get("revoked_at") is None and (expires_at is None or clock() < expires_at)
 
 
 def digest(secret: str) -> str:
-    """What is stored of a random secret: 256 random bits need no slow hash."""
+    """Return the digest to store of a random secret; 256 random bits need no slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

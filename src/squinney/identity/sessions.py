@@ -1,4 +1,4 @@
-"""`Sessions`: signed-in browsers."""
+"""`Sessions`: the sessions of signed-in browsers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from squinney.mongo.pinned import pinned
 from squinney.mongo.schema import Db
 
 LASTS = timedelta(days=14)  # from its last use
-LASTS_AT_MOST = timedelta(days=90)  # from its start: a stolen cookie is not good for ever
+LASTS_AT_MOST = timedelta(days=90)  # from its start, so that a stolen cookie expires
 SEEN_EVERY = timedelta(hours=1)
 LONGEST_TOKEN = 100
 
 
 def new_token() -> str:
-    """256 random bits for a cookie."""
+    """Return a token of 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 class Sessions:
-    """Sessions by their cookie's token, of which only the SHA-256 is stored.
+    """Sessions, identified by the token in the cookie, of which only the SHA-256 is stored.
 
-    A token is always made here and never taken from outside, so that nobody can be handed a session beforehand.
+    Tokens are always generated here and never accepted from outside, which prevents session fixation.
     """
 
     def __init__(self, db: Db, *, clock: Clock = utcnow) -> None:
@@ -37,12 +37,10 @@ class Sessions:
 
     @operation()
     def start(self, person: Person) -> str:
-        """Begin a session of a person, as signing in or up gave them; its new token.
+        """Start a session for a person returned by `sign_in`, `sign_up` or `set_password`; return its token.
 
-        Where their password was changed since, the session counts for nothing.
+        If the password has changed since that call, the session is invalid.
 
-        Atomic: one insert.
-        After a crash: a session whose token nobody knows, until it runs out.
         Raises: `Unavailable`.
         """
         token, now = new_token(), self._clock()
@@ -60,11 +58,11 @@ class Sessions:
 
     @operation()
     def person(self, token: str) -> Person | None:
-        """Who holds this token; None where it is no session's, ran out, was begun with a password that is not the
-        person's any more, or the person is disabled.
+        """Return the person of a session, and extend the session at most once an hour.
 
-        Atomic: one update, at most once an hour, moves the end of the session on.
-        After a crash: it happened or it did not.
+        Return None if there is no such session, it has expired, it was started with an earlier password, or the person
+        is disabled.
+
         Raises: `Unavailable`.
         """
         if not token or len(token) > LONGEST_TOKEN:
@@ -77,8 +75,8 @@ class Sessions:
             return None
         if now - session["seen_at"] > SEEN_EVERY:
             end = min(now + LASTS, session["started_at"] + LASTS_AT_MOST)
-            moved_on = {"$set": {"seen_at": now, "expires_at": end}}
-            self._db["sessions"].update_one(queries.SESSION(session_id=session["_id"], now=now), moved_on)
+            extension = {"$set": {"seen_at": now, "expires_at": end}}
+            self._db["sessions"].update_one(queries.SESSION(session_id=session["_id"], now=now), extension)
         where = queries.PERSON(person_id=session["person_id"])
         person = cast(Person | None, self._db["people"].find_one(where, WITHOUT_MARKERS))
         if person is None or person.get("disabled_at"):
@@ -87,14 +85,14 @@ class Sessions:
 
     @operation()
     def end(self, token: str) -> None:
-        """End a session; nothing happens where there is none."""
+        """End a session, if it exists."""
         self._db["sessions"].delete_one({"_id": digest(token)})
 
     @operation()
     def end_all(self, person_id: str) -> int:
-        """End every session of a person; how many there were.
+        """End all sessions of a person; return their number.
 
-        Atomic: each session by itself.
-        After a crash: call it again.
+        Atomic: each session separately.
+        After a crash: some sessions may remain; call it again.
         """
         return self._db["sessions"].delete_many(queries.SESSIONS_OF(person_id=person_id)).deleted_count

@@ -1,4 +1,4 @@
-"""Identity, as everything else sees it. Its pages are reached from every page, and so from no menu."""
+"""The declaration of identity. Its pages are not in the menu, because every page links to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _build(db: Db, transactions: Transactions) -> dict[str, Any]:
 SYSTEM = System(
     package="squinney.identity",
     title="People",
-    what="People who sign in, what they may do, and the keys of trusted servers.",
+    what="People who sign in, their roles, and the API keys of trusted servers.",
     collections=identity.COLLECTIONS,
     queries=identity.QUERIES,
     build=_build,

@@ -1,4 +1,4 @@
-"""`Accounts`: open, transfer, read, close."""
+"""`Accounts`: opening and closing accounts, transfers and statements."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MOST_NAMES = 1_000
 
 
 class Accounts:
-    """Accounts between which money moves, and is never made, lost or spent twice.
+    """Accounts between which money moves. Money is never created, lost or spent twice.
 
-    Several instances, in several processes and in different transaction modes, may work on the same accounts. While a
-    two-phase transfer is under way, other readers may see it half done; a native one is seen whole or not at all.
+    Several instances, in several processes and in different transaction modes, can use the same accounts. Readers may
+    see a two-phase transfer half done while it runs; they see a native one completely or not at all.
     """
 
     def __init__(self, db: Db, *, transactions: Transactions | None = None, clock: Clock = utcnow) -> None:
@@ -46,12 +46,12 @@ class Accounts:
         owner: str | None = None,
         key: str | Key | None = None,
     ) -> Account:
-        """Open an account, with money put in from outside if `opening` says so.
+        """Open an account. `opening` is money that comes from outside.
 
-        `owner` says whose it is, for the program that asks: here anybody may do anything.
+        `owner` identifies whose account it is; the calling program must check permissions, this class does not.
 
-        Atomic: the account and its first entry are one transaction.
-        After a crash: nothing, or in two-phase mode an invisible stub that `recover-transactions` removes.
+        Atomic: the account and its first entry are inserted in one `Transactions` run.
+        After a crash: nothing remains, or in two-phase mode invisible stubs that `recover-transactions` removes.
         Raises: `Invalid`; with a key also `KeyReused` and `StillRunning`.
         """
         checks.text(currency, "currency", most=3, pattern=CURRENCY)
@@ -74,7 +74,7 @@ class Accounts:
 
     @operation(reads_only=True)
     def get(self, account_id: str) -> Account:
-        """The account.
+        """Return the account with this id.
 
         Raises: `UnknownAccount`.
         """
@@ -86,13 +86,13 @@ class Accounts:
 
     @operation(reads_only=True)
     def names(self, account_ids: Iterable[str]) -> dict[str, str]:
-        """The names of up to 1,000 accounts, by their ids; without those that are not there.
+        """Return the names of up to 1,000 accounts by id; unknown ids are left out.
 
         Raises: `Invalid`.
         """
         wanted = sorted({checks.identifier(account_id, "account") for account_id in account_ids})
         if len(wanted) > MOST_NAMES:
-            raise Invalid(f"at most {MOST_NAMES} accounts at once", field="account_ids", limit=MOST_NAMES)
+            raise Invalid(f"account_ids must have at most {MOST_NAMES} entries", field="account_ids", limit=MOST_NAMES)
         found = queries.SOME_ACCOUNTS.find(self._db, account_ids=wanted, projection={"name": 1})
         return {account["_id"]: account["name"] for account in found}
 
@@ -100,8 +100,9 @@ class Accounts:
     def transfer(self, src: str, dst: str, amount: int, *, key: str | Key | None = None, memo: str = "") -> Transfer:
         """Move `amount` from one account to another, once per `key`.
 
-        Atomic: both balances and both entries, in one `Transactions` run.
-        After a crash: native: nothing. Two-phase: what is taken but not given, until `recover-transactions` settles it.
+        Atomic: both balances and both entries change in one `Transactions` run.
+        After a crash: nothing in native mode; in two-phase mode the amount may be taken but not yet given, until
+        `recover-transactions` settles the transfer.
         Raises: `Invalid`, `UnknownAccount`, `AccountClosed`, `CurrencyMismatch`, `InsufficientFunds`, `BalanceLimit`,
         `KeyReused`, `StillRunning`, `Busy`, `Unavailable`.
         """
@@ -110,7 +111,7 @@ class Accounts:
         checks.integer(amount, "amount", least=1, most=MOST_AMOUNT)
         checks.text(memo, "memo", most=500)
         if src == dst:
-            raise Invalid("src and dst must be two accounts", field="dst")
+            raise Invalid("src and dst must be different accounts", field="dst")
         transfer: Transfer = {
             "_id": new_id(),
             "src": src,
@@ -131,27 +132,25 @@ class Accounts:
             if account_id not in currencies:
                 raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
         if currencies[src] != currencies[dst]:
-            raise CurrencyMismatch(f"{src} is in {currencies[src]}, {dst} in {currencies[dst]}")
+            raise CurrencyMismatch(f"{src} has the currency {currencies[src]}, {dst} has {currencies[dst]}")
         return currencies[src]
 
     def _currencies_of(self, *account_ids: str) -> dict[str, str]:
-        """An account's currency never changes, so it is read once; the transfer's guards look at it again."""
-        store = self._currencies  # another thread may put a new one in its place
-        known = {account_id: store[account_id] for account_id in account_ids if account_id in store}
+        """Return the currencies of accounts. They never change, so they are cached; guards check them again."""
+        cache = self._currencies  # another thread may replace the attribute
+        known = {account_id: cache[account_id] for account_id in account_ids if account_id in cache}
         unknown = [account_id for account_id in account_ids if account_id not in known]
         if unknown:
             found = queries.SOME_ACCOUNTS.find(self._db, account_ids=unknown, projection={"currency": 1})
             known.update({account["_id"]: account["currency"] for account in found})
-            self._currencies = {**(store if len(store) < CURRENCIES_KEPT else {}), **known}
+            self._currencies = {**(cache if len(cache) < CURRENCIES_KEPT else {}), **known}
         return known
 
     @operation()
     def close(self, account_id: str) -> Account:
-        """Close an empty account for good.
+        """Close an empty account permanently.
 
-        Atomic: one update, which also requires that no transfer is under way.
-        After a crash: it happened or it did not.
-        Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`; `Busy` while a transfer is under way.
+        Raises: `UnknownAccount`, `AccountClosed`, `AccountNotEmpty`; `Busy` while a transfer of the account is running.
         """
         checks.identifier(account_id, "account")
         empty = {"balance": 0, "closed_at": None, **UNLOCKED}
@@ -162,14 +161,14 @@ class Accounts:
         if self.get(account_id).get("closed_at"):
             raise AccountClosed(f"account {account_id} is closed", account_id=account_id)
         if self._db["accounts"].find_one({"_id": account_id, "balance": {"$ne": 0}, **UNLOCKED}, {"_id": 1}):
-            raise AccountNotEmpty("only an account at zero can be closed", account_id=account_id)
-        raise Busy("a transfer of this account is under way; try again", account_id=account_id)
+            raise AccountNotEmpty("only an account with a balance of zero can be closed", account_id=account_id)
+        raise Busy("a transfer of this account is running; try again", account_id=account_id)
 
     @operation(reads_only=True)
     def statement(self, account_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[Entry]:
-        """The account's entries, newest first.
+        """List the account's entries, newest first.
 
-        Raises: `UnknownAccount`; `Invalid` for a cursor that is none of ours.
+        Raises: `UnknownAccount`; `Invalid` for a cursor that this list did not issue.
         """
         self.get(account_id)
         found = page(self._db, queries.STATEMENT, cursor=cursor, limit=limit, account_id=account_id)
@@ -177,12 +176,12 @@ class Accounts:
 
     @operation(reads_only=True)
     def all(self, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
-        """Every account, oldest first."""
+        """List all accounts, oldest first."""
         return cast(Page[Account], page(self._db, queries.ACCOUNTS, cursor=cursor, limit=limit))
 
     @operation(reads_only=True)
     def owned_by(self, owner: str, *, cursor: str | None = None, limit: int = 50) -> Page[Account]:
-        """An owner's accounts, oldest first.
+        """List an owner's accounts, oldest first.
 
         Raises: `Invalid`.
         """
@@ -191,7 +190,7 @@ class Accounts:
 
     @operation(reads_only=True)
     def total(self, currency: str) -> int:
-        """The sum of all balances in a currency. Two-phase transfers under way are missing from it for a moment."""
+        """Return the sum of all balances in a currency, without the amounts of running two-phase transfers."""
         checks.text(currency, "currency", most=3, pattern=CURRENCY)
         found: Mapping[str, Any] | None = next(self._db["accounts"].aggregate(queries.TOTAL(currency=currency)), None)
         return int(found["total"].to_decimal()) if found else 0

@@ -1,4 +1,4 @@
-"""A few accounts to look at on the first start."""
+"""Demo data: a few accounts and transfers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MOVES = [(0, 2, 1_250, "bread for a week"), (1, 0, 20_000, "holiday money"), (0,
 
 
 def demo(db: Db) -> None:
-    """Open accounts and move some money, once: keys make a second call do nothing.
+    """Open accounts and transfer some money. Idempotency keys make a second call do nothing.
 
-    Atomic: each account and each transfer by itself.
-    After a crash: the next call goes on.
+    Atomic: each account and each transfer separately.
+    After a crash: the next call continues.
     """
     accounts = Accounts(db)
     opened = [

@@ -1,4 +1,4 @@
-"""The ledger's shapes and collections. Money is whole minor units (cents) plus a currency code."""
+"""The documents and collections of the ledger. Amounts are integers in minor units (cents), with a currency code."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NotRequired, TypedDict
 from squinney.mongo.schema import Collection, Index
 from squinney.mongo.shapes import Shape
 
-# Far below int64, so that any number of transfers prepared at the same moment cannot overflow it when they finish.
+# Far below the limit of int64, so that concurrent transfers cannot overflow it when they finish together.
 MOST_AMOUNT = 10**15
 MOST_BALANCE = 10**18
 
 
 class Account(TypedDict):
-    """An account. `txns` holds markers of unfinished two-phase transfers; `owner` is whose it is, if anybody's."""
+    """An account. `txns` has the markers of unfinished two-phase transfers; `owner` is the id of the owner, if any."""
 
     _id: str
     name: str
@@ -27,7 +27,7 @@ class Account(TypedDict):
 
 
 class Entry(TypedDict):
-    """One line of a statement. An opening has no `transfer_id`."""
+    """One line of a statement. In the entry of an opening, `transfer_id` is None."""
 
     _id: str
     account_id: str
@@ -40,7 +40,7 @@ class Entry(TypedDict):
 
 
 class Transfer(TypedDict):
-    """What a transfer did."""
+    """A completed transfer."""
 
     _id: str
     src: str
@@ -51,7 +51,7 @@ class Transfer(TypedDict):
     memo: str
 
 
-# What stored ones must have to be shown.
+# The fields that a stored document must have to be shown on a page.
 ACCOUNT: Shape = {"name": str, "currency": str, "balance": int, "opened_at": datetime}
 ENTRY: Shape = {"amount": int, "currency": str, "at": datetime, "memo": str}
 

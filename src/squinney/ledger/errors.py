@@ -1,10 +1,10 @@
-"""What the ledger refuses."""
+"""The errors of the ledger."""
 
 from squinney.errors import Conflict, LimitReached, NotFound
 
 
 class UnknownAccount(NotFound):
-    """There is no such account."""
+    """The account does not exist."""
 
 
 class AccountClosed(Conflict):
@@ -12,16 +12,16 @@ class AccountClosed(Conflict):
 
 
 class AccountNotEmpty(Conflict):
-    """The account still holds money."""
+    """The balance of the account is not zero."""
 
 
 class CurrencyMismatch(Conflict):
-    """The accounts differ in currency."""
+    """The accounts have different currencies."""
 
 
 class InsufficientFunds(Conflict):
-    """The account does not hold that much."""
+    """The balance of the account is too low."""
 
 
 class BalanceLimit(LimitReached):
-    """The account would hold more than an account may."""
+    """The balance of the account would exceed the limit."""

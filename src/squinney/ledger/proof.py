@@ -1,4 +1,4 @@
-"""The ledger's part of `squinney prove`: what workers do until they are killed, and what must hold afterwards."""
+"""The ledger's part of `squinney prove`: the work of the workers, and the checks after they were killed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from squinney.mongo.schema import Db, Document
 from squinney.system import Proof
 from squinney.transactions import Mode
 
-# Many, because a worker killed inside a native transaction holds its two until the server ends the transaction.
+# Many, because a worker killed in a native transaction locks its two accounts until the server ends the transaction.
 ACCOUNTS = 200
 OPENING = 1_000_000
 
 
 def prepare(db: Db) -> None:
-    """Open the accounts between which the workers move money."""
+    """Open the accounts that the workers use."""
     accounts = Accounts(db)
     for number in range(ACCOUNTS):
         accounts.open("EUR", OPENING, name=f"proof {number}")
 
 
 def work(db: Db, mode: Mode, seed: int) -> None:
-    """Move money at random, sometimes twice with the same key, for ever; each intent is on record first."""
+    """Transfer random amounts forever, sometimes twice with the same key; each intent is stored before its transfer."""
     accounts = Accounts(db, transactions=Proof.transactions(db, mode))
     chance = random.Random(seed)
     ids = [account["_id"] for account in db["accounts"].find({}, {"_id": 1})]
@@ -47,17 +47,17 @@ def _try(db: Db, accounts: Accounts, intent: Document) -> None:
 
 
 def settle(db: Db) -> Counter[str]:
-    """What the background job does."""
+    """Recover unfinished transfers, as the background job does."""
     return Proof.transactions(db, "auto").recover()
 
 
 def progress(db: Db) -> int:
-    """How many transfers were acknowledged so far."""
+    """Return the number of acknowledged transfers."""
     return db["intents"].count_documents({"acknowledged": True})
 
 
 def check(db: Db) -> dict[str, str]:
-    """Each promise with what breaks it; an empty string where it holds."""
+    """Return each promise with a description of its violations, which is empty if the promise holds."""
     accounts = Accounts(db)
     total = accounts.total("EUR")
     moved = Counter(entry["memo"] for entry in db["entries"].find({"amount": {"$lt": 0}}))
@@ -68,7 +68,7 @@ def check(db: Db) -> dict[str, str]:
     negative = db["accounts"].count_documents({"balance": {"$lt": 0}})
     return {
         "the sum of balances is unchanged": "" if total == ACCOUNTS * OPENING else f"{total}",
-        "nothing is negative": "" if not negative else f"{negative} accounts",
+        "no balance is negative": "" if not negative else f"{negative} accounts",
         "no key moved money twice": "" if not twice else f"{len(twice)} keys",
         "no acknowledged transfer is lost": "" if not lost else f"{len(lost)} transfers",
         "find_problems is empty": "; ".join(problems[:3]),

@@ -1,4 +1,4 @@
-"""Every query of the ledger, named once."""
+"""The queries of the ledger, each declared once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOME_ACCOUNTS = Query(
     where=lambda account_ids: visible({"_id": {"$in": account_ids}}),
     example={"account_ids": ["a", "b"]},
     routing="few",
-    reason="the two accounts of a transfer, or those that a statement names, may live on several shards",
+    reason="the two accounts of a transfer, or those named in a statement, may be on several shards",
 )
 ACCOUNTS = Query(
     "ledger.accounts",
@@ -30,7 +30,7 @@ ACCOUNTS = Query(
     where=lambda: visible({}),
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="lists accounts of all shards, a page at a time",
+    reason="lists accounts from all shards, a page at a time",
 )
 ACCOUNTS_OF = Query(
     "ledger.accounts-of",
@@ -39,7 +39,7 @@ ACCOUNTS_OF = Query(
     example={"owner": "p"},
     sort=[("_id", 1)],
     routing="broadcast",
-    reason="an owner's accounts lie on all shards; they are listed a page at a time",
+    reason="an owner's accounts are on all shards; they are listed a page at a time",
 )
 STATEMENT = Query(
     "ledger.statement",
@@ -50,12 +50,12 @@ STATEMENT = Query(
 )
 
 
-# What is no number, in a damaged account, is left out.
+# The balance of a damaged account may not be a number; it is left out.
 _AS_DECIMAL = {"$convert": {"input": "$balance", "to": "decimal", "onError": None, "onNull": None}}
 
 
 def _total(currency: str) -> list[Document]:
-    """As a decimal: a sum of whole numbers that outgrows them would become a float, and be rounded."""
+    """Sum balances as decimals: a sum of integers beyond int64 would become a float and be rounded."""
     return [
         {"$match": visible({"currency": currency})},
         {"$group": {"_id": None, "total": {"$sum": _AS_DECIMAL}}},
@@ -68,15 +68,15 @@ TOTAL = Pipeline(
     stages=_total,
     example={"currency": "EUR"},
     routing="broadcast",
-    reason="sums every account of a currency, wherever it lives",
+    reason="sums the accounts of a currency on all shards",
 )
 
 
-Part = tuple[Any, Any]  # of ids: behind the first, up to the second
+Part = tuple[Any, Any]  # a range of ids: greater than the first, up to and including the second
 
 
 def _in(part: Part) -> Document:
-    """Ids of every type: a plain comparison passes over those of another type than its bounds."""
+    """Match ids of every type: a plain comparison would skip ids of another type than the bounds."""
     after, last = ({"$literal": bound} for bound in part)
     return {"$expr": {"$and": [{"$gt": ["$_id", after]}, {"$lte": ["$_id", last]}]}}
 
@@ -93,7 +93,7 @@ ACCOUNT_IDS = Query(
 
 
 def _unlike_entries(part: Part) -> list[Document]:
-    """Accounts at rest whose balance is not the sum of their entries."""
+    """Find accounts without a running transfer whose balance is not the sum of their entries."""
     entries_of_account: list[Any] = [
         {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},
         {"$group": {"_id": None, "sum": {"$sum": "$amount"}}},
@@ -111,23 +111,24 @@ UNLIKE_ENTRIES = problem_query("ledger.unlike-entries", "accounts", _unlike_entr
 
 
 def _unbalanced(part: Part) -> list[Document]:
-    """Transfers that are not two entries, under the two ids that are theirs, which cancel out.
+    """Find transfers that do not consist of two entries with the expected ids that add up to zero.
 
-    Those that come to light one by one just now do as well. By their ids a transfer's entries lie next to each other,
-    so that a part has both; one under another id, which may lie in any part, is told by that.
+    Transfers whose entries still include a stub are skipped: they are being committed. The ids of a transfer's two
+    entries are adjacent, so that a part contains both. An entry with an unexpected id may be in any part, and is
+    reported for its id.
     """
     one_if_stub = {"$cond": [{"$eq": [{"$ifNull": ["$txn_stub", None]}, None]}, 0, 1]}
     transfer_id = {"$convert": {"input": "$transfer_id", "to": "string", "onError": ""}}
     own_ids = [{"$concat": [transfer_id, side]} for side in ("-in", "-out")]
-    one_if_alien = {"$cond": [{"$in": ["$_id", own_ids]}, 0, 1]}
+    one_if_unexpected = {"$cond": [{"$in": ["$_id", own_ids]}, 0, 1]}
     counts = {
         "sum": {"$sum": "$amount"},
         "entries": {"$sum": 1},
         "stubs": {"$sum": one_if_stub},
-        "aliens": {"$sum": one_if_alien},
+        "unexpected": {"$sum": one_if_unexpected},
     }
     accounts = {"written": {"$addToSet": "$account_id"}, "named": {"$addToSet": "$other_id"}}
-    wrong = [{"sum": {"$ne": 0}}, {"entries": {"$ne": 2}}, {"aliens": {"$gt": 0}}]
+    wrong = [{"sum": {"$ne": 0}}, {"entries": {"$ne": 2}}, {"unexpected": {"$gt": 0}}]
     return [
         {"$match": {**_in(part), "transfer_id": {"$ne": None}}},
         {"$group": {"_id": "$transfer_id", **counts, **accounts}},
@@ -139,8 +140,10 @@ UNBALANCED = problem_query("ledger.unbalanced", "entries", _unbalanced, {"part":
 
 
 def _missing(part: Part) -> list[Document]:
-    """Accounts that are gone though their entries are there. Entries name them by texts, so a plain comparison will do,
-    for which the server reads the index alone."""
+    """Find accounts that do not exist although they have entries.
+
+    `account_id` is always a string, so a plain comparison is enough, which the server answers from the index alone.
+    """
     after, last = part
     entry_of_account: list[Any] = [
         {"$match": {"$expr": {"$eq": ["$account_id", "$$account"]}, "txn_stub": None}},

@@ -1,7 +1,7 @@
-"""What can be wrong in a ledger, found and mended. The entries are the record; balances follow from them.
+"""Finds and repairs problems of a ledger. The entries are the source of truth; balances are derived from them.
 
-A server remembers a snapshot for some minutes, and a ledger may take hours to read. So it is read in parts, each in a
-snapshot of its own: an account with all its entries, a transfer with both of its own.
+A server keeps a snapshot for a few minutes, but reading a ledger may take hours. So it is read in parts, each in its
+own snapshot: an account with all its entries, or a transfer with both of its entries.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from squinney.mongo.schema import Db, Document
 from squinney.transactions import UNLOCKED, Transactions, drop_orphans, find_orphans, find_stuck
 
 MARKED_COLLECTIONS = ["accounts", "entries"]
-ACCOUNTS_A_PART = 100  # with all their entries
+ACCOUNTS_A_PART = 100  # each with all its entries
 ENTRIES_A_PART = 20_000
-MOST_AT_ONCE = 10_000  # wrong balances, in memory
+MOST_AT_ONCE = 10_000  # wrong balances held in memory
 EVERYTHING: Part = (MinKey(), MaxKey())
 
 
 def find_problems(db: Db) -> Iterator[Problem]:
-    """Everything that breaks an invariant now; live transfers are no problem.
+    """Find everything that violates an invariant. Running transfers are not problems.
 
-    Raises: `SnapshotTooOld` where a single account has more entries than the server can add up in one snapshot.
+    Raises: `SnapshotTooOld` if one account has more entries than the server can sum in one snapshot.
     """
     db = pinned(db)
     yield from find_stuck(db)
     yield from problems(db, CHECKS)
-    # Read after the rest, or a run that ends just now would show.
+    # Last, because the marker of a run that ends during the checks is not an orphan.
     yield from find_orphans(db, MARKED_COLLECTIONS)
 
 
-def _doubted(db: Db, accounts: Sequence[Document]) -> set[str]:
-    """Those that have lost an entry, or have one too many: theirs cannot tell what they hold.
+def _with_doubtful_entries(db: Db, accounts: Sequence[Document]) -> set[str]:
+    """Return the ids of accounts with a missing or superfluous entry: their entries do not determine the balance.
 
-    Looked for after the balances were read, so that no entry is missing there that is not missed here.
+    This runs after the balances were read, so that it sees every entry that was already missing then.
     """
     named = (name for transfer in _unbalanced(db) for name in (*transfer["written"], *transfer["named"]))
     return {account["_id"] for account in accounts}.intersection(named)
@@ -58,15 +58,15 @@ def _unbalanced(db: Db) -> Iterator[Document]:
 
 
 def _wrong_balances(db: Db) -> Iterator[Document]:
-    """Each with whether its entries are in doubt; looked at together are as many as fit into memory."""
+    """Yield accounts with a wrong balance, in batches; `doubted` is set if the entries are in doubt too."""
     wrong = (account for part in _parts(db, "accounts", ACCOUNTS_A_PART) for account in _unlike_entries(db, part))
     while batch := list(islice(wrong, MOST_AT_ONCE)):
-        doubted = _doubted(db, batch)
+        doubted = _with_doubtful_entries(db, batch)
         yield from ({**account, "doubted": account["_id"] in doubted} for account in batch)
 
 
 def _unlike_entries(db: Db, part: Part) -> Iterator[Document]:
-    """One by one where the accounts of the part are too much for one snapshot."""
+    """Check the accounts of a part; if they take too long for one snapshot, check them one by one."""
     try:
         yield from read_findings(db, queries.UNLIKE_ENTRIES, part=part)
     except SnapshotTooOld:
@@ -89,34 +89,34 @@ def _missing(db: Db) -> Iterator[Document]:
 
 
 def _parts(db: Db, name: str, size: int) -> Iterator[Part]:
-    """Parts with about `size` documents each, which together have all ids there can be."""
+    """Split all possible ids into parts with about `size` documents each."""
     after, last = EVERYTHING
     ids = db[name].find({}, {"_id": 1}).sort("_id", 1).hint("_id_").skip(size).limit(1)
     while found := next(ids.clone().min([("_id", after)]), None):
-        end = _with_twin(found["_id"])
+        end = _after_transfer(found["_id"])
         yield after, end
         after = end
     yield after, last
 
 
-def _with_twin(entry_id: object) -> object:
-    """Behind both entries of a transfer, which follow each other."""
+def _after_transfer(entry_id: object) -> object:
+    """Return the last id of a transfer's two adjacent entries, so that a part contains both."""
     if isinstance(entry_id, str) and entry_id.endswith("-in"):
         return entry_id.removesuffix("-in") + "-out"
     return entry_id
 
 
-# ---- mending ----
+# ---- repairing ----
 
 
 def repair(db: Db) -> Counter[str]:
     """Settle unfinished transfers, drop orphan markers and stubs, and set each wrong balance to the sum of its entries.
 
-    A balance stays as it is where an entry of one of the account's transfers is missing: a person must decide.
+    If an entry of one of the account's transfers is missing, the balance is not changed: a person must decide.
 
-    Atomic: each account by itself, only where it is still as it was found.
+    Atomic: each account separately, if it has not changed since it was read.
     After a crash: run it again.
-    Raises: `Unavailable`, as `find_problems` does.
+    Raises: `Unavailable`, `SnapshotTooOld`.
     """
     db = pinned(db)
     done = Transactions(db).recover()
@@ -130,7 +130,7 @@ def _set_balance(db: Db, account: Document) -> int:
 
 
 def _impossible(db: Db) -> Iterator[Document]:
-    """Without those whose balance is no number, which are malformed."""
+    """Yield accounts with an impossible balance, except those whose balance is not a number: they are malformed."""
     return (account for account in queries.IMPOSSIBLE.find(db) if isinstance(account.get("balance"), int))
 
 
@@ -138,7 +138,7 @@ CHECKS = [
     Check(
         "malformed-account",
         queries.MALFORMED.find,
-        "account {_id} lacks its name, currency, balance or opening time, or has them as something else",
+        "account {_id} has a missing or malformed name, currency, balance or opening time",
         collection="accounts",
     ),
     Check(
@@ -150,23 +150,23 @@ CHECKS = [
     Check(
         "wrong-balance",
         _wrong_balances,
-        "account {_id} says {balance}, its entries add up to {sum}",
+        "account {_id} has the balance {balance}, but its entries add up to {sum}",
         repair=_set_balance,
         repairable=lambda account: account["sum"] >= 0 and not account["doubted"],
         counted_as="balances set",
         collection="accounts",
     ),
-    Check("missing-account", _missing, "account {_id} is gone, though it has entries", collection="accounts"),
+    Check("missing-account", _missing, "account {_id} has entries but does not exist", collection="accounts"),
     Check(
         "negative-balance",
         lambda db: (account for account in _impossible(db) if account["balance"] < 0),
-        "account {_id} holds {balance}",
+        "account {_id} has the negative balance {balance}",
         collection="accounts",
     ),
     Check(
         "closed-with-money",
         lambda db: (account for account in _impossible(db) if account["balance"] >= 0),
-        "account {_id} is closed and holds {balance}",
+        "account {_id} is closed but has the balance {balance}",
         collection="accounts",
     ),
 ]

@@ -1,4 +1,4 @@
-"""What a transfer is, as guarded steps. Nothing here talks to the database."""
+"""Transfers and openings as guarded steps. Nothing here uses the database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from squinney.transactions import Step
 
 
 def transfer_steps(transfer: Transfer) -> list[Step]:
-    """Take from one account, give to the other, and write both lines."""
+    """Return the steps of a transfer: take from one account, give to the other, and insert both entries."""
     amount, currency = transfer["amount"], transfer["currency"]
     return [
         Step(
@@ -21,7 +21,7 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
             guard={"balance": {"$gte": amount}, "closed_at": None, "currency": currency},
             take={"$inc": {"balance": -amount}},
             shared=True,
-            refused=_refused(transfer["src"], InsufficientFunds, "the account does not hold that much"),
+            refused=_refused(transfer["src"], InsufficientFunds, "the balance of the account is too low"),
         ),
         Step(
             ACCOUNTS,
@@ -29,8 +29,10 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
             guard={"balance": {"$lte": MOST_BALANCE - amount}, "closed_at": None, "currency": currency},
             give={"$inc": {"balance": amount}},
             shared=True,
-            may_overshoot=True,  # there is room above the limit, and many may pay into one account at once
-            refused=_refused(transfer["dst"], BalanceLimit, f"an account holds at most {MOST_BALANCE}"),
+            may_overshoot=True,  # int64 has room above the limit
+            refused=_refused(
+                transfer["dst"], BalanceLimit, f"the balance of an account must not exceed {MOST_BALANCE}"
+            ),
         ),
         entry_step(_entry(transfer, "out", transfer["src"], transfer["dst"], -amount)),
         entry_step(_entry(transfer, "in", transfer["dst"], transfer["src"], amount)),
@@ -38,7 +40,7 @@ def transfer_steps(transfer: Transfer) -> list[Step]:
 
 
 def opening_steps(account: Account) -> list[Step]:
-    """The account, and the line that says where its first money came from."""
+    """Return the steps that insert an account and, if it has an opening balance, the entry for it."""
     inserted = Step("accounts", account["_id"], insert=account)
     if not account["balance"]:
         return [inserted]
@@ -55,7 +57,7 @@ def opening_steps(account: Account) -> list[Step]:
 
 
 def entry_step(entry: Entry) -> Step:
-    """One line of a statement, inserted on the shard of its account."""
+    """Return the step that inserts an entry, with the fields that route it to its shard."""
     return Step("entries", entry["_id"], insert=entry, route={"account_id": entry["account_id"], "at": entry["at"]})
 
 

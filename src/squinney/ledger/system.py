@@ -1,4 +1,4 @@
-"""The ledger, as everything else sees it."""
+"""The declaration of the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from squinney.system import Proof, System, counts_of
 SYSTEM = System(
     package="squinney.ledger",
     title="Ledger",
-    what="Accounts between which money moves, and is never made, lost or spent twice.",
+    what="Accounts between which money moves. Money is never created, lost or spent twice.",
     collections=COLLECTIONS,
     queries=QUERIES,
     build=lambda db, transactions: {"accounts": Accounts(db, transactions=transactions)},

@@ -247,7 +247,7 @@ def test_a_password_is_compared_whole(people: People) -> None:
         people.sign_in("ada", "x" * passwords.LONGEST + "y")
 
 
-def test_a_password_for_nobodys_login_is_refused(people: People, ready: Db) -> None:
+def test_a_password_for_dummy_hash_login_is_refused(people: People, ready: Db) -> None:
     ada = people.sign_up("ada", PASSWORD)
     ready["logins"].delete_one({"_id": "ada"})
     with pytest.raises(UnknownPerson):

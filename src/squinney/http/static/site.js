@@ -1,11 +1,11 @@
-// A form is sent once: a second click while the first is on its way does nothing.
+// Send each form once: ignore further clicks until the response arrives.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "yes";
   });
 }
-// A page that comes back from the browser's history may be sent again.
+// Forms of a page that is restored from the browser's history can be sent again.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });

@@ -1,1 +1,1 @@
-"""Identity for callers: HTTP routes, pages and commands."""
+"""The HTTP routes, pages and commands of identity."""

@@ -1,4 +1,4 @@
-"""Who is calling."""
+"""The HTTP route of identity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from squinney.http.routes import OneThreadRoute
 from squinney.identity.documents import ApiKey
 
 router = APIRouter(prefix="/api/identity", tags=["identity"], route_class=OneThreadRoute)
-
-
 KeyModel = model_of(ApiKey, without=["created_by", "revoked_at", "used_at"])
 
 
 @router.get("/key", response_model=KeyModel, responses=responses())
 async def show_key(request: Request) -> Any:
-    """The API key that this request came with."""
+    """Return the API key of this request."""
     return request.state.key

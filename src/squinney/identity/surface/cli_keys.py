@@ -13,7 +13,7 @@ from squinney.http.commands import Cursor, Json, Limit, console, open_systems, p
 from squinney.identity import ApiKey, Keys
 from squinney.system import Assembled
 
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
 
 
 def _keys(systems: Assembled) -> Keys:
@@ -23,14 +23,14 @@ def _keys(systems: Assembled) -> Keys:
 @app.command()
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Option(help="Which server will use it.")],
+    name: Annotated[str, typer.Option(help="A name for the server that uses the key.")],
     scope: Annotated[
-        list[str], typer.Option(help="Such as ledger:read or commerce:write, or *:read for every system; repeat it.")
+        list[str], typer.Option(help="A scope, such as ledger:read, or *:read for all systems; can be repeated.")
     ],
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="How long it lasts; for ever without.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it expires; by default never.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and print it, this once."""
+    """Create a key and print it; it cannot be shown again."""
     expires_at = utcnow() + timedelta(days=days) if days else None
     with open_systems(context) as systems:
         key, shown = _keys(systems).create(name, scope, expires_at=expires_at)
@@ -38,12 +38,12 @@ def create(
         print_json({**key, "key": shown})
         return
     print_line(shown)
-    console.print("It is shown this once and not kept: copy it now.", style="dim")
+    console.print("Copy the key now: it is not stored and cannot be shown again.", style="dim")
 
 
 @app.command("list")
 def list_keys(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
-    """Every key, oldest first."""
+    """List all keys, oldest first."""
     with open_systems(context) as systems:
         page = _keys(systems).all(cursor=cursor, limit=limit)
     print_page(page, as_json, [Column("id", no_wrap=True), "name", "scopes", "last used", "ends"], _row)
@@ -57,9 +57,9 @@ def _row(key: ApiKey) -> list[str]:
 
 @app.command()
 def revoke(
-    context: typer.Context, key: Annotated[str, typer.Argument(help="Its id, as `keys list` shows it.")]
+    context: typer.Context, key: Annotated[str, typer.Argument(help="The id of the key, as shown by `keys list`.")]
 ) -> None:
-    """Refuse a key from now on; running services notice within 5 seconds."""
+    """Revoke a key; running services refuse it within 5 seconds."""
     with open_systems(context) as systems:
         revoked = _keys(systems).revoke(key)
     print_line(f"{revoked['name']} is revoked")

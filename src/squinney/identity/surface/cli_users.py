@@ -1,4 +1,4 @@
-"""`squinney users`: people who sign in."""
+"""`squinney users`: the people who can sign in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from squinney.http.commands import Cursor, Json, Limit, open_systems, print_line
 from squinney.identity import Invitations, People, Person
 from squinney.system import Assembled
 
-app = typer.Typer(help="Add people, and say what they may do.", no_args_is_help=True)
+app = typer.Typer(help="Add people and change their roles.", no_args_is_help=True)
 Password = Annotated[
-    str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for where it is not given.")
+    str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Prompted for if not given.")
 ]
-
-
-Name = Annotated[str, typer.Option(help="As others see them; the login without one.")]
+Name = Annotated[str, typer.Option(help="The displayed name; the login by default.")]
 Role = Annotated[str, typer.Option(help="member, editor or admin.")]
 
 
@@ -37,16 +35,16 @@ def add(
     """Add a person."""
     with open_systems(context) as systems:
         person = _people(systems).sign_up(login, password, name=name, role=role)
-    print_result(person, f"{person['login']} may sign in as {person['role']}", as_json)
+    print_result(person, f"{person['login']} can sign in as {person['role']}", as_json)
 
 
 @app.command()
 def invite(
     context: typer.Context,
     role: Role = "member",
-    base: Annotated[str, typer.Option(help="Where the site is.")] = "http://127.0.0.1:8080",
+    base: Annotated[str, typer.Option(help="The URL of the site.")] = "http://127.0.0.1:8080",
 ) -> None:
-    """Print a one-time link with which somebody signs up with this role, within a day."""
+    """Print a one-time link to sign up with this role; it is valid for 24 hours."""
     with open_systems(context) as systems:
         token = cast(Invitations, systems.services["identity"]["invitations"]).create(role)
     print_line(f"{base.rstrip('/')}/welcome?token={token}")
@@ -54,7 +52,7 @@ def invite(
 
 @app.command("list")
 def list_people(context: typer.Context, cursor: Cursor = None, limit: Limit = 50, as_json: Json = False) -> None:
-    """Everybody, oldest first."""
+    """List all people, oldest first."""
     with open_systems(context) as systems:
         page = _people(systems).all(cursor=cursor, limit=limit)
     print_page(page, as_json, [Column("id", no_wrap=True), "login", "name", "role", "may sign in"], _row)
@@ -71,35 +69,35 @@ def role(
     role: Annotated[str, typer.Argument(help="member, editor or admin.")],
     as_json: Json = False,
 ) -> None:
-    """Give a person another role."""
+    """Change a person's role."""
     with open_systems(context) as systems:
         people = _people(systems)
         person = people.set_role(people.by_login(login)["_id"], role)
-    print_result(person, f"{person['login']} is {person['role']} now", as_json)
+    print_result(person, f"{person['login']} now has the role {person['role']}", as_json)
 
 
 @app.command()
 def disable(context: typer.Context, login: str, as_json: Json = False) -> None:
-    """Let a person in no more."""
+    """Disable a person: they cannot sign in, and their sessions end."""
     with open_systems(context) as systems:
         people = _people(systems)
         person = people.disable(people.by_login(login)["_id"])
-    print_result(person, f"{person['login']} may not sign in any more", as_json)
+    print_result(person, f"{person['login']} can no longer sign in", as_json)
 
 
 @app.command()
 def enable(context: typer.Context, login: str, as_json: Json = False) -> None:
-    """Let a disabled person in again."""
+    """Allow a disabled person to sign in again."""
     with open_systems(context) as systems:
         people = _people(systems)
         person = people.enable(people.by_login(login)["_id"])
-    print_result(person, f"{person['login']} may sign in again", as_json)
+    print_result(person, f"{person['login']} can sign in again", as_json)
 
 
 @app.command()
 def password(context: typer.Context, login: str, password: Password, as_json: Json = False) -> None:
-    """Give a person another password; all their sessions end."""
+    """Change a person's password and end all their sessions."""
     with open_systems(context) as systems:
         people = _people(systems)
         person = people.set_password(people.by_login(login)["_id"], password)
-    print_result(person, f"{person['login']} has another password; all sessions have ended", as_json)
+    print_result(person, f"{person['login']} has a new password; all sessions have ended", as_json)

@@ -1,4 +1,4 @@
-"""Signing up, in and out, and one's own account."""
+"""The pages for signing up, in and out, and the page of the own account."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ REFUSALS = (Invalid, Forbidden, Conflict, LimitReached)
 
 @router.get("/sign-in", response_class=HTMLResponse)
 def show_sign_in(request: Request, next: Next = "/") -> Response:
-    """The form."""
-    return render(request, "identity/sign_in.html", next=_own_path(next), error=None, login="")
+    """Show the sign-in form."""
+    return render(request, "identity/sign_in.html", next=_safe_path(next), error=None, login="")
 
 
 @router.post("/sign-in", response_class=HTMLResponse)
@@ -38,19 +38,19 @@ def show_sign_in(request: Request, next: Next = "/") -> Response:
 def sign_in(
     request: Request, people: Everybody, sessions: Signed, login: Text, password: Text, next: Text = "/"
 ) -> Response:
-    """Sign in and go on where one was."""
+    """Sign in, and redirect to the page that the visitor came from."""
     try:
         person = people.sign_in(login, password, address=client_address(request.scope))
     except REFUSALS as error:
-        return render(request, "identity/sign_in.html", next=_own_path(next), error=error, login=login[:100])
-    return _welcome(request, sessions, person, next)
+        return render(request, "identity/sign_in.html", next=_safe_path(next), error=error, login=login[:100])
+    return _start_session(request, sessions, person, next)
 
 
 @router.get("/sign-up", response_class=HTMLResponse)
 def show_sign_up(request: Request, next: Next = "/") -> Response:
-    """The form."""
-    _need_open_sign_up(request)
-    return render(request, "identity/sign_up.html", next=_own_path(next), error=None, typed={})
+    """Show the sign-up form."""
+    _require_open_sign_up(request)
+    return render(request, "identity/sign_up.html", next=_safe_path(next), error=None, typed={})
 
 
 @router.post("/sign-up", response_class=HTMLResponse)
@@ -64,20 +64,20 @@ def sign_up(
     name: Text = "",
     next: Text = "/",
 ) -> Response:
-    """Become a member."""
-    _need_open_sign_up(request)
+    """Sign up as a member."""
+    _require_open_sign_up(request)
     try:
         person = people.sign_up(login, password, name=name, address=client_address(request.scope))
     except REFUSALS as error:
         typed = {"login": login[:100], "name": name[:100]}
         page = "identity/sign_up.html"
-        return render(request, page, next=_own_path(next), error=error, typed=typed)
-    return _welcome(request, sessions, person, next)
+        return render(request, page, next=_safe_path(next), error=error, typed=typed)
+    return _start_session(request, sessions, person, next)
 
 
-def _need_open_sign_up(request: Request) -> None:
+def _require_open_sign_up(request: Request) -> None:
     if not request.app.state.options.sign_up_open:
-        raise Forbidden("nobody can sign up here: ask an admin to invite you")
+        raise Forbidden("sign-up is closed: ask an admin to invite you")
 
 
 @router.post("/sign-out")
@@ -92,8 +92,8 @@ def sign_out(request: Request, sessions: Signed) -> Response:
 
 
 @router.get("/welcome", response_class=HTMLResponse)
-def show_welcome(request: Request, links: Links, token: Annotated[str, Query(max_length=100)]) -> Response:
-    """What a one-time link opens; looking at it does not use it up."""
+def show_start_session(request: Request, links: Links, token: Annotated[str, Query(max_length=100)]) -> Response:
+    """Show the form of a one-time link; opening the page does not use up the link."""
     return render(request, "identity/welcome.html", role=links.role_of(token), token=token, error=None, typed={})
 
 
@@ -102,7 +102,7 @@ def show_welcome(request: Request, links: Links, token: Annotated[str, Query(max
 def accept(
     request: Request, links: Links, sessions: Signed, token: Text, login: Text, password: Text, name: Text = ""
 ) -> Response:
-    """Use a one-time link."""
+    """Sign up with a one-time link."""
     try:
         person = links.accept(token, login, password, name=name)
     except REFUSALS as error:
@@ -110,44 +110,44 @@ def accept(
         page = "identity/welcome.html"
         role = links.role_of(token)
         return render(request, page, role=role, token=token, error=error, typed=typed)
-    return _welcome(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
+    return _start_session(request, sessions, person, "/admin" if person["role"] == "admin" else "/")
 
 
 @router.get("/account", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_account(request: Request) -> Response:
-    """One's own account."""
+    """Show the account of the signed-in person."""
     return render(request, "identity/account.html", error=None)
 
 
 @router.post("/account/password", response_class=HTMLResponse, dependencies=[needs("member")])
 @PASSWORDS
 def change_password(request: Request, people: Everybody, sessions: Signed, old: Text, new: Text) -> Response:
-    """Choose another password; every other session ends."""
+    """Change the password; all other sessions end."""
     person = signed_in(request)
     try:
         people.sign_in(person["login"], old, address=client_address(request.scope))
         changed = people.set_password(person["_id"], new)
     except SignInRefused:
-        wrong = SignInRefused("the present password is wrong")
+        wrong = SignInRefused("the current password is wrong")
         return render(request, "identity/account.html", error=wrong)
     except REFUSALS as error:
         return render(request, "identity/account.html", error=error)
     visitor_of(request).sign_in(changed, sessions.start(changed))
-    visitor_of(request).flash("Your password is changed; all other sessions have ended.")
+    visitor_of(request).flash("Your password has been changed; all other sessions have ended.")
     return RedirectResponse("/account", status_code=303)
 
 
-def _welcome(request: Request, sessions: Sessions, person: Person, next: str) -> Response:
-    """A session of its own with a token made now; the one before, if any, ends."""
+def _start_session(request: Request, sessions: Sessions, person: Person, next: str) -> Response:
+    """Start a new session, end the visitor's previous one, and redirect."""
     visitor = visitor_of(request)
     if visitor.session_token:
         sessions.end(visitor.session_token)
     visitor.sign_in(person, sessions.start(person))
     visitor.flash(f"Welcome, {person['name']}.")
-    return RedirectResponse(_own_path(next), status_code=303)
+    return RedirectResponse(_safe_path(next), status_code=303)
 
 
-def _own_path(target: str) -> str:
-    """The path if it is one of ours: a link must not lead from our sign-in to somebody else's site."""
+def _safe_path(target: str) -> str:
+    """Return the target if it is a path of this site, else `/`: signing in must not redirect to another site."""
     safe = target.startswith("/") and not target.startswith("//") and "\\" not in target
     return target if safe and target.isprintable() else "/"

@@ -1,1 +1,1 @@
-"""Ledger for callers: HTTP routes, pages and commands."""
+"""The HTTP routes, pages and commands of the ledger."""

@@ -1,4 +1,4 @@
-"""The ledger over HTTP."""
+"""The HTTP routes of the ledger."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Currency = Annotated[str, Field(pattern=f"^{CURRENCY}$", examples=["EUR"])]
 
 
 class NewAccount(IgnoresReadOnlyFields, Body):
-    """What opening an account takes. A balance comes from `opening` and transfers alone."""
+    """A new account. Its balance comes only from `opening` and from transfers."""
 
     READ_ONLY = frozenset({"id", "balance", "opened_at", "closed_at"})
     currency: Currency
-    opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money put in from outside, in minor units")
+    opening: int = Field(0, ge=0, le=MOST_BALANCE, description="Money that comes from outside, in minor units")
     name: str = Field("", max_length=100, examples=["Corner bakery"])
     owner: str | None = Field(
-        None, min_length=1, max_length=200, description="The person who sees and moves it on the web front"
+        None, min_length=1, max_length=200, description="The id of the person who can use the account on the web front"
     )
 
 
 class NewTransfer(Body):
-    """What a transfer takes."""
+    """A new transfer."""
 
     src: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9za"])
     dst: str = Field(min_length=1, max_length=200, examples=["01k9x3v0k2f8m4q7r5t6w8y9zb"])
@@ -80,7 +80,7 @@ def open_account(ledger: Ledger, body: NewAccount, key: IdempotencyKey) -> Any:
 def list_accounts(
     ledger: Ledger, sign: SignCursor, owner: Owner = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Any:
-    """Every account, or an owner's, oldest first."""
+    """List all accounts, or those of an owner, oldest first."""
     if owner is None:
         page = ledger.all(cursor=cursor, limit=limit)
     else:
@@ -90,7 +90,7 @@ def list_accounts(
 
 @router.get("/accounts/{account_id}", response_model=AccountModel, responses=responses(UnknownAccount))
 def get_account(ledger: Ledger, account_id: str) -> Any:
-    """One account."""
+    """Return an account."""
     return ledger.get(account_id)
 
 
@@ -100,13 +100,13 @@ def get_account(ledger: Ledger, account_id: str) -> Any:
     responses=responses(UnknownAccount, AccountClosed, AccountNotEmpty, Busy),
 )
 def close_account(ledger: Ledger, account_id: str) -> Any:
-    """Close an empty account for good."""
+    """Close an empty account permanently."""
     return ledger.close(account_id)
 
 
 @router.get("/accounts/{account_id}/statement", response_model=page_of(EntryModel), responses=responses(UnknownAccount))
 def read_statement(ledger: Ledger, sign: SignCursor, account_id: str, cursor: Cursor = None, limit: Limit = 50) -> Any:
-    """The account's entries, newest first."""
+    """List the account's entries, newest first."""
     return signed_page(ledger.statement(account_id, cursor=cursor, limit=limit), sign)
 
 
@@ -126,5 +126,5 @@ def make_transfer(ledger: Ledger, body: NewTransfer, key: IdempotencyKey) -> Any
 
 @router.get("/totals/{currency}", response_model=Total, responses=responses())
 def read_total(ledger: Ledger, currency: str) -> Any:
-    """The sum of all balances in a currency."""
+    """Return the sum of all balances in a currency."""
     return {"currency": currency, "total": ledger.total(currency)}

@@ -28,9 +28,9 @@ def _describe(account: Account) -> str:
 def open_account(
     context: typer.Context,
     currency: Annotated[str, typer.Argument(help="Three letters, such as EUR.")],
-    opening: Annotated[int, typer.Argument(help="Money put in, in minor units.")] = 0,
-    name: Annotated[str, typer.Option(help="Whose it is, or what for.")] = "",
-    owner: Annotated[str | None, typer.Option(help="The id of the person who sees and moves it on the site.")] = None,
+    opening: Annotated[int, typer.Argument(help="The opening balance, in minor units.")] = 0,
+    name: Annotated[str, typer.Option(help="The name of the account.")] = "",
+    owner: Annotated[str | None, typer.Option(help="The id of the person who can see and use it on the site.")] = None,
     key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +46,7 @@ def transfer(
     src: str,
     dst: str,
     amount: Annotated[int, typer.Argument(help="In minor units.")],
-    memo: Annotated[str, typer.Option(help="What it is for; both statements show it.")] = "",
+    memo: Annotated[str, typer.Option(help="A memo for both statements.")] = "",
     key: KeyOption = None,
     as_json: Json = False,
 ) -> None:
@@ -66,7 +66,7 @@ def show_account(context: typer.Context, account: str, as_json: Json = False) ->
 
 @app.command()
 def close(context: typer.Context, account: str, as_json: Json = False) -> None:
-    """Close an empty account for good."""
+    """Close an empty account permanently."""
     with open_systems(context) as systems:
         closed = _accounts(systems).close(account)
     print_result(closed, _describe(closed), as_json)
@@ -112,7 +112,7 @@ def total(context: typer.Context, currency: str, as_json: Json = False) -> None:
 
 @app.command()
 def recover(context: typer.Context, as_json: Json = False) -> None:
-    """Finish or undo what crashed processes left half done; the background job does this every few seconds."""
+    """Finish or undo the transactions of crashed processes; the background job does this every few seconds."""
     with open_systems(context) as systems:
         counts = dict(systems.transactions.recover())
     print_result(counts, format_counts(counts), as_json)

@@ -30,7 +30,7 @@ Cursor = Annotated[str | None, Query(max_length=20_000)]
 
 @router.get("", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_accounts(request: Request, ledger: Ledger, cursor: Cursor = None) -> Response:
-    """One's own accounts, the admin's are all; and forms to open one and to move money."""
+    """List the visitor's accounts, or all for an admin, with forms to open one and to transfer money."""
     return _index(request, ledger, cursor=cursor)
 
 
@@ -56,7 +56,7 @@ def _index(request: Request, ledger: Accounts, *, error: SquinneyError | None = 
 
 
 def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tuple[str, int]]:
-    """For the admin of all accounts, for others of those that are shown."""
+    """Return the totals by currency: of all accounts for an admin, else of the accounts shown."""
     currencies = sorted({account["currency"] for account in shown})
     if is_admin(request):
         return [(currency, ledger.total(currency)) for currency in currencies]
@@ -64,7 +64,7 @@ def _totals(request: Request, ledger: Accounts, shown: list[Account]) -> list[tu
 
 
 def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
-    """The account if it is the visitor's; of others' they learn nothing, not even that they are there."""
+    """Return the account; raise `UnknownAccount` if the visitor may not see it, as if it did not exist."""
     account = ledger.get(account_id)
     if account.get("owner") != signed_in(request)["_id"] and not is_admin(request):
         raise UnknownAccount(f"there is no account {account_id}", account_id=account_id)
@@ -72,7 +72,7 @@ def _own(request: Request, ledger: Accounts, account_id: str) -> Account:
 
 
 def _key_after(error: SquinneyError | None, sent: str) -> str:
-    """The forms' key: the one that was sent, where it came to nothing we know of, so that sending it again is safe."""
+    """Return the forms' idempotency key. An error keeps the sent one, so that sending the form again is safe."""
     return sent if error and sent and not isinstance(error, KeyReused) else new_id()
 
 
@@ -80,11 +80,11 @@ def _key_after(error: SquinneyError | None, sent: str) -> str:
 def open_account(
     request: Request, ledger: Ledger, name: Text, currency: Text, key: Text, opening: Text = "0"
 ) -> Response:
-    """Open an account and show it; a form sent twice opens one."""
+    """Open an account and show it; a form sent twice opens one account."""
     try:
         amount = money.parsed(opening, currency, "opening")
         if amount and not is_admin(request):
-            raise Forbidden("only an admin puts money in from outside", field="opening")
+            raise Forbidden("only an admin may set an opening balance", field="opening")
         owner = signed_in(request)["_id"]
         account = ledger.open(currency, amount, name=name, owner=owner, key=Key(key, f"web:{owner}"))
     except SquinneyError as error:
@@ -98,20 +98,20 @@ def open_account(
 def transfer(
     request: Request, ledger: Ledger, src: Text, dst: Text, amount: Text, key: Text, memo: Text = ""
 ) -> Response:
-    """Move money and show where it came from; a form sent twice moves it once."""
+    """Transfer money and show the source account; a form sent twice transfers once."""
     try:
         minor = money.parsed(amount, _own(request, ledger, src)["currency"])
         done = ledger.transfer(src, dst, minor, memo=memo, key=Key(key, f"web:{signed_in(request)['_id']}"))
     except SquinneyError as error:
         typed = {"src": src, "dst": dst, "amount": amount, "memo": memo}
         return _index(request, ledger, error=error, typed=typed, key=key)
-    visitor_of(request).flash(f"{money.formatted(done['amount'], done['currency'])} has been moved.")
+    visitor_of(request).flash(f"{money.formatted(done['amount'], done['currency'])} has been transferred.")
     return RedirectResponse(f"/ledger/{src}", status_code=303)
 
 
 @router.get("/{account_id}", response_class=HTMLResponse, dependencies=[needs("member")])
 def show_account(request: Request, ledger: Ledger, account_id: str, cursor: Cursor = None) -> Response:
-    """One account with its statement."""
+    """Show an account with its statement."""
     return _account(request, ledger, account_id, cursor=cursor)
 
 
@@ -125,7 +125,7 @@ def _account(
 ) -> Response:
     account = _own(request, ledger, account_id)
     if not fits(account, ACCOUNT):
-        raise Conflict(f"account {account_id} is damaged: `squinney doctor` tells more", account_id=account_id)
+        raise Conflict(f"account {account_id} is damaged: see `squinney doctor`", account_id=account_id)
     statement = ledger.statement(account_id, cursor=cursor, limit=25)
     page, damaged = without_damaged(statement, lambda entry: fits(entry, ENTRY))
     return render(

@@ -73,6 +73,11 @@ class Ledger(RuleBasedStateMachine):
             return InsufficientFunds
         return AccountClosed if dst in self.closed else None
 
+    def depends_on_undecided(self, src: str, amount: int) -> bool:
+        """Return whether the balance may suffice once undecided transfers end: then a transfer waits, and is `Busy`."""
+        pending = sum(moved for one, other, moved in self.undecided if src in (one, other))
+        return self.balances[src] < amount <= self.balances[src] + pending
+
     def move(self, src: str, dst: str, amount: int) -> None:
         self.balances[src] -= amount
         self.balances[dst] += amount
@@ -81,7 +86,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(mode=MODES, src=accounts, dst=accounts, amount=AMOUNTS, key=st.sampled_from([None, None, "a", "b", "c"]))
     def transfer(self, mode: str, src: str, dst: str, amount: int, key: str | None) -> None:
-        if src == dst:
+        if src == dst or self.depends_on_undecided(src, amount):
             return
         known = self.keys.get(key) if key else None
         refusal = KeyReused if known and known != (src, dst, amount) else None

@@ -1,4 +1,4 @@
-"""Nodes by path, pages of comments, posting and rendering, beside the raw driver and two peers."""
+"""Nodes by path, pages of comments, posting and rendering, compared with the raw driver and two peers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(connection: Connection, *, rounds: int = 5, seconds: float = 1.0) -> Non
         f"{rounds} interleaved rounds of {seconds} s; rates are medians, costs medians of the rounds' ratios. "
         f"{report.machine(version)}"
     )
-    report.write_page("content", "Content beside the raw driver and two peers", [*parts, note])
+    report.write_page("content", "Content compared with the raw driver and two peers", [*parts, note])
 
 
 def _row(case: str, series: list[Series], *more: str) -> list[list[str]]:
@@ -83,14 +83,14 @@ def _by_path(db: Db, rounds: int, seconds: float) -> str:
 
 
 def _ignore(_: object) -> None:
-    """Contenders return nothing."""
+    """Drop the result, because contenders return nothing."""
 
 
 # ---- comments ----
 
 
 def discussion(db: Db, strategy: Strategy, size: int) -> Node:
-    """A node with that many comments, stored as the strategy does."""
+    """Create a node with this number of comments in a strategy."""
     nodes, comments = Nodes(db), Comments(db, strategy)
     node = nodes.create(None, f"{strategy}-{size}", "basic-page", "P", ADA)
     comments.post(node, ADA, "first")
@@ -115,13 +115,14 @@ def _pages(db: Db, rounds: int, seconds: float) -> str:
 
 
 def _against_aim(rows: list[list[str]]) -> str:
-    """What misses the aim, and by how much."""
+    """Return which results miss the aim, and by how much."""
     costs = {row[0]: float(row[5].removesuffix("x")) for row in rows if row[1] == "Comments.page"}
     missed = [f"{case} ({cost / AIM - 1:.0%} over)" for case, cost in costs.items() if cost > AIM]
     return (
         f"The aim is {AIM}x. "
-        + (f"Missed by: {'; '.join(missed)}. " if missed else "Every case keeps it. ")
-        + "By hand the page has no time limit, does not ask for the discussion's epoch, and shows what is undecided."
+        + (f"Missed by: {'; '.join(missed)}. " if missed else "All cases meet it. ")
+        + "The plain driver's query has no time limit, does not check the discussion's epoch, and shows undecided "
+        "writes."
     )
 
 
@@ -142,7 +143,7 @@ def _page_rows(db: Db, strategy: Strategy, size: int, rounds: int, seconds: floa
 
 
 def _raw_page(db: Db, node: Node, strategy: Strategy, at: Any) -> tuple[Callable[[], list[Any]], dict[str, Any]]:
-    """The same page by hand."""
+    """Read the same page with the plain driver."""
     node_id = node["_id"]
     if strategy == "separate":
         where = {"node_id": node_id, "posted": {"$gte": at["posted"]}}

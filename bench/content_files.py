@@ -1,4 +1,4 @@
-"""A large file up and down, beside PyMongo's GridFS.
+"""Upload and download of a large file, compared with PyMongo's GridFS.
 
 One transfer, in a process of its own: `python -m bench.content_files URI gridfs|photos BYTES`.
 """
@@ -29,21 +29,21 @@ HEAD = b"\0\0\0\x18ftypmp42"
 
 
 class Zeros:
-    """A video that is mostly nothing, made as it is read."""
+    """A video of mostly zeros, generated while it is read."""
 
     def __init__(self, size: int) -> None:
         self._left = size
         self._block = HEAD + bytes(range(256)) * (1 << 14)
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next piece."""
+        """Return the next piece."""
         piece = self._block[: min(len(self._block), self._left, size if size >= 0 else self._left)]
         self._left -= len(piece)
         return piece
 
 
 def run(connection: Connection, *, rounds: int = 3, seconds: float = 1.0) -> None:
-    """Measure and write the page. Each transfer is in a process of its own, so that its peak memory is its own."""
+    """Measure and write the page. Each transfer runs in its own process, so that its peak memory can be measured."""
     size = GIGABYTE // 16 if seconds < 1 else GIGABYTE
     uri = connection.embedded.uri if connection.embedded else os.environ["MONGODB_URI"]
     results: dict[str, list[Any]] = {"gridfs": [], "photos": []}
@@ -63,24 +63,24 @@ def run(connection: Connection, *, rounds: int = 3, seconds: float = 1.0) -> Non
         f"{2 * size >> 20} MiB: {large['peak'] >> 20} MiB."
     )
     notes = (
-        f"Medians of {rounds} interleaved turns, and of their ratios. GridFS writes chunks of 255 KiB and waits for a "
-        "majority after each 48 MB; `Photos` writes chunks of 1020 KiB, hashes them on the way, counts them at last, "
-        "and shows the file in a transaction."
+        f"Medians of {rounds} interleaved rounds, and of their ratios. GridFS writes chunks of 255 KiB and waits for a "
+        "majority after each 48 MB; `Photos` writes chunks of 1020 KiB, hashes them during the upload, counts them at "
+        "the end, and shows the file in a transaction."
     )
     version = connection.client.admin.command("buildInfo")["version"]
     parts = [report.table(head, rows), _against_aim(rows), flat, notes, report.machine(version)]
-    report.write_page("content-files", "A large file, up and down", parts)
+    report.write_page("content-files", "Upload and download of a large file", parts)
 
 
 def _against_aim(rows: list[list[str]]) -> str:
-    """Which way misses the aim, and by how much."""
+    """Return whether upload and download meet the aim, and by how much they miss it."""
     found = {"up": rows[1][3], "down": rows[1][4]}
     missed = [f"{way} ({share})" for way, share in found.items() if float(share.removesuffix("x")) < AIM]
     return f"The aim is {AIM}x of GridFS. " + (
         f"Missed: {', '.join(missed)}. Each download begins when its upload has ended, while the server still writes "
-        "what it was sent; that this is the reason, and not the reading, has not been shown."
+        "the file; whether this is the reason has not been measured."
         if missed
-        else "Both ways keep it."
+        else "Upload and download meet it."
     )
 
 
@@ -101,7 +101,7 @@ def _transfer(uri: str, how: str, size: int) -> Any:
 
 
 def main(uri: str, how: str, size: int) -> None:
-    """Up, down, and print the rates and the peak."""
+    """Upload and download a file, and print the rates and the peak memory."""
     with client_for(uri) as client:
         db = client["bench_content_files"]
         client.drop_database(db.name)
@@ -118,7 +118,7 @@ def main(uri: str, how: str, size: int) -> None:
 
 
 def _peak() -> int:
-    """Linux's own high-water mark; `ru_maxrss` would be that of the process that started this one, if it was larger."""
+    """Return the peak memory from Linux's `VmHWM`; `ru_maxrss` may be that of the parent process, if that is larger."""
     found = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 

@@ -1,8 +1,7 @@
-"""Wagtail and Isso in the same run, each in an environment of its own, started and stopped here.
+"""Wagtail and Isso, measured in the same run, each in its own virtual environment.
 
-Their environments are made from the package index at the first run, in the user's cache. Where one cannot be had, the
-page says so.
-Both are measured inside their own process, without a network in between, as our classes are.
+The environments are installed from the package index at the first run, in the user's cache. If that fails, the page
+reports it. Both peers are measured inside their own process, without a network in between, as our classes are.
 """
 
 from __future__ import annotations
@@ -102,17 +101,17 @@ print(json.dumps({"version": version("isso"), **result}))
 
 
 def section(*, quick: bool = False) -> str:
-    """The part of the page on the peers."""
+    """Measure the peers and return their part of the page."""
     seconds = 1.0 if quick else 5.0
     rows = [*_wagtail(seconds), *_isso(seconds)]
     head = ["peer", "what", "per second", "p50 ms", "p99 ms"]
     return (
         "## Peers, in the same run\n\n"
         + report.table(head, rows)
-        + "\n\nWagtail routes a path three levels down on PostgreSQL; Isso reads 50 of "
-        "1,000 comments, and posts one, on SQLite, through its WSGI application. Neither does what ours do (Isso's "
-        "posts are one commit without a replica; Wagtail's read renders nothing): this places the figures and ranks "
-        "nobody."
+        + "\n\nWagtail routes a path three levels down on PostgreSQL. Isso reads 50 of "
+        "1,000 comments, and posts one, on SQLite, through its WSGI application. They do not do the same work as ours "
+        "(Isso's posts are one commit without a replica; Wagtail's read renders nothing). The figures give "
+        "an order of magnitude, not a ranking."
     )
 
 

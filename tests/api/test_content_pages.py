@@ -61,7 +61,7 @@ def test_every_page_of_the_demo_opens(pages: TestClient) -> None:
         ("/site/gallery", "Dawn"),
         ("/site/gallery/dawn", "Replace the file"),
         ("/site/-/tags/nature", "First snow"),
-        ("/site/-/queue", "Nothing waits"),
+        ("/site/-/queue", "There are no flagged comments"),
         ("/site/-/new", "Preview"),
     ]:
         page = pages.get(path)
@@ -239,7 +239,7 @@ def test_the_queue_is_of_pages_that_the_editor_may_read(pages: TestClient) -> No
     author = {"author_id": "ben", "author_name": "Ben"}
     slug = pages.post(f"/api/comments/nodes/{node_id}", json={**author, "text": "a secret"}).json()["slug"]
     pages.post(f"/api/comments/nodes/{node_id}/flags", params={"slug": slug}, json={"by": "ben"})
-    assert "Nothing waits" in pages.get("/site/-/queue").text
+    assert "There are no flagged comments" in pages.get("/site/-/queue").text
     verdict = {"node_id": node_id, "slug": slug, "verdict": "remove"}
     assert pages.post("/site/-/queue", data=verdict).status_code == 404
     assert pages.get(f"/api/comments/nodes/{node_id}").json()["items"][0]["text"] == "a secret"
@@ -284,7 +284,7 @@ def test_a_link_to_a_comment_shows_the_article_whatever_became_of_the_comment(pa
     pages.delete(f"/api/comments/nodes/{node_id}/comment", params={"slug": said[0]})
     for gone in (said[0], "nowhere", "no/such!"):
         shown = pages.get("/site/mine", params={"at": gone})
-        assert (shown.status_code, "not there any more" in shown.text, "said 1" in shown.text) == (200, True, True)
+        assert (shown.status_code, "does not exist any more" in shown.text, "said 1" in shown.text) == (200, True, True)
     cursor = pages.get(f"/api/comments/nodes/{node_id}", params={"limit": 1}).json()["next"]
     pages.post(f"/api/comments/nodes/{node_id}/convert", json={"to": "paged"})
     for link in ({"at": said[3], "order": "threaded"}, {"cursor": cursor, "order": "threaded"}):
@@ -376,12 +376,12 @@ def test_a_time_that_is_given_is_never_passed_over(pages: TestClient) -> None:
     """Somebody who chose a time and left "now" beside it would have published at once."""
     for when in ("draft", "now"):
         refused = new_page(pages, when=when, at="2099-01-01T10:00")
-        assert (refused.status_code, "a time is given" in refused.text.lower()) == (422, True)
+        assert (refused.status_code, "at has a time" in refused.text.lower()) == (422, True)
     new_page(pages, when="at", at="2099-01-01T10:00")
     node = pages.get("/api/content/by-path", params={"path": "/mine"}).json()
     for when in ("keep", "now", "draft"):
         told = pages.post(f"/site/-/publish/{node['id']}", data={"when": when, "at": "2098-01-01T10:00"})
-        assert "a time is given" in told.text.lower()
+        assert "at has a time" in told.text.lower()
     assert pages.get("/api/content/by-path", params={"path": "/mine"}).json()["published"] == node["published"]
 
 

@@ -22,7 +22,7 @@ def test_a_folder_goes_in_and_out(squinney: Squinney, ready_db: Db, tmp_path: Pa
     (folder / "paper.pdf").write_text("x")
     told = squinney("content", "import", str(folder))
     assert told.stdout == "skipped: 1, unchanged: 3\n"
-    assert "skipped: paper.pdf is neither Markdown nor a picture" in told.stderr
+    assert "skipped: paper.pdf is not Markdown" in told.stderr
     out = tmp_path / "out"
     assert squinney("content", "export", str(out), "--under", "/blog").stdout == "pages: 1, pictures: 1\n"
     assert "![dawn](dawn.jpg)" in (out / "hello.md").read_text()

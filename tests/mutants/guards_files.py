@@ -127,11 +127,11 @@ FOLDERS = [
     _plan("Markdown files have two extensions", 'TEXTS = (".md", ".markdown")', 'TEXTS = (".md",)', _CALLED),
     _plan(
         "skipped files are reported",
-        "        self.skipped += [self._name(path) for path in files if path not in {*pictures, *texts, *notes}]\n",
+        "        self.skipped += [self._name(path) for path in files if path not in {*pictures, *texts, *metadata}]\n",
         "",
         _CALLED,
     ),
-    _front("TOML front matter is read", "if found := TOML.match(whole):", "if found := None:", _CALLED),
+    _front("TOML front matter is read", "if found := TOML.match(content):", "if found := None:", _CALLED),
     _front(
         "a quoted 'false' is false",
         '    **dict.fromkeys(("false", "no", "off", "0", ""), False),\n',

@@ -112,7 +112,7 @@ def test_two_editors_collide_and_the_second_merges(editor: Page) -> None:
     editor.wait_for_url(f"**/{slug}")
     second.get_by_label("Text").fill("one\n\ntwo\n\nTHREE\n")
     second.get_by_role("button", name="Save").click()
-    expect(second.get_by_role("heading", name="Somebody else has saved")).to_be_visible()
+    expect(second.get_by_role("heading", name="Another user has saved")).to_be_visible()
     expect(second.get_by_label("Merged text")).to_have_value("ONE\n\ntwo\n\nTHREE\n")
     second.get_by_role("button", name="Save the merge").click()
     second.wait_for_url(f"**/{slug}")

@@ -32,10 +32,7 @@ COSTLY = 1_000
 
 
 def checked(text: str, field: str, limits: Limits) -> str:
-    """Return the text if it is within the limits.
-
-    Raises: `Invalid` naming the limit.
-    """
+    """Return the text, or raise `Invalid` if it exceeds a limit."""
     for what, limit, found in _counts(text, limits):
         if found > limit:
             raise Invalid(f"{field} may have at most {limit} {what}; this has {found}", field=field, limit=limit)

@@ -78,10 +78,7 @@ class Storage(Protocol):
         ...
 
     def post(self, discussed: DiscussedNode, comment: Comment, parent: Comment | None, key: Key | None) -> Comment:
-        """Add a comment.
-
-        Raises: `Stale` if the discussion was converted or its node was moved.
-        """
+        """Add a comment, or raise `Stale` if the discussion was converted or its node was moved."""
         ...
 
     def change(self, discussed: DiscussedNode, comment: Comment, fields: Document, *, counted: int = 0) -> None:
@@ -92,10 +89,7 @@ class Storage(Protocol):
         ...
 
     def remove(self, discussed: DiscussedNode, comment: Comment) -> None:
-        """Remove a comment that has no replies.
-
-        Raises: `Stale`.
-        """
+        """Remove a comment that has no replies, or raise `Stale` if it has changed."""
         ...
 
     def all(self, discussed: DiscussedNode) -> Iterator[Comment]:
@@ -104,10 +98,7 @@ class Storage(Protocol):
 
 
 def require(strategy: Strategy, what: str) -> None:
-    """Require that the strategy supports an operation.
-
-    Raises: `StrategyCannot`.
-    """
+    """Require that the strategy supports an operation, or raise `StrategyCannot`."""
     if what not in CAPABILITIES[strategy]:
         raise strategy_cannot(strategy, what)
 

@@ -20,6 +20,8 @@ from squinney.mongo.schema import Db, Document
 from squinney.patterns.paging import Page, cursor_keys, page_from
 from squinney.transactions import Key, Stale, Step, Transactions
 
+Refused = Callable[[Document | None], SquinneyError]
+
 
 class Separate:
     """The `separate` strategy."""
@@ -52,7 +54,7 @@ class Separate:
         """Add a comment: one transaction checks the node, inserts the comment and counts the reply in its parent."""
         steps = [node_step(discussed, 1), self._insert(discussed, comment)]
         if parent:
-            steps.append(_update(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, refused=reply_refused))
+            steps.append(_update(parent, {"deleted": None}, {"$inc": {"num_replies": 1}}, reply_refused))
         return post_once(self._transactions, steps, comment, key)
 
     def _insert(self, discussed: DiscussedNode, comment: Comment) -> Step:
@@ -97,21 +99,9 @@ def _changed(_: Document | None) -> SquinneyError:
     return Stale("the comment has changed")
 
 
-def _update(
-    comment: Comment,
-    guard: Document,
-    update: Document,
-    *,
-    refused: Callable[[Document | None], SquinneyError] = _changed,
-) -> Step:
-    return Step(
-        COMMENTS,
-        comment["_id"],
-        route={"node_id": comment["node_id"], "slug": comment["slug"]},
-        guard=guard,
-        give=update,
-        refused=refused,
-    )
+def _update(comment: Comment, guard: Document, update: Document, refused: Refused = _changed) -> Step:
+    route = {"node_id": comment["node_id"], "slug": comment["slug"]}
+    return Step(COMMENTS, comment["_id"], route=route, guard=guard, give=update, refused=refused)
 
 
 def _bounds(sort: Sequence[tuple[str, int]], cursor: str | None, at: Comment | None) -> Document:

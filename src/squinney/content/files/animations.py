@@ -18,10 +18,7 @@ GIF_IMAGE, GIF_EXTENSION = 0x2C, 0x21
 
 
 def frames_of(image: Image.Image, file: IO[bytes]) -> int:
-    """Return the number of frames of an image.
-
-    Raises: `BadMedia` for a truncated GIF, and for too many frames or pixels.
-    """
+    """Return the number of frames; raise `BadMedia` for a truncated GIF or for too many frames or pixels."""
     if image.format == "GIF":
         at = file.tell()
         _require_complete_gif(file)

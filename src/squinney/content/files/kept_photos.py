@@ -36,10 +36,7 @@ class KeptPhotos:
         return self._photos.upload(stream, self._folder(), new_id(), author=author, title=self._title)["_id"]
 
     def open(self, photo: str, author_id: str) -> Asset:
-        """Open the photo if it was stored here for this author.
-
-        Raises: `NotFound`.
-        """
+        """Open the photo if it was stored here for this author, else raise `NotFound`."""
         return self._photos.open(self._find(photo, author_id))
 
     def forget(self, photo: str, author_id: str) -> None:

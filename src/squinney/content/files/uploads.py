@@ -189,10 +189,7 @@ def blanker_for(type_: str) -> VideoBlanker | None:
 
 
 def sha256_as_stored(stream: Stream, kind: str) -> str:
-    """Return the digest that the stream would have as a stored file.
-
-    Raises: `BadMedia`.
-    """
+    """Return the digest that the stream would have as a stored file, or raise `BadMedia`."""
     piece = _read_head(stream)
     blanker = blanker_for(media.content_type(piece, kind))
     digest = hashlib.sha256()

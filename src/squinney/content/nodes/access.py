@@ -59,10 +59,7 @@ ANYBODY = Viewer()
 
 
 def checked(access: Mapping[str, Any]) -> Access:
-    """Return the access in the form in which it is stored.
-
-    Raises: `Invalid`.
-    """
+    """Return the access in the form in which it is stored, or raise `Invalid`."""
     if not isinstance(access, Mapping) or set(access) != {"read", "edit"}:
         raise Invalid("access must have read and edit", field="access")
     return {"read": _principals(access["read"], "access.read"), "edit": _principals(access["edit"], "access.edit")}

@@ -49,10 +49,7 @@ def merge(base: str, yours: str, theirs: str) -> Merged:
 
 
 def require_resolved(text: str, field: str) -> None:
-    """Require that the text has no conflict markers of `merge`.
-
-    Raises: `Invalid` naming the line.
-    """
+    """Require that the text has no conflict markers of `merge`, or raise `Invalid` with the line."""
     lines = _lines(text)
     if OURS in lines and THEIRS in lines[lines.index(OURS) :]:
         at = lines.index(OURS) + 1

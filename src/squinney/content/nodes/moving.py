@@ -67,10 +67,7 @@ def plan(
 
 
 def _require_depth(db: Db, node: Node, depth: int) -> None:
-    """Require that the tree below the node fits if the node is at this depth; reads one level of folders at a time.
-
-    Raises: `LimitReached`.
-    """
+    """Require that the tree below the node fits at this depth; reads one level of folders at a time."""
     folders = [node["_id"]] if node["metadata"]["num_children"] else []
     while folders:
         depth += 1

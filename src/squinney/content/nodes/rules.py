@@ -135,10 +135,7 @@ def new_node(
     tags: Iterable[str],
     published: datetime | None,
 ) -> Node:
-    """Return a new, validated node document, not stored yet and without a parent.
-
-    Raises: `Invalid`.
-    """
+    """Return a new node that is not stored yet and has no parent, or raise `Invalid`."""
     checked_type(type_)
     return {
         "_id": new_id(),
@@ -176,10 +173,7 @@ def published_since(now: datetime) -> Document:
 
 
 def id_of(node: Any) -> str:
-    """Return the node's id, given the document or the id itself.
-
-    Raises: `Invalid`.
-    """
+    """Return the node's id, given the document or the id itself, or raise `Invalid`."""
     node_id = node.get("_id") if isinstance(node, Mapping) else node
     return checks.identifier(node_id, "node")
 

@@ -31,10 +31,7 @@ def restored(earlier: Mapping[str, Any]) -> Document:
 
 
 def require_same_session_since(db: Db, current: Node, nonce: str, changes: Document, session: str | None) -> None:
-    """Require that all saves since the nonce were made by the same session.
-
-    Raises: `EditConflict`.
-    """
+    """Require that all saves since the nonce are of the same session, or raise `EditConflict`."""
     base = db[REVISIONS].find_one(queries.REVISION(node_id=current["_id"], nonce=nonce))
     if base and session is not None:
         since = queries.SAVED_SINCE.find(db, node_id=current["_id"], version=base["version"], projection={"session": 1})

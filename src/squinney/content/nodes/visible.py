@@ -43,20 +43,14 @@ class VisibleNodes:
         return cast(Node, found)
 
     def child(self, parent_id: str | None, slug: str) -> Node:
-        """Return the child of a node with this slug.
-
-        Raises: `UnknownNode`.
-        """
+        """Return the child of a node with this slug, or raise `UnknownNode`."""
         found = self._db[NODES].find_one(queries.CHILD(parent_id=parent_id, slug=slug), WITHOUT_COMMENTS)
         if found is None:
             raise no_child(slug)
         return cast(Node, found)
 
     def on_path(self, slugs: list[str]) -> list[Node]:
-        """Return all nodes on a path, from the top down.
-
-        Raises: `UnknownNode`.
-        """
+        """Return all nodes on a path, from the top down, or raise `UnknownNode`."""
         found: list[Node] = []
         for slug in slugs:
             found.append(self.child(found[-1]["_id"] if found else None, slug))
@@ -88,17 +82,11 @@ class VisibleNodes:
         return access_rules.effective(self._db, [node], above, top=self.top, now=self._clock())[node["_id"]]
 
     def readable(self, node: Node, viewer: Viewer) -> Node:
-        """Return the node if the viewer may see it.
-
-        Raises: `UnknownNode`.
-        """
+        """Return the node if the viewer may see it, else raise `UnknownNode`."""
         return node if viewer.trusted else self.require_visible(node, self.access_of(node), viewer)
 
     def require_visible(self, node: Node, access: Access, viewer: Viewer) -> Node:
-        """Return the node if the viewer may see it, given the node's effective access.
-
-        Raises: `UnknownNode`.
-        """
+        """Return the node if its access allows the viewer to see it, else raise `UnknownNode`."""
         if not self._may_see(node, access, viewer):
             raise UnknownNode(f"there is no node {node['_id']}", node_id=node["_id"])
         return node
@@ -128,10 +116,7 @@ class VisibleNodes:
         return viewer.may("read", access, node)
 
     def editable(self, node: Node | str, viewer: Viewer) -> Node:
-        """Return the current node if the viewer may edit it.
-
-        Raises: `UnknownNode`, `Forbidden`.
-        """
+        """Return the current node if the viewer may edit it, else raise `UnknownNode` or `Forbidden`."""
         current = self.current(node)
         if viewer.trusted:
             return current

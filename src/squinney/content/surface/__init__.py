@@ -1,1 +1,1 @@
-"""Content for callers: HTTP routes, pages and commands."""
+"""The content system's HTTP routes, pages and commands."""

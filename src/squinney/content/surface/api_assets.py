@@ -1,4 +1,4 @@
-"""Assets and feeds over HTTP."""
+"""The API of assets and feeds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from squinney.content import BadMedia, EditConflict, Node, Nodes, SlugTaken, Unk
 from squinney.content.files.photos import Rendition
 from squinney.content.nodes import feeds
 from squinney.content.surface.assets import Body, asset_response, feed_response
-from squinney.content.surface.dependencies import Albums, Tree
-from squinney.content.surface.models import NodeModel, node_out
-from squinney.content.surface.viewer import As
+from squinney.content.surface.dependencies import NodesDep, PhotosDep
+from squinney.content.surface.models import NodeModel, node_response
+from squinney.content.surface.viewer import ViewerDep
 from squinney.errors import Forbidden
 from squinney.http.dependencies import processes_of
 from squinney.http.problems import responses
@@ -31,8 +31,8 @@ UPLOADED: dict[int | str, Any] = responses(UnknownNode, Forbidden, SlugTaken, Ba
 @router.post("/assets", status_code=201, response_model=NodeModel, responses=UPLOADED)
 async def upload_asset(
     request: Request,
-    albums: Albums,
-    by: As,
+    photos: PhotosDep,
+    viewer: ViewerDep,
     slug: Annotated[str, Query(min_length=1, max_length=150)],
     author_id: Annotated[str, Query(min_length=1, max_length=200)],
     author_name: Annotated[str, Query(min_length=1, max_length=100)],
@@ -42,54 +42,61 @@ async def upload_asset(
     published: datetime | None = None,
     sha256: Digest = None,
 ) -> Any:
-    """Upload a photo or video as the request's body; it is streamed, and its type is read from the bytes."""
+    """Upload a photo or video as the request's body. It is streamed, and its type is read from its bytes."""
     author: Any = {"_id": author_id, "name": author_name}
 
     def work() -> Node:
-        return albums.upload(
+        return photos.upload(
             Body(request), parent_id, slug, author=author, title=title, type=type, published=published,
-            length=_announced(request), sha256=sha256, viewer=by,
+            length=_content_length(request), sha256=sha256, viewer=viewer,
         )  # fmt: skip
 
-    return node_out(await UPLOADS.run(work))
+    return node_response(await UPLOADS.run(work))
 
 
-def _announced(request: Request) -> int | None:
+def _content_length(request: Request) -> int | None:
     given = request.headers.get("content-length", "")
     return int(given) if given.isdecimal() else None
 
 
 @router.put("/assets/{node_id}", response_model=NodeModel, responses={**UPLOADED, **responses(EditConflict)})
 async def replace_asset(
-    request: Request, albums: Albums, by: As, node_id: str, nonce: str | None = None, sha256: Digest = None
+    request: Request,
+    photos: PhotosDep,
+    viewer: ViewerDep,
+    node_id: str,
+    nonce: str | None = None,
+    sha256: Digest = None,
 ) -> Any:
-    """Replace the bytes; readers get the old photo whole or the new one whole."""
+    """Replace the file of a photo or video. Readers get the complete old file or the complete new one."""
 
     def work() -> Node:
-        length = _announced(request)
-        return albums.replace(Body(request), node_id, nonce, length=length, sha256=sha256, viewer=by)
+        length = _content_length(request)
+        return photos.replace(Body(request), node_id, nonce, length=length, sha256=sha256, viewer=viewer)
 
-    return node_out(await UPLOADS.run(work))
+    return node_response(await UPLOADS.run(work))
 
 
 @router.get("/assets/{node_id}", response_class=Response, responses=READ)
-def get_asset(request: Request, albums: Albums, by: As, node_id: str, rendition: Rendition = "web") -> Response:
-    """The bytes, or a range of them; with an ETag."""
-    return asset_response(request, albums.open(node_id, rendition, viewer=by), cache="private, no-cache")
+def get_asset(
+    request: Request, photos: PhotosDep, viewer: ViewerDep, node_id: str, rendition: Rendition = "web"
+) -> Response:
+    """Return the bytes or a range of them, with an ETag."""
+    return asset_response(request, photos.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
 
 
 @router.get("/feeds/{node_id}.{kind}", response_class=Response, responses=READ)
-def get_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "atom"]) -> Response:
-    """What is published below a node and open to everyone, as RSS 2.0 or Atom; answers 304."""
-    return feed_for(request, tree, node_id, kind)
+def get_feed(request: Request, nodes: NodesDep, node_id: str, kind: Literal["rss", "atom"]) -> Response:
+    """Return the public children of a node as an RSS 2.0 or Atom feed; supports conditional requests."""
+    return feed_for(request, nodes, node_id, kind)
 
 
-def feed_for(request: Request, tree: Nodes, node_id: str, kind: Literal["rss", "atom"]) -> Response:
-    """The feed of a node, for the API and for the pages."""
-    node = tree.by_id(node_id, viewer=Viewer())
+def feed_for(request: Request, nodes: Nodes, node_id: str, kind: Literal["rss", "atom"]) -> Response:
+    """Return the response with a node's feed, for the API and for the pages."""
+    node = nodes.by_id(node_id, viewer=Viewer())
     site = str(request.base_url).rstrip("/")
-    path = tree.path_of(node)
-    recent = tree.recent(node, limit=30, viewer=Viewer()).items
+    path = nodes.path_of(node)
+    recent = nodes.recent(node, limit=30, viewer=Viewer()).items
     entries = [(entry, f"{site}/site{path}/{entry['metadata']['slug']}") for entry in recent]
     feed = feeds.Feed(
         node["metadata"]["title"],

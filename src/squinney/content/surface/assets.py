@@ -1,4 +1,4 @@
-"""Bytes over HTTP: conditional requests, ranges, and a request's body as a stream."""
+"""Files over HTTP: conditional requests, ranges, and a request's body as a stream."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from starlette.responses import Response, StreamingResponse
 from squinney.content.files.photos import Asset
 
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-# Whatever an uploaded file claims to be, a browser shows it and runs nothing of it.
+# Whatever an uploaded file contains, a browser may show it but runs no script in it.
 POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
 
 
 class Body:
-    """A request's body, for a worker thread to read piece by piece: no more than one piece is in memory."""
+    """A request's body, which a worker thread reads in pieces; only one piece is in memory."""
 
     def __init__(self, request: Request) -> None:
         self._pieces = request.stream()
         self._rest = b""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Return at most `size` bytes; none at the end."""
         while not self._rest:
             piece = anyio.from_thread.run(self._next)
             if piece is None:
@@ -40,7 +40,7 @@ class Body:
 
 
 def asset_response(request: Request, asset: Asset, *, cache: str) -> Response:
-    """The asset, whole or the part asked for; nothing where the caller has it already."""
+    """Return the whole asset or the requested range, or 304 if the caller already has this version."""
     etag = f'"{asset.sha256[:32]}"'
     headers = {
         "ETag": etag,
@@ -51,10 +51,10 @@ def asset_response(request: Request, asset: Asset, *, cache: str) -> Response:
     }
     if _matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    wanted = _range(request, asset.length, etag)
-    if wanted is None:
+    requested = _range(request, asset.length, etag)
+    if requested is None:
         return _stream(request, asset, 0, asset.length, 200, headers)
-    start, end = wanted
+    start, end = requested
     if start >= end:
         headers["Content-Range"] = f"bytes */{asset.length}"
         return Response(status_code=416, headers=headers)
@@ -70,7 +70,10 @@ def _stream(request: Request, asset: Asset, start: int, end: int, status: int, h
 
 
 def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
-    """The one range asked for, as start and end; None for the whole: no range, several, or of another version."""
+    """Return the start and end of the requested range.
+
+    None means the whole file: there is no range, there are several, or the range is of another version.
+    """
     found = RANGE.fullmatch(request.headers.get("range", "").strip())
     if not found or request.headers.get("if-range", etag) != etag:
         return None
@@ -83,7 +86,7 @@ def _range(request: Request, length: int, etag: str) -> tuple[int, int] | None:
 
 
 def feed_response(request: Request, body: bytes, media_type: str, updated: datetime) -> Response:
-    """A feed, or nothing where the reader has it already."""
+    """Return a feed, or 304 if the caller already has this version."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {
         "ETag": etag,

@@ -1,4 +1,4 @@
-"""`squinney content`: folders in and out, and the sweep."""
+"""The commands `squinney content import`, `export` and `sweep`."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ def _show(counts: Counter[str], as_json: bool) -> None:
 @app.command("import")
 def import_folder(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Markdown with front matter, pictures.")],
+    folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Markdown files and pictures.")],
     under: Annotated[str, typer.Option(help="The path of the node to import below.")] = "/",
-    author: Annotated[str, typer.Option(help="Who wrote it, where a file does not say.")] = "import",
+    author: Annotated[str, typer.Option(help="The author of files that do not name one.")] = "import",
     as_json: Json = False,
 ) -> None:
-    """Make pages, folders and photos of a folder; run again, it brings them up to date."""
+    """Import a folder as pages, folders and photos; a second run updates them."""
     with open_systems(context) as systems:
         services = systems.services["content"]
         importer = Importer(services["nodes"], services["photos"], {"_id": author, "name": author})
         importer.import_folder(folder, find_parent(services["nodes"], under))
     for name in importer.skipped:
-        typer.echo(f"skipped: {name} is neither Markdown nor a picture or film that is accepted", err=True)
+        typer.echo(f"skipped: {name} is not Markdown, and not an accepted picture or video", err=True)
     _show(importer.counts, as_json)
 
 
 @app.command()
 def export(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(file_okay=False, help="Where to write; made if it is missing.")],
+    folder: Annotated[Path, typer.Argument(file_okay=False, help="The folder to write to; created if it is missing.")],
     under: Annotated[str, typer.Option(help="The path of the node to export from.")] = "/",
     as_json: Json = False,
 ) -> None:
-    """Write the site, drafts too, as files that `import` reads."""
+    """Export the site, with drafts, as files that `import` reads."""
     with open_systems(context) as systems:
         services = systems.services["content"]
         counts = export_folder(services["nodes"], services["photos"], find_parent(services["nodes"], under), folder)
@@ -54,7 +54,7 @@ def export(
 
 @app.command()
 def sweep(context: typer.Context, as_json: Json = False) -> None:
-    """Delete what stalled uploads, replaced photos and removed pages left; the background jobs do this every minute."""
+    """Delete the leftovers of stalled uploads, replaced photos and removed pages; a job does so every minute."""
     with open_systems(context) as systems:
         counts = sweep_uploads(systems.db)
     _show(counts, as_json)

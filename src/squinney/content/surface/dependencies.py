@@ -1,4 +1,4 @@
-"""Content's objects, as its routes and pages ask for them."""
+"""Content's services, as dependencies of routes and pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fastapi import Depends
 from squinney.content import Comments, Moderation, Nodes, People, Photos
 from squinney.http.dependencies import service
 
-Tree = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
-Albums = Annotated[Photos, Depends(service("content", "photos", Photos))]
-Talk = Annotated[Comments, Depends(service("content", "comments", Comments))]
-Queue = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
-Persons = Annotated[People, Depends(service("content", "people", People))]
+NodesDep = Annotated[Nodes, Depends(service("content", "nodes", Nodes))]
+PhotosDep = Annotated[Photos, Depends(service("content", "photos", Photos))]
+CommentsDep = Annotated[Comments, Depends(service("content", "comments", Comments))]
+ModerationDep = Annotated[Moderation, Depends(service("content", "moderation", Moderation))]
+PeopleDep = Annotated[People, Depends(service("content", "people", People))]

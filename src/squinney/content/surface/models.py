@@ -1,4 +1,4 @@
-"""What the routes of content take and answer."""
+"""Request and response models of the content API."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from squinney.patterns.paging import Page
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 Tags = Annotated[list[str], Field(max_length=MOST_TAGS)]
 Nonce = Annotated[str, Field(min_length=1, max_length=64)]
-Time = Annotated[datetime, Field(strict=False)]  # JSON has no type of its own for it
+Time = Annotated[datetime, Field(strict=False)]  # not strict, because JSON has times only as strings
 Kind = Literal["basic-page", "blog-entry", "folder", "blog", "gallery", "photo", "video"]
 
-# A browser keeps a permanent redirect for ever, and two of them for a page that was moved away and back never end.
+# Browsers cache permanent redirects for ever; a page that was moved and moved back would redirect in a loop.
 MAY_CHANGE = {"Cache-Control": "no-store"}
 
 
 class AuthorModel(Body):
-    """Who wrote it."""
+    """The author of a node or version."""
 
     id: Id
     name: str = Field(min_length=1, max_length=100)
 
     def stored(self) -> Any:
-        """As the library takes it."""
+        """Return the author as a document."""
         return {"_id": self.id, "name": self.name}
 
 
 class NewNode(IgnoresReadOnlyFields, Body):
-    """What creating a node takes; without `published` it is a draft."""
+    """A new node; without `published` it is a draft."""
 
     READ_ONLY = frozenset({"id", "nonce", "version", "created", "updated", "num_children", "num_comments", "access"})
     parent_id: str | None = None
@@ -49,7 +49,7 @@ class NewNode(IgnoresReadOnlyFields, Body):
 
 
 class Edit(AcceptsUnchangedFields, Body):
-    """What an edit takes: the nonce that was read, and what to set. Everything else that GET gives may stand beside."""
+    """An edit: the nonce that was read, and the fields to set. Other fields that GET returns may be sent unchanged."""
 
     READ_ONLY = frozenset({"version", "created", "updated", "num_children", "num_comments"})
     UNCHANGEABLE = frozenset({"id", "type", "parent_id", "slug", "author", "tags", "published", "access"})
@@ -57,10 +57,10 @@ class Edit(AcceptsUnchangedFields, Body):
     title: str | None = Field(None, max_length=300)
     detail: dict[str, Any] | None = None
     by: AuthorModel | None = None
-    session: str | None = Field(None, min_length=1, max_length=64, description="One person's sitting at the editor")
+    session: str | None = Field(None, min_length=1, max_length=64, description="Identifies one editor window")
 
     def changes(self) -> dict[str, Any]:
-        """The fields that were given."""
+        """Return the fields to set."""
         return {name: value for name, value in (("title", self.title), ("detail", self.detail)) if value is not None}
 
 
@@ -72,20 +72,20 @@ class TagChange(Body):
 
 
 class Publication(Body):
-    """When to publish; now without it."""
+    """The time of publication; without `at`, now."""
 
     at: Time | None = None
 
 
 class Restoration(Body):
-    """Which version to restore."""
+    """The version to restore."""
 
     nonce: Nonce
     by: AuthorModel | None = None
 
 
 class Move(Body):
-    """Where to."""
+    """The new parent, null for the top level, and the new slug."""
 
     parent_id: str | None
     slug: str | None = Field(None, min_length=1, max_length=150)
@@ -93,14 +93,14 @@ class Move(Body):
 
 
 class AccessModel(Body):
-    """Who may read and edit: everyone, signed-in, user:ID, role:NAME."""
+    """The principals that may read and edit: everyone, signed-in, user:ID, role:NAME."""
 
     read: list[str]
     edit: list[str]
 
 
 class AccessChange(Body):
-    """Access of the node's own; null inherits from the parent."""
+    """The node's own access; null makes the node inherit its parent's."""
 
     access: AccessModel | None
 
@@ -117,11 +117,11 @@ class Rendered(BaseModel):
     html: str
 
 
-def node_out(node: Node) -> Any:
-    """A node, as answers say it."""
+def node_response(node: Node) -> Any:
+    """Return a node as the fields of a response."""
     return {**node["metadata"], "_id": node["_id"]}
 
 
-def page_out(page: Page[Node], sign: Any) -> Any:
-    """A page of nodes, its cursor signed."""
-    return signed_page(page.map(node_out), sign)
+def page_response(page: Page[Node], sign: Any) -> Any:
+    """Return a page of nodes as a response, with its cursor signed."""
+    return signed_page(page.map(node_response), sign)

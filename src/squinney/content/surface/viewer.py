@@ -1,4 +1,4 @@
-"""Who looks, as a visitor of pages or through an API key, and the HTML that they are shown."""
+"""The viewer of a request, of pages or of the API, and the HTML of texts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from squinney.http.visitor import visitor_of
 from squinney.roles import ROLES, may_act_as
 
 
-async def viewer(
+async def api_viewer(
     on_behalf_of: Annotated[
         str | None,
-        Header(min_length=1, max_length=200, description="A user's id: answer as that person may see it"),
+        Header(min_length=1, max_length=200, description="The id of a user, with whose permissions the request runs"),
     ] = None,
 ) -> Viewer:
-    """An API key is a trusted server's; it may ask on a person's behalf."""
+    """Return the viewer of an API request: the application itself, or the user on whose behalf it sends the request."""
     return Viewer(on_behalf_of) if on_behalf_of else TRUSTED
 
 
-As = Annotated[Viewer, Depends(viewer)]
+ViewerDep = Annotated[Viewer, Depends(api_viewer)]
 
 
 def viewer_of(request: Request) -> Viewer:
-    """The visitor, as access names them: a role includes those below it."""
+    """Return the viewer of a page: the visitor with their role and all lower roles."""
     visitor = visitor_of(request)
     if visitor.person is None:
         return Viewer()
@@ -41,40 +41,37 @@ def viewer_of(request: Request) -> Viewer:
 
 
 def author_of(request: Request) -> Author:
-    """The signed-in visitor, as what they write names them.
-
-    Raises: `SignInNeeded`.
-    """
+    """Return the signed-in visitor as an author, or raise `SignInNeeded`."""
     person = signed_in(request)
     return {"_id": person["_id"], "name": person["name"] or person["login"]}
 
 
-# Browsers send forms with line ends of their own, which would count twice towards the greatest length.
-Typed = Annotated[str, AfterValidator(lambda text: text.replace("\r\n", "\n"))]
+# Browsers send each newline of a form as two characters, which would count twice towards the length limit.
+FormText = Annotated[str, AfterValidator(lambda text: text.replace("\r\n", "\n"))]
 
 
 def page_html(request: Request, text: str) -> Markup:
-    """A page's text; sanitised, so a template may show it as it is."""
+    """Return a page's text as sanitised HTML, which templates show without escaping."""
     return _html(request, render.markdown, text)
 
 
 def comment_html(request: Request, text: str) -> Markup:
-    """A comment's text; sanitised, so a template may show it as it is."""
+    """Return a comment's text as sanitised HTML, which templates show without escaping."""
     return _html(request, render.comment, text)
 
 
-def _html(request: Request, make: Callable[..., str], text: str) -> Markup:
-    """One text that cannot be rendered now is no reason not to show the page: it is shown as it was typed.
+def _html(request: Request, render_text: Callable[..., str], text: str) -> Markup:
+    """Render a text, or show it as it was typed if rendering is too busy now.
 
-    After the first of these no other of the request waits for its turn: a page of them would wait for minutes.
+    After the first such text, the request's other texts do not wait: a page of 50 comments would wait for minutes.
     """
     is_busy = getattr(request.state, "rendering_is_busy", False)
     try:
-        return Markup(make(text, offload=_refuse if is_busy else processes_of(request)))  # noqa: S704
+        return Markup(render_text(text, offload=_refuse if is_busy else processes_of(request)))  # noqa: S704
     except Unavailable:
         request.state.rendering_is_busy = True
         return Markup(render.as_typed(text))  # noqa: S704
 
 
 def _refuse(*_: Any) -> str:
-    raise Unavailable("too much is being computed at this moment")
+    raise Unavailable("the service is too busy to render texts now")

@@ -1,4 +1,4 @@
-"""The site's pages: nodes, the blog, the gallery, tags, feeds, and the bytes of photos."""
+"""The site's pages for readers: nodes, lists, tags, feeds, and the files of photos."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from squinney.content.nodes import render
 from squinney.content.surface import web_comments, web_editing
 from squinney.content.surface.api_assets import feed_for
 from squinney.content.surface.assets import asset_response
-from squinney.content.surface.dependencies import Albums, Talk, Tree
+from squinney.content.surface.dependencies import CommentsDep, NodesDep, PhotosDep
 from squinney.content.surface.models import MAY_CHANGE
 from squinney.content.surface.viewer import comment_html, page_html, viewer_of
 from squinney.errors import Invalid
@@ -37,46 +37,45 @@ site = APIRouter(prefix="/site")
 Version = Annotated[str, Query(max_length=200)]
 
 COMMENTS_SHOWN = 50
-TALKED_ABOUT = ("basic-page", "blog-entry", "photo", "video")
-LISTED = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
+LISTS = {"blog": "content/entries.html", "gallery": "content/gallery.html", "folder": "content/entries.html"}
 
 
 @site.get("", response_class=HTMLResponse)
 @site.get("/", response_class=HTMLResponse)
-def show_site(request: Request, tree: Tree, cursor: str | None = None) -> Response:
-    """The top of the tree."""
+def show_site(request: Request, nodes: NodesDep, cursor: str | None = None) -> Response:
+    """Show the top level of the nodes."""
     viewer = viewer_of(request)
-    page = tree.children(None, cursor=cursor, viewer=viewer)
-    return render_page(request, "content/index.html", page=page, may_edit=tree.may_edit(None, viewer))
+    page = nodes.children(None, cursor=cursor, viewer=viewer)
+    return render_page(request, "content/index.html", page=page, may_edit=nodes.may_edit(None, viewer))
 
 
 @site.get("/-/tags/{tag}", response_class=HTMLResponse)
-def show_tag(request: Request, tree: Tree, tag: str, cursor: str | None = None) -> Response:
-    """What carries a tag, pages and photos in one list."""
-    page = tree.tagged(tag, cursor=cursor, limit=20, viewer=viewer_of(request))
-    items = [(node, f"/site{tree.path_of(node)}", _summary(node)) for node in page.items]
+def show_tag(request: Request, nodes: NodesDep, tag: str, cursor: str | None = None) -> Response:
+    """Show the nodes with a tag, of all types in one list."""
+    page = nodes.tagged(tag, cursor=cursor, limit=20, viewer=viewer_of(request))
+    items = [(node, f"/site{nodes.path_of(node)}", _summary(node)) for node in page.items]
     return render_page(request, "content/tag.html", tag=tag, items=items, next=page.next)
 
 
 @site.get("/-/asset/{node_id}", response_class=Response)
 def show_asset(
-    request: Request, albums: Albums, node_id: str, rendition: Rendition = "web", v: Version = ""
+    request: Request, photos: PhotosDep, node_id: str, rendition: Rendition = "web", v: Version = ""
 ) -> Response:
-    """A photo's or video's bytes. What a stranger may see, other sites may show: readers of feeds do.
+    """Send the bytes of a photo or video. Other sites, such as feed readers, may embed those that are public.
 
-    `v` makes a new address of each version, for whoever keeps what they once had.
+    `v` gives each version its own URL, so that caches do not show an old one.
     """
     viewer = viewer_of(request)
-    response = asset_response(request, albums.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
+    response = asset_response(request, photos.open(node_id, rendition, viewer=viewer), cache="private, no-cache")
     if viewer.user_id is None:
         response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     return response
 
 
 @site.get("/-/feed/{node_id}.{kind}", response_class=Response)
-def show_feed(request: Request, tree: Tree, node_id: str, kind: Literal["rss", "atom"]) -> Response:
-    """The feed of what is below a node."""
-    return feed_for(request, tree, node_id, kind)
+def show_feed(request: Request, nodes: NodesDep, node_id: str, kind: Literal["rss", "atom"]) -> Response:
+    """Send the feed of a node's children."""
+    return feed_for(request, nodes, node_id, kind)
 
 
 router.include_router(web_editing.router)
@@ -86,54 +85,53 @@ router.include_router(web_comments.router)
 @site.get("/{path:path}", response_class=HTMLResponse)
 def show_node(
     request: Request,
-    tree: Tree,
-    talk: Talk,
+    nodes: NodesDep,
+    comments: CommentsDep,
     path: str,
     cursor: str | None = None,
     order: Order | None = None,
     at: str | None = None,
 ) -> Response:
-    """A node at its path, with what is below it or said of it."""
+    """Show the node at a path with its children or comments."""
     viewer = viewer_of(request)
     try:
-        node = tree.by_path(path, viewer=viewer)
+        node = nodes.by_path(path, viewer=viewer)
     except UnknownNode:
-        return _moved(request, tree, path, viewer)
-    about: dict[str, Any] = {
+        return _moved(request, nodes, path, viewer)
+    context: dict[str, Any] = {
         "node": node,
         "metadata": node["metadata"],
         "html": page_html(request, node["metadata"]["detail"].get("text", "")),
-        "crumbs": _crumbs(tree, node, viewer),
-        "may_edit": tree.may_edit(node, viewer),
+        "crumbs": _crumbs(nodes, node, viewer),
+        "may_edit": nodes.may_edit(node, viewer),
         "here": f"/site/{path.strip('/')}",
         "key": new_id(),
     }
-    if template := LISTED.get(node["metadata"]["type"]):
-        page = tree.recent(node, cursor=cursor, limit=20, viewer=viewer)
+    if template := LISTS.get(node["metadata"]["type"]):
+        page = nodes.recent(node, cursor=cursor, limit=20, viewer=viewer)
         items = [(child, _summary(child)) for child in page.items]
-        drafts = tree.unpublished(node, viewer=viewer).items if about["may_edit"] else []
-        return render_page(request, template, **about, items=items, next=page.next, drafts=drafts)
-    return render_page(request, "content/page.html", **about, talk=_talk(request, talk, node, cursor, order, at), at=at)
+        drafts = nodes.unpublished(node, viewer=viewer).items if context["may_edit"] else []
+        return render_page(request, template, **context, items=items, next=page.next, drafts=drafts)
+    discussion = _discussion(request, comments, node, cursor, order, at)
+    return render_page(request, "content/page.html", **context, discussion=discussion, at=at)
 
 
-def _moved(request: Request, tree: Nodes, path: str, viewer: Viewer) -> Response:
-    """Old links lead to where the page is now, to the same comment. The page may come back, so nobody may keep this."""
+def _moved(request: Request, nodes: Nodes, path: str, viewer: Viewer) -> Response:
+    """Redirect an old path to the node's current path, with the same query, which may name a comment."""
     query = f"?{request.url.query}" if request.url.query else ""
-    now_at = f"/site{tree.moved_to(path, viewer=viewer)}{query}"
-    return RedirectResponse(now_at, status_code=301, headers=MAY_CHANGE)
+    url = f"/site{nodes.moved_to(path, viewer=viewer)}{query}"
+    return RedirectResponse(url, status_code=301, headers=MAY_CHANGE)
 
 
-def _talk(
-    request: Request, talk: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None
-) -> dict[str, Any] | None:
-    """A page of comments, in threads where the strategy has them."""
-    if node["metadata"]["type"] not in TALKED_ABOUT:
-        return None
-    can = CAPABILITIES[talk.strategy_of(node)]
-    # A link may be older than the last conversion of the discussion.
+def _discussion(
+    request: Request, comments: Comments, node: Node, cursor: str | None, order: Order | None, at: str | None
+) -> dict[str, Any]:
+    """Return a page of comments for the template, in threaded order if the strategy supports it."""
+    can = CAPABILITIES[comments.strategy_of(node)]
+    # The order in a link may not be supported any more after a conversion.
     shown = order if order in can else "threaded" if "threaded" in can else "chronological"
-    page, is_lost = _comments(talk, node, cursor, shown, at)
-    count = talk.count(node)
+    page, is_lost = _comments_page(comments, node, cursor, shown, at)
+    count = comments.count(node)
     return {
         "comments": [(comment, comment_html(request, comment["text"])) for comment in page.items],
         "next": page.next,
@@ -146,16 +144,16 @@ def _talk(
     }
 
 
-def _comments(
-    talk: Comments, node: Node, cursor: str | None, order: Order, at: str | None
+def _comments_page(
+    comments: Comments, node: Node, cursor: str | None, order: Order, at: str | None
 ) -> tuple[Page[Comment], bool]:
-    """The page that was asked for. One that is gone is no reason not to show the article: then it is the first page."""
+    """Return the requested page of comments; if it does not exist any more, the first page and True."""
     try:
         if at is not None:
-            return talk.page_showing(node, at, COMMENTS_SHOWN, order), False
-        return talk.page(node, cursor, COMMENTS_SHOWN, order), False
+            return comments.page_showing(node, at, COMMENTS_SHOWN, order), False
+        return comments.page(node, cursor, COMMENTS_SHOWN, order), False
     except (UnknownComment, Invalid):
-        return talk.page(node, None, COMMENTS_SHOWN, order), True
+        return comments.page(node, None, COMMENTS_SHOWN, order), True
 
 
 def _summary(node: Node) -> str:
@@ -163,12 +161,16 @@ def _summary(node: Node) -> str:
     return cast(str, detail.get("summary") or render.summary(detail.get("text", "")))
 
 
-def _crumbs(tree: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:
-    """Titles and paths of what is above the node, as far as the viewer may see it."""
-    above = list(reversed(tree.ancestors(node)))
-    shown = tree.readable(above, viewer)
-    paths = ["/".join(one["metadata"]["slug"] for one in above[: index + 1]) for index in range(len(above))]
-    return [(one["metadata"]["title"], f"/site/{path}") for one, path in zip(above, paths, strict=True) if one in shown]
+def _crumbs(nodes: Nodes, node: Node, viewer: Viewer) -> list[tuple[str, str]]:
+    """Return the titles and URLs of those ancestors that the viewer may see, from the top down."""
+    above = list(reversed(nodes.ancestors(node)))
+    visible = nodes.readable(above, viewer)
+    url, crumbs = "/site", []
+    for one in above:
+        url += f"/{one['metadata']['slug']}"
+        if one in visible:
+            crumbs.append((one["metadata"]["title"], url))
+    return crumbs
 
 
 router.include_router(site)

@@ -1,4 +1,4 @@
-"""A tree of nodes written as files that `folder.Importer` makes the same tree of."""
+"""Export of a tree of nodes as files, of which `Importer` makes the same tree."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from squinney.content import Node, Nodes, Photos
 from squinney.content.surface.folders import links
-from squinney.content.surface.folders.front_matter import notes_of, written, written_notes
-from squinney.content.surface.folders.importer import ASSET
+from squinney.content.surface.folders.front_matter import file_text, metadata_file, metadata_text
+from squinney.content.surface.folders.importer import ASSET_URL
 from squinney.content.surface.folders.plan import INDEX
 from squinney.patterns.paging import all_items
 
@@ -23,55 +23,55 @@ FOLDERS = ("folder", "blog", "gallery")
 
 
 def export_folder(nodes: Nodes, photos: Photos, parent: Node | None, folder: Path) -> Counter[str]:
-    """Write everything below `parent`."""
+    """Write the whole tree below `parent` to a folder; return the numbers of files."""
     export = _Export(nodes, photos)
-    export.find_files(parent, folder)
+    export.find_pictures(parent, folder)
     export.write(parent, folder)
     return export.counts
 
 
 class _Export:
-    """One export: first where each picture goes, so that texts can name it from anywhere; then the files."""
+    """One export. The paths of all pictures are found first, so that texts can link to them; then files are written."""
 
     def __init__(self, nodes: Nodes, photos: Photos) -> None:
         self._nodes = nodes
         self._photos = photos
-        self._files: dict[str, Path] = {}
+        self._pictures: dict[str, Path] = {}  # the path of each picture, by node id
         self.counts: Counter[str] = Counter()
 
-    def find_files(self, parent: Node | None, folder: Path) -> None:
-        """Note where the pictures below `parent` go."""
+    def find_pictures(self, parent: Node | None, folder: Path) -> None:
+        """Find the paths of all pictures below `parent`."""
         for child, name, inner in self._children(parent, folder):
             if child["metadata"]["detail"].get("file_id"):
-                self._files[child["_id"]] = folder / name
+                self._pictures[child["_id"]] = folder / name
             if inner:
-                self.find_files(child, inner)
+                self.find_pictures(child, inner)
 
     def write(self, parent: Node | None, folder: Path) -> None:
-        """Write what is below `parent`."""
+        """Write the files of all nodes below `parent`."""
         folder.mkdir(parents=True, exist_ok=True)
         for child, name, inner in self._children(parent, folder):
             if inner:
                 self.write(child, inner)
-            if child["_id"] in self._files:
+            if child["_id"] in self._pictures:
                 self._write_picture(child, folder / name)
                 self.counts["pictures"] += 1
             elif inner and not name:
-                _write(inner / INDEX, written(child, self._text(child, inner)))
+                _write(inner / INDEX, file_text(child, self._text(child, inner)))
                 self.counts["folders"] += 1
             else:
-                _write(folder / name, written(child, self._text(child, folder)))
+                _write(folder / name, file_text(child, self._text(child, folder)))
                 self.counts["pages"] += 1
 
     def _children(self, parent: Node | None, folder: Path) -> Iterator[tuple[Node, str, Path | None]]:
-        """Each child, the name of its file, and the folder of what is below it."""
+        """Yield each child, the name of its file, and the folder for its children."""
         taken = {name for child in self._all(parent) for name in _names(child)}
         for child in self._all(parent):
             metadata = child["metadata"]
             has_folder = metadata["type"] in FOLDERS or metadata["num_children"]
             inner = metadata["slug"]
-            while inner in taken:  # the page `a` is the file `a.md`, which is a fine name for a folder too
-                inner += "_"  # which no slug ends in, and import drops
+            while inner in taken:  # a folder `a.md` must not collide with the file of the page `a`
+                inner += "_"  # no slug ends with this, and the import removes it
             yield child, next(iter(_names(child)), ""), folder / inner if has_folder else None
 
     def _all(self, parent: Node | None) -> Iterator[Node]:
@@ -81,25 +81,25 @@ class _Export:
         with path.open("wb") as file:
             for piece in self._photos.open(node, "original").read():
                 file.write(piece)
-        _write(notes_of(path), written_notes(node))
+        _write(metadata_file(path), metadata_text(node))
 
     def _text(self, node: Node, folder: Path) -> str:
-        """The text, with pictures named by their files."""
+        """Return the text, with links to pictures as relative paths."""
 
-        def address_for(address: str) -> str | None:
-            path, rest = links.split(address)
-            file = self._files.get(path.removeprefix(ASSET)) if path.startswith(ASSET) else None
+        def file_path(link: str) -> str | None:
+            path, rest = links.split(link)
+            file = self._pictures.get(path.removeprefix(ASSET_URL)) if path.startswith(ASSET_URL) else None
             return quote(Path(os.path.relpath(file, folder)).as_posix()) + rest if file else None
 
-        return links.rewritten(node["metadata"]["detail"].get("text", ""), address_for)
+        return links.rewritten(node["metadata"]["detail"].get("text", ""), file_path)
 
 
 def _names(node: Node) -> list[str]:
-    """The files that a node is written to; none for a folder, whose file is inside."""
+    """Return the names of the node's files; none for a folder, whose `_index.md` is in the folder."""
     metadata = node["metadata"]
     if content_type := metadata["detail"].get("content_type"):
         name = f"{metadata['slug']}{EXTENSIONS[content_type]}"
-        return [name, notes_of(Path(name)).name]
+        return [name, metadata_file(Path(name)).name]
     return [] if metadata["type"] in FOLDERS else [f"{metadata['slug']}.md"]
 
 

@@ -1,4 +1,4 @@
-"""What a file says of itself: the front matter of a text, the notes beside a picture."""
+"""The front matter of text files, and the metadata files of pictures."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from squinney.errors import Invalid
 
 TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)\Z", re.DOTALL | re.MULTILINE)
-MOST_TEXT_BYTES = 8_000_000  # what export writes of the longest text, each letter escaped
-ANSWERS = {
+MOST_TEXT_BYTES = 8_000_000  # enough for an export of the longest text, with each letter escaped
+BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0", ""), False),
 }
@@ -27,28 +27,22 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class Front:
-    """What the front matter says, and the text behind it."""
+    """The fields of the front matter, and the text after it. Its properties raise `Invalid` for a wrong value."""
 
     fields: dict[str, Any]
     text: str = ""
 
-    def word(self, name: str, otherwise: str = "") -> str:
-        """A field as a string."""
-        return str(self.fields.get(name) or otherwise)
+    def text_of(self, name: str, default: str = "") -> str:
+        """Return a field as a string."""
+        return str(self.fields.get(name) or default)
 
-    def type(self, usual: str) -> str:
-        """The type of node.
-
-        Raises: `Invalid`.
-        """
-        return checked_type(self.word("type", usual))
+    def type(self, default: str) -> str:
+        """Return the type of the node, or raise `Invalid`."""
+        return checked_type(self.text_of("type", default))
 
     @property
     def tags(self) -> list[str] | None:
-        """The tags, as a list or with commas between them; None where nothing is said of them.
-
-        Raises: `Invalid`.
-        """
+        """The tags, from a list or a comma-separated string; None if the field is missing."""
         if "tags" not in self.fields:
             return None
         found = self.fields["tags"] or []
@@ -60,58 +54,46 @@ class Front:
 
     @property
     def is_draft(self) -> bool:
-        """Whether it is not to be published.
-
-        Raises: `Invalid`.
-        """
+        """Whether the node is a draft."""
         value = self.fields.get("draft")
-        found = ANSWERS.get(str("" if value is None else value).strip().lower())
+        found = BOOLEANS.get(str("" if value is None else value).strip().lower())
         if found is None:
             raise Invalid("draft must be true or false", field="draft")
         return found
 
     @property
     def date(self) -> datetime | None:
-        """When it is published; None where nothing is said of it.
-
-        Raises: `Invalid`.
-        """
+        """The time of publication; None if the field is missing."""
         value = self.fields.get("date")
         if isinstance(value, str):
             try:
                 value = datetime.fromisoformat(value)
             except ValueError:
-                raise _no_date() from None
+                raise _invalid_date() from None
         if isinstance(value, datetime):
             return value if value.tzinfo else value.replace(tzinfo=UTC)
         if value is not None and not isinstance(value, date):
-            raise _no_date()
+            raise _invalid_date()
         return datetime.combine(value, time(), UTC) if value else None
 
     @property
     def access(self) -> Access | None:
-        """Who may read and edit it; None where nothing is said of it.
-
-        Raises: `Invalid`.
-        """
+        """The principals that may read and edit the node; None if the field is missing."""
         found = self.fields.get("access")
         return None if found is None else access.checked(found)
 
 
-def _no_date() -> Invalid:
-    return Invalid("date must be a date", field="date")
+def _invalid_date() -> Invalid:
+    return Invalid("date must be a date, such as 2026-11-15, or a date and time", field="date")
 
 
 def read(file: Path) -> Front:
-    """The front matter and the text behind it.
-
-    Raises: `Invalid`.
-    """
-    whole = _whole(file)
-    if found := TOML.match(whole):
+    """Read a text file, with front matter in YAML or TOML, or raise `Invalid`."""
+    content = _content(file)
+    if found := TOML.match(content):
         return Front(_toml(found[1]), found[2])
-    found = FRONT.match(whole)
-    return Front(_fields(found[1]), found[2]) if found else Front({}, whole)
+    found = FRONT.match(content)
+    return Front(_fields(found[1]), found[2]) if found else Front({}, content)
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -121,23 +103,20 @@ def _toml(text: str) -> dict[str, Any]:
         raise Invalid(f"cannot be read: {error}", field="file") from None
 
 
-def read_notes(picture: Path) -> Front | None:
-    """What the file beside a picture says of it; None where there is no such file.
-
-    Raises: `Invalid`.
-    """
-    notes = notes_of(picture)
-    return Front(_fields(_whole(notes))) if notes.is_file() else None
+def read_metadata(picture: Path) -> Front | None:
+    """Read the metadata file of a picture, or raise `Invalid`; None if there is no such file."""
+    file = metadata_file(picture)
+    return Front(_fields(_content(file))) if file.is_file() else None
 
 
-def notes_of(picture: Path) -> Path:
-    """The file beside a picture."""
+def metadata_file(picture: Path) -> Path:
+    """Return the path of a picture's metadata file."""
     return picture.with_name(f"{picture.name}.yaml")
 
 
-def _whole(file: Path) -> str:
+def _content(file: Path) -> str:
     if file.stat().st_size > MOST_TEXT_BYTES:
-        raise Invalid(f"larger than {MOST_TEXT_BYTES} bytes", field="file", limit=MOST_TEXT_BYTES)
+        raise Invalid(f"the file is larger than {MOST_TEXT_BYTES} bytes", field="file", limit=MOST_TEXT_BYTES)
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -150,23 +129,22 @@ def _fields(text: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-01 is a ValueError
         raise Invalid(f"cannot be read: {error}", field="file") from None
     if fields is not None and not isinstance(fields, dict):
-        raise Invalid("the front matter must be names and values", field="file")
+        raise Invalid("the front matter must have a name and a value on each line", field="file")
     return fields or {}
 
 
-def written(node: Node, text: str) -> str:
-    """A text with its front matter."""
-    return f"---\n{_yaml(about(node))}---\n{text}"
+def file_text(node: Node, text: str) -> str:
+    """Return the content of a node's text file, with front matter."""
+    return f"---\n{_yaml(_fields_of(node))}---\n{text}"
 
 
-def written_notes(node: Node) -> str:
-    """The notes beside a picture."""
+def metadata_text(node: Node) -> str:
+    """Return the content of a picture's metadata file."""
     detail = node["metadata"]["detail"]
-    return _yaml({**about(node), **{name: detail[name] for name in ("alt", "text") if detail.get(name)}})
+    return _yaml({**_fields_of(node), **{name: detail[name] for name in ("alt", "text") if detail.get(name)}})
 
 
-def about(node: Node) -> dict[str, Any]:
-    """What front matter says of a node."""
+def _fields_of(node: Node) -> dict[str, Any]:
     metadata = node["metadata"]
     found: dict[str, Any] = {"title": metadata["title"], "type": metadata["type"], "author": metadata["author"]["name"]}
     if metadata["tags"]:

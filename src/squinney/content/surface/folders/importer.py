@@ -1,7 +1,7 @@
-"""A folder of Markdown files and pictures made into a tree of nodes.
+"""Import of a folder of Markdown files and pictures as a tree of nodes.
 
-What is below a page or a picture is in a folder of its name beside it; any other folder may have an `_index.md`. What
-is said of a picture is in a file beside it: `dawn.jpg.yaml`. `folder_export` writes the same.
+The children of a page or picture are in a folder with the same name next to it. Any other folder may have an
+`_index.md` with its own text. The metadata of `dawn.jpg` is in `dawn.jpg.yaml`. `export` writes the same files.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from squinney.content.surface.folders.front_matter import Front
 from squinney.content.surface.folders.plan import INDEX, Entry, Plan
 from squinney.errors import Invalid
 
-ASSET = "/site/-/asset/"
+ASSET_URL = "/site/-/asset/"
 
 
 class Importer:
-    """Makes nodes of a folder. What is there already is brought up to date, so that it can be run again."""
+    """Imports a folder. Existing nodes are updated, so an import can be repeated."""
 
     def __init__(self, nodes: Nodes, photos: Photos, author: Author) -> None:
         self._nodes = nodes
         self._photos = photos
         self._author = author
-        self._addresses: dict[str, str] = {}
+        self._urls: dict[str, str] = {}  # by the path of the imported file
         self.counts: Counter[str] = Counter()
         self.skipped: list[str] = []
 
     def import_folder(self, folder: Path, parent: Node | None) -> None:
-        """Everything in a folder, below `parent`. New texts are drafts until the files that they name are there too.
+        """Import all files of a folder below `parent`. New pages stay drafts until the files they link to are imported.
 
-        Atomic: each node by itself; nothing is written before all files are read and found to be right.
-        After a crash: drafts, and links that lead nowhere yet; run it again.
+        Atomic: each node separately; nothing is written before all files are read and checked.
+        After a crash: drafts and broken links may remain; import again.
         Raises: `Invalid` naming the files that are wrong.
         """
         plan = Plan(folder, self._author, parent)
         self.skipped = plan.skipped
         if plan.skipped:
             self.counts["skipped"] = len(plan.skipped)
-        self._place(plan.entries, parent, f"/site{self._nodes.path_of(parent)}" if parent else "/site")
-        self._write(plan.entries)
+        self._create(plan.entries, parent, f"/site{self._nodes.path_of(parent)}" if parent else "/site")
+        self._write_texts(plan.entries)
 
-    # ---- first every node gets its place, then its words: only then is known where each link leads ----
+    # ---- nodes are created first and texts are written afterwards, when the URL of every file is known ----
 
-    def _place(self, entries: list[Entry], parent: Node | None, above: str) -> None:
+    def _create(self, entries: list[Entry], parent: Node | None, parent_url: str) -> None:
         for entry in entries:
-            path = f"{above}/{entry.slug}"
-            with _named(entry.path):
+            url = f"{parent_url}/{entry.slug}"
+            with _naming(entry.path):
                 entry.node = self._picture(entry, parent) if entry.is_media else self._draft(entry, parent)
-            address = f"{ASSET}{entry.node['_id']}" if entry.is_media else path
-            self._addresses[os.path.normpath(entry.path)] = address
+            file_url = f"{ASSET_URL}{entry.node['_id']}" if entry.is_media else url
+            self._urls[os.path.normpath(entry.path)] = file_url
             if entry.path.is_dir():
-                self._addresses[os.path.normpath(entry.path / INDEX)] = address
-            self._place(entry.inside, entry.node, path)
+                self._urls[os.path.normpath(entry.path / INDEX)] = file_url
+            self._create(entry.children, entry.node, url)
 
     def _draft(self, entry: Entry, parent: Node | None) -> Node:
         detail = entry.detail(self._text(entry))
@@ -72,40 +72,40 @@ class Importer:
         entry.is_new = True
         return node
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write_texts(self, entries: list[Entry]) -> None:
         for entry in entries:
             if not entry.is_media:
-                with _named(entry.path):
+                with _naming(entry.path):
                     self._save(entry, cast(Node, entry.node))
-            self._write(entry.inside)
+            self._write_texts(entry.children)
 
-    def _save(self, entry: Entry, known: Node) -> None:
-        node = self._updated(known, entry.front, entry.title, entry.detail(self._text(entry)))
-        self.counts["created" if entry.is_new else "unchanged" if node == known else "updated"] += 1
+    def _save(self, entry: Entry, before: Node) -> None:
+        node = self._updated(before, entry.front, entry.title, entry.detail(self._text(entry)))
+        self.counts["created" if entry.is_new else "unchanged" if node == before else "updated"] += 1
 
     def _text(self, entry: Entry) -> str:
-        """The text, its links leading to where the files have gone, as far as that is known."""
+        """Return the text; links to files that are already imported get the new URLs."""
 
-        def address_for(address: str) -> str | None:
-            if not links.is_local(address):
+        def new_url(link: str) -> str | None:
+            if not links.is_local(link):
                 return None
-            name, rest = links.split(address)
-            known = self._addresses.get(os.path.normpath(entry.folder / name))
-            return known + rest if known else None
+            name, rest = links.split(link)
+            url = self._urls.get(os.path.normpath(entry.folder / name))
+            return url + rest if url else None
 
-        return links.rewritten(entry.front.text, address_for)
+        return links.rewritten(entry.front.text, new_url)
 
     def _author_of(self, front: Front) -> Author:
-        return {"_id": self._author["_id"], "name": front.word("author", self._author["name"])}
+        return {"_id": self._author["_id"], "name": front.text_of("author", self._author["name"])}
 
-    def _updated(self, known: Node, front: Front, title: str, detail: dict[str, str]) -> Node:
-        node, metadata = known, known["metadata"]
+    def _updated(self, node: Node, front: Front, title: str, detail: dict[str, str]) -> Node:
+        metadata = node["metadata"]
         if metadata["title"] != title or any(metadata["detail"].get(name) != value for name, value in detail.items()):
             node = self._nodes.edit(node, metadata["nonce"], {"title": title, "detail": detail}, by=self._author)
-        return self._settled(node, front)
+        return self._with_settings(node, front)
 
-    def _settled(self, node: Node, front: Front) -> Node:
-        """With the tags, the access and the time that the file gives it; what it does not name is left alone."""
+    def _with_settings(self, node: Node, front: Front) -> Node:
+        """Set the tags, access and time of publication that the front matter names; return the node."""
         metadata, tags = node["metadata"], front.tags
         if tags is not None and {*tags} != {*metadata["tags"]}:
             node = self._nodes.change_tags(node, add=tags, remove={*metadata["tags"]} - {*tags})
@@ -120,7 +120,7 @@ class Importer:
 
     def _picture(self, entry: Entry, parent: Node | None) -> Node:
         front, kind = entry.front, cast(Literal["photo", "video"], entry.type)
-        detail = entry.detail(front.word("text"))
+        detail = entry.detail(front.text_of("text"))
         published = None if front.is_draft or front.access else front.date or utcnow()
         with entry.path.open("rb") as stream:
             try:
@@ -129,17 +129,17 @@ class Importer:
                     detail=detail, tags=front.tags or [], published=published,
                 )  # fmt: skip
             except SlugTaken:
-                return self._known_picture(entry, self._nodes.get(parent, entry.slug), detail)
+                return self._update_picture(entry, self._nodes.get(parent, entry.slug), detail)
         self.counts["pictures"] += 1
-        return self._settled(node, front)
+        return self._with_settings(node, front)
 
-    def _known_picture(self, entry: Entry, known: Node, detail: dict[str, str]) -> Node:
-        node, done = known, "unchanged"
+    def _update_picture(self, entry: Entry, node: Node, detail: dict[str, str]) -> Node:
+        done = "unchanged"
         with entry.path.open("rb") as stream:
-            if known["metadata"]["detail"].get("sha256") != sha256_as_stored(stream, entry.type):
+            if node["metadata"]["detail"].get("sha256") != sha256_as_stored(stream, entry.type):
                 stream.seek(0)
-                node, done = self._photos.replace(stream, known, by=self._author), "replaced"
-        if entry.has_notes:
+                node, done = self._photos.replace(stream, node, by=self._author), "replaced"
+        if entry.has_metadata:
             after = self._updated(node, entry.front, entry.title, detail)
             node, done = after, done if after == node else "updated"
         self.counts[done] += 1
@@ -147,7 +147,8 @@ class Importer:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
+    """Add the file's name to `Invalid` errors."""
     try:
         yield
     except Invalid as error:
@@ -155,8 +156,5 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def find_parent(nodes: Nodes, path: str) -> Node | None:
-    """The node to import below or export from; the top for "/".
-
-    Raises: `UnknownNode`.
-    """
+    """Return the node at a path, or raise `UnknownNode`; "/" gives None, the top level."""
     return nodes.by_path(path) if path.strip("/") else None

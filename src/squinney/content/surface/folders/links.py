@@ -1,4 +1,4 @@
-"""The addresses in a Markdown text: of pictures and links, in brackets, definitions and HTML, but not in code."""
+"""Rewriting of the URLs in a Markdown text: those of pictures and links, inline, in definitions and in HTML."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
-# Text of no interest: fenced code, and code between backticks.
+# Fenced code, and code between backticks, which is not rewritten.
 CODE = re.compile(
     r"(^ {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)"
     r"|(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))",
     re.DOTALL | re.MULTILINE,
 )
-_ADDRESS = r"(?:<(?P<framed>[^<>\n]*)>|(?P<bare>[^\s()<>]+(?:\([^\s()<>]*\)[^\s()<>]*)*))"
-# Many write a name with spaces in brackets, which is no link to a browser, but means one here.
-_NAME = r"(?:<(?P<framed>[^<>\n]*)>|(?P<bare>[^\s()<>]+(?: [^\s()<>\"']+)*(?:\([^\s()<>]*\)[^\s()<>]*)*))"
-INLINE = re.compile(rf"(?P<before>\]\([ \t]*){_NAME}(?=[ \t]*\)|[ \t]+[\"'(])")
-DEFINITION = re.compile(rf"^(?P<before> {{0,3}}\[[^\]\n]+\]:[ \t]*){_ADDRESS}", re.MULTILINE)
+_URL = r"(?:<(?P<framed>[^<>\n]*)>|(?P<bare>[^\s()<>]+(?:\([^\s()<>]*\)[^\s()<>]*)*))"
+# CommonMark allows no spaces in a URL, but many people write file names with spaces.
+_URL_WITH_SPACES = r"(?:<(?P<framed>[^<>\n]*)>|(?P<bare>[^\s()<>]+(?: [^\s()<>\"']+)*(?:\([^\s()<>]*\)[^\s()<>]*)*))"
+INLINE = re.compile(rf"(?P<before>\]\([ \t]*){_URL_WITH_SPACES}(?=[ \t]*\)|[ \t]+[\"'(])")
+DEFINITION = re.compile(rf"^(?P<before> {{0,3}}\[[^\]\n]+\]:[ \t]*){_URL}", re.MULTILINE)
 HTML = re.compile(
     r"(?P<before><(?:a|img|source|video)\b[^<>]*?\b(?:href|src)[ \t]*=[ \t]*)"
     r"(?P<quote>[\"'])(?P<framed>[^\"'<>]*)(?P=quote)",
     re.IGNORECASE,
 )
-ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|/|#|\?", re.IGNORECASE)
+NOT_LOCAL = re.compile(r"[a-z][a-z0-9+.-]*:|/|#|\?", re.IGNORECASE)
 
 
-def rewritten(text: str, address_for: Callable[[str], str | None]) -> str:
-    """The text with each address that `address_for` knows another for; None leaves it as it is."""
+def rewritten(text: str, new_url: Callable[[str], str | None]) -> str:
+    """Return the text with each URL replaced by the result of `new_url`; None keeps the URL."""
 
-    def change(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         parts = found.groupdict()
-        new = address_for(parts["framed"] if parts["framed"] is not None else parts["bare"])
+        new = new_url(parts["framed"] if parts["framed"] is not None else parts["bare"])
         if new is None:
             return found[0]
         quote = parts.get("quote") or ""
@@ -39,24 +39,24 @@ def rewritten(text: str, address_for: Callable[[str], str | None]) -> str:
     pieces: list[str] = []
     at = 0
     for code in CODE.finditer(text):
-        pieces += [_changed(text[at : code.start()], change), code[0]]
+        pieces += [_replaced(text[at : code.start()], replace), code[0]]
         at = code.end()
-    return "".join([*pieces, _changed(text[at:], change)])
+    return "".join([*pieces, _replaced(text[at:], replace)])
 
 
-def _changed(text: str, change: Callable[[re.Match[str]], str]) -> str:
+def _replaced(text: str, replace: Callable[[re.Match[str]], str]) -> str:
     for pattern in (INLINE, DEFINITION, HTML):
-        text = pattern.sub(change, text)
+        text = pattern.sub(replace, text)
     return text
 
 
-def split(address: str) -> tuple[str, str]:
-    """An address without what is behind `?` or `#`, written plainly; and that."""
-    found = re.search(r"[?#]", address)
-    path, rest = (address[: found.start()], address[found.start() :]) if found else (address, "")
+def split(url: str) -> tuple[str, str]:
+    """Return the path of a URL, unquoted, and the rest from `?` or `#` on."""
+    found = re.search(r"[?#]", url)
+    path, rest = (url[: found.start()], url[found.start() :]) if found else (url, "")
     return unquote(path), rest
 
 
-def is_local(address: str) -> bool:
-    """Whether it names a file near the text."""
-    return bool(address) and not ELSEWHERE.match(address)
+def is_local(url: str) -> bool:
+    """Return whether a URL is a relative path."""
+    return bool(url) and not NOT_LOCAL.match(url)

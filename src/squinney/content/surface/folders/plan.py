@@ -1,4 +1,4 @@
-"""What a folder would become: read and checked whole before anything is written, so that no import stops half-way."""
+"""The plan of an import: all files are read and checked before anything is written, so no import stops half-way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Literal
 from squinney.content import Author, Node
 from squinney.content.files import media
 from squinney.content.nodes import rules
-from squinney.content.surface.folders.front_matter import Front, notes_of, read, read_notes
+from squinney.content.surface.folders.front_matter import Front, metadata_file, read, read_metadata
 from squinney.errors import Invalid
 
 MEDIA: dict[str, Literal["photo", "video"]] = {
@@ -30,49 +30,52 @@ MOST_PROBLEMS = 20
 
 @dataclass
 class Entry:
-    """A file or folder, and the node that it becomes: its type, slug and words, and what is inside."""
+    """A file or folder, and the node that is made of it."""
 
     path: Path
     type: str
     slug: str
     title: str
     front: Front
-    has_notes: bool = True
-    inside: list[Entry] = field(default_factory=list)
+    has_metadata: bool = True
+    children: list[Entry] = field(default_factory=list)
     node: Node | None = None
     is_new: bool = False
 
     @property
     def is_media(self) -> bool:
-        """Whether it is a file of a picture or film."""
+        """Whether the entry is a picture or video file."""
         return self.path.suffix.lower() in MEDIA and not self.path.is_dir()
 
     @property
     def folder(self) -> Path:
-        """From where its links lead."""
+        """The folder to which the links of the text are relative."""
         return self.path if self.path.is_dir() else self.path.parent
 
     def detail(self, text: str) -> dict[str, str]:
-        """The detail with that text."""
+        """Return the node's detail with this text."""
         return {
             "text": text,
-            **{name: self.front.word(name) for name in rules.TYPES[self.type].model_fields if name != "text"},
+            **{name: self.front.text_of(name) for name in rules.TYPES[self.type].model_fields if name != "text"},
         }
 
     def check(self, author: Author) -> None:
-        """Raises: `Invalid` for whatever the node would be refused for."""
+        """Raise `Invalid` for everything for which the node would be refused."""
         rules.checked_slug(self.slug)
         rules.checked_title(self.title)
-        rules.checked_author({**author, "name": self.front.word("author", author["name"])})
-        rules.checked_detail(self.type, self.detail(self.front.word("text") if self.is_media else self.front.text))
-        _ = (self.front.tags, self.front.access, self.front.date, self.front.is_draft)
+        rules.checked_author({**author, "name": self.front.text_of("author", author["name"])})
+        rules.checked_detail(self.type, self.detail(self.front.text_of("text") if self.is_media else self.front.text))
+        _ = (self.front.tags, self.front.access, self.front.date, self.front.is_draft)  # each checks its field
         if self.is_media:
             with self.path.open("rb") as stream:
                 media.content_type(stream.read(HEAD_BYTES), self.type)
 
 
 class Plan:
-    """A folder, read. `skipped` names the files that become nothing."""
+    """The entries of a folder. `skipped` has the names of files that are not imported.
+
+    Raises: `Invalid` naming all files that are wrong.
+    """
 
     def __init__(self, root: Path, author: Author, parent: Node | None) -> None:
         self._root = root
@@ -82,41 +85,41 @@ class Plan:
         self.entries = self._read(root, parent["metadata"]["type"] if parent else "folder")
         if self._problems:
             more = len(self._problems) - MOST_PROBLEMS
-            told = [*self._problems[:MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-            raise Invalid("; ".join(told), field="file")
+            listed = [*self._problems[:MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            raise Invalid("; ".join(listed), field="file")
 
     def _read(self, folder: Path, parent_type: str) -> list[Entry]:
-        """Pictures first, so that most texts can show them at once; then texts, then folders."""
+        """Return the entries of a folder: pictures first, so that texts can show them at once, then texts, folders."""
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink())
         files = [path for path in paths if path.is_file() and path.name != INDEX]
-        made: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         pictures = [path for path in files if path.suffix.lower() in MEDIA]
         texts = [path for path in files if path.suffix.lower() in TEXTS]
-        notes = {notes_of(picture) for picture in pictures}
-        self.skipped += [self._name(path) for path in files if path not in {*pictures, *texts, *notes}]
+        metadata = {metadata_file(picture) for picture in pictures}
+        self.skipped += [self._name(path) for path in files if path not in {*pictures, *texts, *metadata}]
         for path in (*pictures, *texts):
-            with self._naming(path):
-                self._add(made, _picture(path) if path in pictures else _text(path, parent_type))
+            with self._noting_problems(path):
+                self._add(entries, _picture(path) if path in pictures else _text(path, parent_type))
         for path in (path for path in paths if path.is_dir()):
-            with self._naming(path):
-                entry = made.get(slug_of(path.name))
+            with self._noting_problems(path):
+                entry = entries.get(slug_of(path.name))
                 if entry is None or (path / INDEX).is_file():
-                    entry = self._add(made, _folder(path))
-                entry.inside = self._read(path, entry.type)
-        return list(made.values())
+                    entry = self._add(entries, _folder(path))
+                entry.children = self._read(path, entry.type)
+        return list(entries.values())
 
-    def _add(self, made: dict[str, Entry], entry: Entry) -> Entry:
-        if entry.slug in made:
-            raise Invalid(f"another file of this folder has the address {entry.slug!r}", field="slug")
+    def _add(self, entries: dict[str, Entry], entry: Entry) -> Entry:
+        if entry.slug in entries:
+            raise Invalid(f"another file of this folder has the slug {entry.slug!r}", field="slug")
         entry.check(self._author)
-        made[entry.slug] = entry
+        entries[entry.slug] = entry
         return entry
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
 
     @contextmanager
-    def _naming(self, path: Path) -> Iterator[None]:
+    def _noting_problems(self, path: Path) -> Iterator[None]:
         try:
             yield
         except Invalid as error:
@@ -124,16 +127,16 @@ class Plan:
 
 
 def _picture(path: Path) -> Entry:
-    notes = read_notes(path)
-    front = notes or Front({})
-    title = front.word("title", path.stem)
-    return Entry(path, MEDIA[path.suffix.lower()], slug_of(path.stem), title, front, has_notes=notes is not None)
+    metadata = read_metadata(path)
+    front = metadata or Front({})
+    title = front.text_of("title", path.stem)
+    return Entry(path, MEDIA[path.suffix.lower()], slug_of(path.stem), title, front, has_metadata=metadata is not None)
 
 
 def _text(path: Path, parent_type: str) -> Entry:
     front = read(path)
-    usual = "blog-entry" if parent_type == "blog" else "basic-page"
-    return Entry(path, front.type(usual), slug_of(front.word("slug", path.stem)), _title(front, path.stem), front)
+    default = "blog-entry" if parent_type == "blog" else "basic-page"
+    return Entry(path, front.type(default), slug_of(front.text_of("slug", path.stem)), _title(front, path.stem), front)
 
 
 def _folder(path: Path) -> Entry:
@@ -142,11 +145,11 @@ def _folder(path: Path) -> Entry:
 
 
 def _title(front: Front, name: str) -> str:
-    return front.word("title", name.replace("-", " ").capitalize())
+    return front.text_of("title", name.replace("-", " ").capitalize())
 
 
 def slug_of(name: str) -> str:
-    """A file's name as a slug. One without a letter that an address may have gets one that is always the same."""
+    """Return a slug for a file's name or a title; without Latin letters or digits, a slug made of its digest."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9._-]+", "-", plain).strip("-._")[:150].strip("-._")
     return slug or f"n-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"

@@ -1,22 +1,22 @@
 const csrf = document.querySelector("meta[name=csrf]")?.content ?? "";
 
-// The preview is made by the server, by the same code that makes the page.
+// The server renders the preview with the same code as the page.
 for (const area of document.querySelectorAll("textarea[data-preview]")) {
   const target = document.getElementById(area.dataset.preview);
   let timer = 0;
-  let asked = 0;
+  let latest = 0;
   const show = async () => {
-    const turn = ++asked;
+    const request = ++latest;
     const body = new URLSearchParams({ text: area.value });
-    const answer = await fetch("/site/-/preview", { method: "POST", body, headers: { "X-CSRF-Token": csrf } });
-    const told = await answer.json().catch(() => ({}));
-    if (turn !== asked) return;
-    if (!answer.ok) {
-      target.textContent = told.detail ?? "There is no preview now.";
+    const response = await fetch("/site/-/preview", { method: "POST", body, headers: { "X-CSRF-Token": csrf } });
+    const result = await response.json().catch(() => ({}));
+    if (request !== latest) return;
+    if (!response.ok) {
+      target.textContent = result.detail ?? "The preview is not available now.";
       return;
     }
-    // The server has sanitised it; the page's policy runs no script even if it had not.
-    target.innerHTML = told.html;
+    // The server has sanitised the HTML, and the page's content security policy blocks scripts in any case.
+    target.innerHTML = result.html;
   };
   area.addEventListener("input", () => {
     clearTimeout(timer);
@@ -25,7 +25,7 @@ for (const area of document.querySelectorAll("textarea[data-preview]")) {
   if (area.value.trim()) show();
 }
 
-// A file goes up as the request's body, so that it is streamed; the bar shows how far it is.
+// The file is the request's body, so that it is streamed; the progress bar shows how much is sent.
 for (const form of document.querySelectorAll("form[data-upload]")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -40,8 +40,8 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     request.open("POST", url);
     request.setRequestHeader("X-CSRF-Token", csrf);
     request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.upload.addEventListener("progress", (now) => {
-      if (now.lengthComputable) bar.value = now.loaded / now.total;
+    request.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) bar.value = event.loaded / event.total;
     });
     const fail = (message) => {
       alert.textContent = message;
@@ -51,14 +51,14 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     };
     request.addEventListener("error", () => fail("The connection was lost; nothing was changed."));
     request.addEventListener("load", () => {
-      let answer = {};
+      let result = {};
       try {
-        answer = JSON.parse(request.responseText);
+        result = JSON.parse(request.responseText);
       } catch {
-        // An answer that is no JSON has no reason to show.
+        // A response that is not JSON has no message to show.
       }
-      if (request.status < 300) location.assign(answer.url);
-      else fail(answer.detail ?? "That did not work.");
+      if (request.status < 300) location.assign(result.url);
+      else fail(result.detail ?? "The upload failed.");
     });
     bar.hidden = false;
     alert.hidden = true;

@@ -8,7 +8,6 @@ from squinney.game.world import World
 from squinney.mongo.schema import Db
 
 FILE = Path(__file__).parent / "demo_world.yaml"
-START = "jetty"
 
 
 def demo(db: Db) -> None:

@@ -96,7 +96,7 @@ class Person(TypedDict):
 
 
 class Location(TypedDict):
-    """A room. `players` and `inventory` list the first fifty; `player_count` and `thing_count` count all."""
+    """A room. `players` and `inventory` list up to fifty each; `player_count` and `thing_count` count all."""
 
     _id: str
     name: str

@@ -12,6 +12,8 @@ from squinney.patterns.migrations import Migration
 from squinney.patterns.polymorphic import Document, Part, Types, upgrades
 
 DEFAULT_INTRINSIC = 10
+DEFAULT_VITALS = {"health": 20, "mana": 10}
+SHOP_PERCENT = {"sells_at": 100, "buys_at": 50}
 
 
 class Intrinsics(Part):
@@ -27,10 +29,10 @@ class Sheet(Part):
     """A character's class, health, mana and intrinsics."""
 
     class_: str = Field("wanderer", alias="class")
-    health: int = 20
-    max_health: int = 20
-    mana: int = 10
-    max_mana: int = 10
+    health: int = DEFAULT_VITALS["health"]
+    max_health: int = DEFAULT_VITALS["health"]
+    mana: int = DEFAULT_VITALS["mana"]
+    max_mana: int = DEFAULT_VITALS["mana"]
     intrinsics: Intrinsics = Intrinsics()
 
 
@@ -57,7 +59,7 @@ class Shopkeeper(AnyCharacter):
     """A character that buys and sells at percentages of a thing's price."""
 
     type: Literal["shopkeeper"] = Field("shopkeeper", alias="kind")
-    shop: dict[str, int] = {"sells_at": 100, "buys_at": 50}
+    shop: dict[str, int] = SHOP_PERCENT
 
 
 class Monster(AnyCharacter):
@@ -71,7 +73,7 @@ class Monster(AnyCharacter):
 def add_limits_and_charisma(stored: dict[str, Any]) -> dict[str, Any]:
     """Upgrade a character of version 1. A limit is the current value or the default, whichever is larger."""
     sheet = stored.setdefault("character", {})
-    for name, default in (("health", 20), ("mana", 10)):
+    for name, default in DEFAULT_VITALS.items():
         sheet.setdefault(name, default)
         sheet.setdefault(f"max_{name}", max(default, sheet[name]))
     sheet.setdefault("intrinsics", {}).setdefault("charisma", DEFAULT_INTRINSIC)

@@ -21,7 +21,7 @@ from squinney.game.documents import (
     REGIONS,
     Location,
 )
-from squinney.game.kinds import CHARACTER_TYPES, DEFAULT_INTRINSIC, ITEM_TYPES
+from squinney.game.kinds import CHARACTER_TYPES, DEFAULT_INTRINSIC, DEFAULT_VITALS, ITEM_TYPES, SHOP_PERCENT
 from squinney.patterns.ids import new_id
 from squinney.patterns.polymorphic import newest_version
 
@@ -35,8 +35,6 @@ KIND_FIELDS: dict[str, dict[str, Any]] = {
     "potion": {"heals": 0, "mana": 0},
     "container": {"capacity": 100},
 }
-VITALS = {"health": 20, "mana": 10}
-SHOP_PERCENT = {"sells_at": 100, "buys_at": 50}
 DEFAULTS = {"qty": 1, "weight": 1, "price": 0, "bonus": 0, "description": ""}
 
 
@@ -90,7 +88,7 @@ def item_document(item_id: str | None, kind: str, given: dict[str, Any]) -> dict
         "weight": checks.integer(given.pop("weight"), "weight", least=0, most=MOST_WEIGHT),
         "price": checks.integer(given.pop("price"), "price", least=0, most=10**9),
         "qty": checks.integer(given.pop("qty"), "qty", least=1, most=MOST_QTY if kind in STACKABLE else 1),
-        "holder": rules.holder("void", None),
+        "holder": {"kind": "void", "id": None},
         # Random: another process may have cached a deleted thing with the same id, and must not mistake this for it.
         "version": random.randrange(1, 2**31),
         "txns": [],
@@ -176,7 +174,7 @@ def _checked_sheet(
     character_class: str, vitals: Mapping[str, int | None], intrinsics: Mapping[str, int]
 ) -> dict[str, Any]:
     sheet: dict[str, Any] = {"class": checks.text(character_class, "character_class", least=1, most=40)}
-    for name, default in VITALS.items():
+    for name, default in DEFAULT_VITALS.items():
         value = vitals[name] if vitals[name] is not None else default
         sheet[name] = sheet[f"max_{name}"] = checks.integer(value, name, least=1, most=MOST_VITAL)
     checked = checked_intrinsics(intrinsics, least=1, most=MOST_INTRINSIC)

@@ -30,16 +30,11 @@ MOST_CHANGES = 1_000  # after this number of changes a refresh does not wait
 MOST_AT_ONCE = 100  # rooms per query
 
 
-def is_short(room: Location) -> bool:
-    """Return True if the room lists fewer characters or things than it could."""
-    return len(room["players"]) < min(MOST_LISTED, room["player_count"]) or len(room["inventory"]) < min(
-        MOST_LISTED, room["thing_count"]
-    )
-
-
 def with_full_lists(db: Db, room: Location) -> Location:
     """Return the room with full lists, read from the records if the room's own lists are short."""
-    if not is_short(room):
+    has_all_people = len(room["players"]) >= min(MOST_LISTED, room["player_count"])
+    has_all_things = len(room["inventory"]) >= min(MOST_LISTED, room["thing_count"])
+    if has_all_people and has_all_things:
         return room
     location_id = room["_id"]
     here = queries.PEOPLE.find(db, limit=MOST_LISTED, projection={"name": 1, "kind": 1}, location_id=location_id)

@@ -12,7 +12,6 @@ from squinney.game.documents import (
     WEIGHT_PER_STRENGTH,
     Character,
     Entry,
-    Holder,
     Item,
     Location,
     Person,
@@ -25,10 +24,6 @@ DIRECTIONS = {"n": "north", "e": "east", "s": "south", "w": "west", "u": "up", "
 
 
 # ---- things ----
-
-
-def holder(kind: Any, holder_id: str | None) -> Holder:
-    return {"kind": kind, "id": holder_id}
 
 
 def weight_of(item: Mapping[str, Any]) -> int:

@@ -61,7 +61,7 @@ class Action:
 
 def take_from_hands(draft: Draft, character_id: str, item_id: str, qty: int | None) -> tuple[Character, Transfer]:
     """Return a character, and a transfer that takes a carried thing from the character's hands."""
-    actor = draft.character(draft.records.character(character_id))
+    actor = draft.character(character_id)
     thing = draft.records.item(item_id)
     rules.require_carried(actor, thing)
     rules.require_not_in_use(actor, thing)

@@ -109,22 +109,19 @@ class Building:
             if location is not None:
                 transfer.to_room(checks.identifier(location, "location"))
             elif character is not None:
-                transfer.to_character(draft.character(self._records.character(character)), may_merge=False)
+                transfer.to_character(draft.character(character), may_merge=False)
             elif container is not None:
-                self._put_into(draft, transfer, container)
+                self._put_into(container, transfer)
             return Plan(draft.steps(), result=created)
 
         arguments = {"id": id, "kind": kind, **given, **own, **where}
         outcome = self._transactions.run("game thing", build, key=key, arguments=arguments)
         return cast(Item, outcome.result)
 
-    def _put_into(self, draft: Draft, transfer: Transfer, container_id: str) -> None:
+    def _put_into(self, container_id: str, transfer: Transfer) -> None:
         container = self._records.item(container_id)
         around, outermost = self._records.containers_around(container)
-        carrier = None
-        if outermost["kind"] == "character":
-            carrier = draft.character(self._records.character(str(outermost["id"])))
-        transfer.to_container([container, *around], outermost, carrier)
+        transfer.to_container([container, *around], outermost)
 
     @operation()
     def create_character(
@@ -197,7 +194,10 @@ class Building:
         ]
 
     def _next_id(self, owner: str, most: int) -> str:
-        """Derive the id of an owner's next character from its number, so that two concurrent calls get the same id."""
+        """Derive the id of an owner's next character from its number.
+
+        Two concurrent calls get the same id: one of them is refused as stale, and counts again.
+        """
         owned = self._db[CHARACTERS].count_documents(queries.OWNED(owner=owner), limit=most)
         if owned >= most:
             raise LimitReached(f"you can have at most {most} characters", limit=most)

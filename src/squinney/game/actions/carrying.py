@@ -30,7 +30,7 @@ class Carrying(Action):
         check_qty(qty)
 
         def fill(draft: Draft) -> Event:
-            actor = draft.character(draft.records.character(character))
+            actor = draft.character(character)
             thing = draft.records.item(item)
             here = actor["location"]["id"]
             if thing["holder"] != {"kind": "location", "id": here}:
@@ -76,7 +76,7 @@ class Carrying(Action):
 
         def fill(draft: Draft) -> Event:
             actor, transfer = take_from_hands(draft, character, item, qty)
-            other = draft.character(draft.records.character(to))
+            other = draft.character(to)
             rules.require_same_room(actor, other)
             transfer.to_character(other)
             text = f"{actor['name']} gives {transfer.name} to {other['name']}"

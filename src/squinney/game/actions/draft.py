@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from squinney import checks
 from squinney.game import rules
 from squinney.game.documents import (
     ACTS_PER_SAY,
@@ -123,20 +124,22 @@ class Draft:
         self._deleted: set[str] = set()
         self._operators: dict[str, Document] = {}
 
-    def character(self, stored: Character) -> Character:
-        """Return the draft's working copy of a character; changes to it become a step."""
-        return cast(Character, self._working_copy(self._characters, CHARACTERS, stored))
+    def character(self, character_id: str) -> Character:
+        """Read a character, and return the draft's working copy; changes to it become a step."""
+        checks.identifier(character_id, "character")
+        if character_id not in self._characters:
+            stored = self.records.character(character_id)
+            self._before[CHARACTERS, character_id] = stored
+            self._characters[character_id] = {**stored, "inventory": _copied(stored["inventory"])}
+        return cast(Character, self._characters[character_id])
 
     def item(self, stored: Item) -> Item:
         """Return the draft's working copy of a thing; changes to it become a step."""
-        return cast(Item, self._working_copy(self._items, ITEMS, stored))
-
-    def _working_copy(self, copies: dict[str, Any], collection: str, stored: Any) -> Any:
-        found = copies.get(stored["_id"])
-        if found is None:
-            self._before[collection, stored["_id"]] = stored
-            found = copies[stored["_id"]] = _copied(stored)
-        return found
+        item_id = stored["_id"]
+        if item_id not in self._items:
+            self._before[ITEMS, item_id] = stored
+            self._items[item_id] = {**stored}
+        return cast(Item, self._items[item_id])
 
     def room(self, location_id: str) -> RoomChange:
         """Return the change of a room, empty at first."""
@@ -265,14 +268,8 @@ def _add(update: Document, more: Document) -> None:
         update.setdefault(operator, {}).update(paths)
 
 
-def _copied(stored: Any) -> Any:
-    """Copy a document and its inventory entries. Actions replace its other lists and mappings, and never change them
-    in place."""
-    return {**stored, "inventory": _copied_entries(stored["inventory"])} if "inventory" in stored else {**stored}
-
-
-def _copied_entries(entries: list[Any]) -> list[Any]:
+def _copied(entries: list[Any]) -> list[Any]:
+    """Copy entries, which actions change in place; they replace the other lists and mappings of a document."""
     return [
-        {**entry, "inventory": _copied_entries(entry["inventory"])} if "inventory" in entry else {**entry}
-        for entry in entries
+        {**entry, "inventory": _copied(entry["inventory"])} if "inventory" in entry else {**entry} for entry in entries
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from squinney.game.actions.action import Action, check_qty, take_from_hands
 from squinney.game.actions.draft import Draft
 from squinney.game.actions.transfer import Transfer
-from squinney.game.documents import Character, Event, Holder
+from squinney.game.documents import Event
 from squinney.game.errors import OutOfReach
 from squinney.mongo.connect import operation
 from squinney.transactions import Key
@@ -37,7 +37,7 @@ class Packing(Action):
         def fill(draft: Draft) -> Event:
             actor, transfer = take_from_hands(draft, character, item, qty)
             chain, outermost = draft.records.container_in_reach(actor, container)
-            transfer.to_container(chain, outermost, _carrier(actor, outermost))
+            transfer.to_container(chain, outermost)
             text = f"{actor['name']} puts {transfer.name} into {chain[0]['name']}"
             return draft.add_event("put in", actor, text, item_id=item, other_id=container)
 
@@ -65,20 +65,16 @@ class Packing(Action):
         check_qty(qty)
 
         def fill(draft: Draft) -> Event:
-            actor = draft.character(draft.records.character(character))
+            actor = draft.character(character)
             thing = draft.records.item(item)
             if thing["holder"] != {"kind": "item", "id": container}:
                 raise OutOfReach(f"{thing['name']} is not in there", item_id=item)
             chain, outermost = draft.records.container_in_reach(actor, container)
             transfer = Transfer(draft, thing, qty)
-            transfer.from_container(chain, outermost, _carrier(actor, outermost))
+            transfer.from_container(chain, outermost)
             transfer.to_character(actor)
             text = f"{actor['name']} takes {transfer.name} out of {chain[0]['name']}"
             return draft.add_event("took out", actor, text, item_id=item, other_id=container)
 
         arguments = {"character": character, "container": container, "item": item, "qty": qty}
         return self._act("take out", fill, key, arguments)
-
-
-def _carrier(actor: Character, outermost: Holder) -> Character | None:
-    return actor if outermost["kind"] == "character" else None

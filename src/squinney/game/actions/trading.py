@@ -71,8 +71,8 @@ class Trading(Action):
 
 
 def _traders(draft: Draft, character_id: str, shopkeeper_id: str) -> tuple[Character, Character]:
-    actor = draft.character(draft.records.character(character_id))
-    keeper = draft.character(draft.records.character(shopkeeper_id))
+    actor = draft.character(character_id)
+    keeper = draft.character(shopkeeper_id)
     rules.require_same_room(actor, keeper)
     if keeper["kind"] != "shopkeeper":
         raise NotForSale(f"{keeper['name']} keeps no shop", character_id=shopkeeper_id)

@@ -48,10 +48,10 @@ class Transfer:
         self._unlist(character)
         self._split()
 
-    def from_container(self, chain: list[Item], outermost: Holder, carrier: Character | None) -> None:
-        """Take the thing out of the first container of `chain`, which `carrier` carries or which is in a room."""
-        self._update_containers(chain, outermost, carrier, -1)
-        if carrier is not None:
+    def from_container(self, chain: list[Item], outermost: Holder) -> None:
+        """Take the thing out of the first container of `chain`; `outermost` is the holder of the last container."""
+        self._update_containers(chain, outermost, -1)
+        if (carrier := self._carrier(outermost)) is not None:
             self._unlist(carrier)
         self._split()
 
@@ -77,7 +77,7 @@ class Transfer:
 
     def to_room(self, location_id: str) -> None:
         """Put the thing on the floor of a room."""
-        self._item["holder"] = rules.holder("location", location_id)
+        self._item["holder"] = {"kind": "location", "id": location_id}
         self._draft.room(location_id).list_entry(rules.entry_of(self._item))
 
     def to_character(self, character: Character, *, may_merge: bool = True) -> None:
@@ -88,7 +88,7 @@ class Transfer:
             if entry["qty"] + self._qty <= MOST_QTY:
                 self.merge_into(entry)
                 return
-        self._item["holder"] = rules.holder("character", character["_id"])
+        self._item["holder"] = {"kind": "character", "id": character["_id"]}
         character["inventory"] = [*character["inventory"], self._entry]
 
     def merge_into(self, entry: Entry) -> None:
@@ -104,8 +104,8 @@ class Transfer:
         else:
             self._draft.cancel_insert(self._item)
 
-    def to_container(self, chain: list[Item], outermost: Holder, carrier: Character | None) -> None:
-        """Put the thing into the first container of `chain`, which `carrier` carries or which is in a room.
+    def to_container(self, chain: list[Item], outermost: Holder) -> None:
+        """Put the thing into the first container of `chain`; `outermost` is the holder of the last container.
 
         Raises: `NotMadeForThat`, `IntoItself`, `NoSpace`, `TooHeavy`.
         """
@@ -118,19 +118,23 @@ class Transfer:
             raise NoSpace(f"{container['name']} holds {MOST_IN_CONTAINER} things", limit=MOST_IN_CONTAINER)
         if len(chain) + container_levels(self._entry) > DEEPEST:
             raise NoSpace(f"bags go into bags {DEEPEST} deep, and no deeper", limit=DEEPEST)
-        self._update_containers(chain, outermost, carrier, 1)
-        self._item["holder"] = rules.holder("item", container["_id"])
-        if carrier is not None:
+        self._update_containers(chain, outermost, 1)
+        self._item["holder"] = {"kind": "item", "id": container["_id"]}
+        if (carrier := self._carrier(outermost)) is not None:
             listed = rules.entry_with(carrier["inventory"], container["_id"])
             if listed is None:
                 raise Stale("the container moved while it was read")
             listed["inventory"] = [*listed.get("inventory", []), self._entry]
 
-    def _update_containers(self, chain: list[Item], outermost: Holder, carrier: Character | None, sign: int) -> None:
+    def _carrier(self, holder: Holder) -> Character | None:
+        return self._draft.character(str(holder["id"])) if holder["kind"] == "character" else None
+
+    def _update_containers(self, chain: list[Item], outermost: Holder, sign: int) -> None:
         """Add the thing to the weight and counts of every container around it, or subtract it.
 
         Every container in the chain changes, so two changes inside one container always conflict.
         """
+        carrier = self._carrier(outermost)
         weight = sign * self._entry["weight"]
         things = sign * rules.size_of(self._item) if self._is_whole_stack or sign > 0 else 0
         for depth, stored in enumerate(chain):

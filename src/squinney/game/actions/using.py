@@ -136,7 +136,7 @@ class Using(Action):
         more = checked_intrinsics(intrinsics or {}, least=-MOST_VITAL, most=MOST_VITAL)
 
         def fill(draft: Draft) -> Event:
-            actor = draft.character(draft.records.character(character))
+            actor = draft.character(character)
             actor["character"] = rules.adjusted(actor["character"], health, mana, more)
             return draft.add_event("changed", actor, f"{actor['name']} looks different")
 
@@ -146,7 +146,7 @@ class Using(Action):
 
 def _in_hands(draft: Draft, character_id: str, item_id: str) -> tuple[Character, Item]:
     """Return a character and a carried thing. The thing is guarded too, or another action could take it meanwhile."""
-    actor = draft.character(draft.records.character(character_id))
+    actor = draft.character(character_id)
     thing = draft.records.item(item_id)
     rules.require_carried(actor, thing)
     draft.item(thing)

@@ -40,14 +40,14 @@ class Walking(Action):
         checks.text(text, "text", least=1, most=LONGEST_WORDS)
 
         def fill(draft: Draft) -> Event:
-            actor = draft.character(draft.records.character(character))
+            actor = draft.character(character)
             return draft.add_event("said", actor, text)
 
         return self._act("say", fill, key, {"character": character, "text": text})
 
 
 def _moved(draft: Draft, character_id: str, direction: str) -> Event:
-    actor = draft.character(draft.records.character(character_id))
+    actor = draft.character(character_id)
     here = draft.records.room(actor["location"]["id"])
     target = here["exits"].get(direction)
     if target is None:

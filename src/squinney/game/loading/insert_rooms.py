@@ -161,7 +161,7 @@ class _RoomBuilder:
             except SquinneyError as error:
                 self._add_problem(thing_id, error)
                 continue
-            thing["holder"] = rules.holder("item" if kind == "container" else kind, holder_id)
+            thing["holder"] = {"kind": "item" if kind == "container" else kind, "id": holder_id}
             items += [thing, *contents]
             direct.append(thing)
         return direct
